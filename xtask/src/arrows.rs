@@ -9,7 +9,7 @@ use crate::workspace::Member;
 const ALLOWED: &[(&str, &[&str])] = &[
     ("script", &[]),
     ("options", &[]),
-    ("config", &["options", "script"]),
+    ("config", &["cron", "options", "script"]),
     ("http", &[]),
     ("gateway", &[]),
     ("wire", &[]),
@@ -33,6 +33,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("upstream", &["config", "tls"]),
     ("telemetry", &["config"]),
     ("jobs", &["config", "log"]),
+    ("cron", &[]),
     ("files", &["config", "http"]),
     (
         "proxy",

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 use tutti_options::Options as _;
@@ -42,9 +43,10 @@ pub use crate::address::{
 pub use crate::pattern::{OutOfSteps, Pattern, PatternKind, Patterns};
 pub use crate::pointer::Pointer;
 pub use crate::table::{
-    Encoding, ForwardedHeaders, Http2, HttpVersion, ProxyVersion, SpoolerOptions, UpstreamOptions,
-    WebSocket,
+    Encoding, ForwardedHeaders, Http2, HttpVersion, Missed, ProxyVersion, ScheduleOptions,
+    SpoolerOptions, UpstreamOptions, WebSocket,
 };
+pub use tutti_cron::{Timetable, written};
 pub use tutti_options::application::Common;
 pub use tutti_options::log_target::LogTarget;
 pub use tutti_options::prefix::under;
@@ -66,6 +68,8 @@ pub struct Config {
     pub upstreams: BTreeMap<String, Arc<Upstream>>,
     /// By name.
     pub spoolers: BTreeMap<String, Arc<Spooler>>,
+    /// By name.
+    pub schedules: BTreeMap<String, Arc<Schedule>>,
     /// Instance-wide settings.
     pub settings: Settings,
     /// Each gets its line of each request.
@@ -309,6 +313,41 @@ pub struct Spooler {
     pub pass: Pass,
     /// Its bounds.
     pub options: SpoolerOptions,
+}
+
+/// A request that the server makes to itself at certain times.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    /// Its name.
+    pub name: String,
+    /// The times.
+    pub times: Times,
+    /// The fields of the request.
+    pub headers: Vec<(String, String)>,
+    /// The rest of it, and what becomes of missed runs.
+    pub options: ScheduleOptions,
+    /// Its runs are jobs, one at a time: of this spooler, whose name no spooler of the configuration has.
+    pub runs: Arc<Spooler>,
+}
+
+/// When a schedule is due.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Times {
+    /// With so much time between two beginnings.
+    Every(Duration),
+    /// By the calendar.
+    Cron(Timetable),
+}
+
+/// Before the name of a schedule, in the name of the spooler that its runs are jobs of.
+pub const SCHEDULE_PREFIX: &str = "schedule\0";
+
+impl Config {
+    /// All spoolers: those of the configuration, then those that runs of schedules are jobs of.
+    pub fn all_spoolers(&self) -> impl Iterator<Item = &Arc<Spooler>> {
+        let schedules = self.schedules.values();
+        self.spoolers.values().chain(schedules.map(|one| &one.runs))
+    }
 }
 
 /// An application: what runs, how many, as whom.

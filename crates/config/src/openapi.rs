@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use crate::schema::{Definitions, reference};
 use crate::table::{Kind, Object, ROOT, TYPES};
 
-/// The description, OpenAPI 3.1, with the paths that are not in the option table.
-pub fn openapi(mut paths: Map<String, Value>) -> Value {
+/// The description, OpenAPI 3.1, with the paths that are not in the option table, and the schemas of answers (`done`, `failure`).
+pub fn openapi(mut paths: Map<String, Value>, answers: Map<String, Value>) -> Value {
     let mut walk = Walk {
         paths: Map::new(),
         definitions: Definitions::new("#/components/schemas/"),
@@ -24,8 +24,7 @@ pub fn openapi(mut paths: Map<String, Value>) -> Value {
     paths.append(&mut walk.paths);
     let mut schemas = walk.definitions.into_json();
     if let Value::Object(schemas) = &mut schemas {
-        schemas.insert("done".to_owned(), done());
-        schemas.insert("failure".to_owned(), failure());
+        schemas.extend(answers);
     }
     json!({
         "openapi": "3.1.0",
@@ -236,51 +235,6 @@ fn change() -> Value {
         "responses": {
             "200": {"$ref": "#/components/responses/done"},
             "default": {"$ref": "#/components/responses/failure"}
-        }
-    })
-}
-
-fn done() -> Value {
-    json!({
-        "type": "object",
-        "required": ["success"],
-        "properties": {
-            "success": {"type": "string"},
-            "warnings": {"description": "What works, and is likely to be a mistake", "type": "array", "items": fault()}
-        }
-    })
-}
-
-fn fault() -> Value {
-    json!({
-        "type": "object",
-        "required": ["pointer", "message"],
-        "properties": {
-            "pointer": {"type": "string", "description": "JSON pointer (RFC 6901) into the configuration"},
-            "message": {"type": "string"},
-            "value": {"type": "string"},
-            "expected": {"type": "string"},
-            "suggestion": {"type": "string"},
-            "file": {"type": "string"},
-            "offset": {"type": "integer"},
-            "length": {"type": "integer"},
-            "line": {"type": "integer"},
-            "column": {"type": "integer"}
-        }
-    })
-}
-
-fn failure() -> Value {
-    json!({
-        "type": "object",
-        "required": ["error"],
-        "properties": {
-            "error": {"type": "string", "description": "What sort of failure it is"},
-            "detail": {"type": "string", "description": "The first fault, in a sentence"},
-            "location": {"type": "object", "description": "Place of the first fault in what was sent"},
-            "path": {"type": "string", "description": "JSON pointer of the first fault; for an unknown option, of the object that it is in"},
-            "suggestion": {"type": "string", "description": "The option that was meant, where the first fault is a mistyped one"},
-            "errors": {"type": "array", "description": "The first hundred faults, and how many more there are", "items": fault()}
         }
     })
 }

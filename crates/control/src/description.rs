@@ -6,7 +6,9 @@ use serde_json::{Map, Value, json};
 
 /// The whole description, OpenAPI 3.1.
 pub fn openapi() -> Value {
-    tutti_config::openapi(paths())
+    let answers = [("done", done()), ("failure", failure())];
+    let answers = answers.map(|(name, schema)| (name.to_owned(), schema));
+    tutti_config::openapi(paths(), answers.into_iter().collect())
 }
 
 fn read(tag: &str, summary: &str, schema: &Value) -> Value {
@@ -203,4 +205,49 @@ fn stored_paths() -> Map<String, Value> {
         paths.insert(format!("{section}/{{name}}"), one);
     }
     paths
+}
+
+fn done() -> Value {
+    json!({
+        "type": "object",
+        "required": ["success"],
+        "properties": {
+            "success": {"type": "string"},
+            "warnings": {"description": "What works, and is likely to be a mistake", "type": "array", "items": fault()}
+        }
+    })
+}
+
+fn fault() -> Value {
+    json!({
+        "type": "object",
+        "required": ["pointer", "message"],
+        "properties": {
+            "pointer": {"type": "string", "description": "JSON pointer (RFC 6901) into the configuration"},
+            "message": {"type": "string"},
+            "value": {"type": "string"},
+            "expected": {"type": "string"},
+            "suggestion": {"type": "string"},
+            "file": {"type": "string"},
+            "offset": {"type": "integer"},
+            "length": {"type": "integer"},
+            "line": {"type": "integer"},
+            "column": {"type": "integer"}
+        }
+    })
+}
+
+fn failure() -> Value {
+    json!({
+        "type": "object",
+        "required": ["error"],
+        "properties": {
+            "error": {"type": "string", "description": "What sort of failure it is"},
+            "detail": {"type": "string", "description": "The first fault, in a sentence"},
+            "location": {"type": "object", "description": "Place of the first fault in what was sent"},
+            "path": {"type": "string", "description": "JSON pointer of the first fault; for an unknown option, of the object that it is in"},
+            "suggestion": {"type": "string", "description": "The option that was meant, where the first fault is a mistyped one"},
+            "errors": {"type": "array", "description": "The first hundred faults, and how many more there are", "items": fault()}
+        }
+    })
 }

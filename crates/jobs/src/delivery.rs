@@ -12,6 +12,7 @@ use http::header::{HOST, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Method, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
+use tutti_config::model::SCHEDULE_PREFIX;
 
 use crate::queue::written;
 use crate::store::Request;
@@ -22,6 +23,9 @@ const ID: &str = "x-tutti-job-id";
 const ATTEMPT: &str = "x-tutti-job-attempt";
 /// The field with the name of the spooler.
 const SPOOLER: &str = "x-tutti-job-spooler";
+
+/// The field with the name of the schedule, in the place of the former.
+const SCHEDULE: &str = "x-tutti-job-schedule";
 
 /// The longest wish of a `Retry-After` that is heeded: a day.
 const LONGEST_WISH: u64 = 86_400;
@@ -139,9 +143,13 @@ fn outgoing(label: &Label<'_>, request: Request) -> Option<http::Request<Full<By
     }
     fields.insert(ID, HeaderValue::try_from(written(label.id)).ok()?);
     fields.insert(ATTEMPT, HeaderValue::from(label.attempt));
+    let (field, name) = match label.spooler.strip_prefix(SCHEDULE_PREFIX) {
+        Some(schedule) => (SCHEDULE, schedule),
+        None => (SPOOLER, label.spooler),
+    };
     // A name may be of any script: encoded as in a URI.
-    let name: String = label.spooler.bytes().map(encoded).collect();
-    fields.insert(SPOOLER, HeaderValue::try_from(name).ok()?);
+    let name: String = name.bytes().map(encoded).collect();
+    fields.insert(field, HeaderValue::try_from(name).ok()?);
     Some(outgoing)
 }
 

@@ -8,21 +8,22 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
-use tutti_config::model::Spooler;
+use tutti_config::Config;
+use tutti_config::model::{SCHEDULE_PREFIX, Spooler};
 use tutti_log::Level;
 
 use crate::clock::now;
-use crate::delivery::{Failure, Label, deliver, is_deliverable};
-use crate::queue::{Patience, Queue, Standing, Time, written};
+use crate::delivery::{Label, deliver, is_deliverable};
+use crate::queue::{Standing, Time, written};
+use crate::state::State;
 use crate::store::{self, Addition, Found, Listener, Order, Request, StoreError};
 
 /// Bytes that a job takes beside its request, in the file and in memory.
-const OVERHEAD: u64 = 256;
+pub(crate) const OVERHEAD: u64 = 256;
 
 /// How often failed jobs are looked at that are to be removed.
 const TIDYING: Duration = Duration::from_secs(30);
@@ -74,28 +75,14 @@ pub enum Refusal {
 pub struct Jobs(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
-    around: Box<dyn Surroundings>,
+    pub(crate) around: Box<dyn Surroundings>,
     state: Mutex<State>,
     /// Something may be due.
     pub(crate) stirred: Notify,
+    /// A schedule may be due.
+    pub(crate) rescheduled: Notify,
     /// A delivery has ended, or the store is closed.
     ended: Notify,
-}
-
-#[derive(Default)]
-pub(crate) struct State {
-    pub(crate) spoolers: BTreeMap<String, Arc<Spooler>>,
-    pub(crate) queues: BTreeMap<String, Queue>,
-    pub(crate) store: Option<Sender<Order>>,
-    /// The store is open, and its jobs are in the queues.
-    is_open: bool,
-    is_closed: bool,
-    /// Why the store cannot be used.
-    pub(crate) trouble: Option<String>,
-    /// No delivery begins any more.
-    rests: bool,
-    /// Delivered by the router before this one, and not found in the store yet.
-    delivered_before: Vec<(String, u64)>,
 }
 
 /// The store tells of itself here.
@@ -104,7 +91,12 @@ struct Hears(Arc<Inner>);
 impl Listener for Hears {
     fn opened(&self, found: Found) {
         let mut state = self.0.state();
-        for (spooler, id, standing) in found {
+        for (name, run) in found.runs {
+            if let Some(timed) = state.schedules.get_mut(&name) {
+                timed.run = run;
+            }
+        }
+        for (spooler, id, standing) in found.jobs {
             state
                 .queues
                 .entry(spooler)
@@ -112,6 +104,7 @@ impl Listener for Hears {
                 .insert(id, standing);
         }
         state.is_open = true;
+        state.forget_runs();
         for (spooler, id) in std::mem::take(&mut state.delivered_before) {
             state.forget_delivered(spooler, id);
         }
@@ -120,6 +113,7 @@ impl Listener for Hears {
         for line in lost {
             self.0.around.log(Level::Warn, &line);
         }
+        self.0.rescheduled.notify_one();
         self.0.stirred.notify_one();
     }
 
@@ -148,27 +142,6 @@ impl Listener for Hears {
     }
 }
 
-impl State {
-    pub(crate) fn order(&self, order: Order) {
-        if let Some(store) = &self.store {
-            // A thread that has ended has nothing more to write.
-            let _ = store.send(order);
-        }
-    }
-
-    /// Says which queues have jobs and no spooler.
-    fn orphans(&self) -> impl Iterator<Item = String> {
-        let queues = self.queues.iter();
-        let lost =
-            queues.filter(|(name, queue)| !queue.is_empty() && !self.spoolers.contains_key(*name));
-        lost.map(|(name, queue)| {
-            let (waiting, delivering, failed, _) = queue.totals();
-            let count = waiting + delivering + failed;
-            format!("there is no spooler \"{name}\", and {count} jobs of it: they are kept, and delivered when there is one of that name; hint: `DELETE /control/spoolers/{name}/jobs` removes them")
-        })
-    }
-}
-
 impl Inner {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         // Every change leaves it whole.
@@ -183,6 +156,7 @@ impl Jobs {
             around: Box::new(around),
             state: Mutex::default(),
             stirred: Notify::new(),
+            rescheduled: Notify::new(),
             ended: Notify::new(),
         }));
         tokio::spawn(jobs.clone().deliver_forever());
@@ -204,11 +178,15 @@ impl Jobs {
         Ok(())
     }
 
-    /// Puts these spoolers in force. Jobs of one that is gone stay.
-    pub fn configure(&self, spoolers: &BTreeMap<String, Arc<Spooler>>) {
+    /// Puts the spoolers and schedules of a configuration in force. Jobs of a spooler that is gone stay, a run of a schedule does not.
+    pub fn configure(&self, config: &Config) {
+        let all = config.all_spoolers();
+        let spoolers: BTreeMap<_, _> = all.map(|one| (one.name.clone(), Arc::clone(one))).collect();
         let mut state = self.0.state();
         let before: Vec<String> = state.orphans().collect();
-        state.spoolers.clone_from(spoolers);
+        state.spoolers.clone_from(&spoolers);
+        state.reschedule(config);
+        state.forget_runs();
         for name in spoolers.keys() {
             state.queues.entry(name.clone()).or_default();
         }
@@ -223,6 +201,7 @@ impl Jobs {
         for line in lost {
             self.0.around.log(Level::Warn, &line);
         }
+        self.0.rescheduled.notify_one();
         self.0.stirred.notify_one();
     }
 
@@ -407,7 +386,9 @@ impl Jobs {
             let mut state = self.0.state();
             (state.note(&spooler, id, outcome), state.store.is_none())
         };
-        if is_delivered && is_closed {
+        // A run that failed is over, too.
+        let is_over = is_delivered || name.starts_with(SCHEDULE_PREFIX);
+        if is_over && is_closed {
             self.0.around.tell_successor(name, id);
         }
         if let Some((level, line)) = line {
@@ -451,74 +432,5 @@ impl Jobs {
         for line in lines {
             self.0.around.log(Level::Warn, &line);
         }
-    }
-}
-
-impl State {
-    /// A job is done with that somebody else has delivered.
-    fn forget_delivered(&mut self, spooler: String, id: u64) {
-        let queue = self.queues.get_mut(&spooler);
-        if queue.is_some_and(|queue| queue.remove(id)) {
-            self.order(Order::Remove(spooler, id));
-        }
-    }
-
-    /// True if nothing is being delivered.
-    fn is_idle(&self) -> bool {
-        self.queues.values().all(|queue| queue.totals().1 == 0)
-    }
-
-    /// Notes the end of a delivery; a line for the log.
-    fn note(
-        &mut self,
-        spooler: &Spooler,
-        id: u64,
-        outcome: Option<Result<(), Failure>>,
-    ) -> Option<(Level, String)> {
-        let name = &spooler.name;
-        let rests = self.rests;
-        let queue = self.queues.get_mut(name)?;
-        let failure = match outcome {
-            None => {
-                queue.give_back(id);
-                return None;
-            }
-            Some(Ok(())) => {
-                queue.delivered(id);
-                self.order(Order::Remove(name.clone(), id));
-                return None;
-            }
-            Some(Err(failure)) => failure,
-        };
-        if rests && failure.why.starts_with("no answer") {
-            // The connection ended with this router, which says nothing about the job.
-            queue.give_back(id);
-            return None;
-        }
-        let patience = Patience {
-            first: spooler.options.backoff,
-            longest: spooler.options.max_backoff,
-            attempts: spooler.options.max_attempts,
-        };
-        let text = failure.why.clone();
-        let standing = queue.failed(id, failure.why, failure.retry_after, now(), &patience)?;
-        let (job, attempts) = (written(id), standing.attempts);
-        let line = match standing.failed {
-            0 => {
-                let pause = standing.due.saturating_sub(now()) / 1000;
-                let text = format!(
-                    "spooler \"{name}\": job {job}, delivery {attempts}: {text}; again in {pause} seconds"
-                );
-                (Level::Info, text)
-            }
-            _ => (
-                Level::Error,
-                format!(
-                    "spooler \"{name}\": job {job} is given up after {attempts} deliveries, the last: {text}; hint: `GET /control/spoolers/{name}/failed` lists such jobs, `POST /control/spoolers/{name}/retry` tries them again"
-                ),
-            ),
-        };
-        self.order(Order::Note(name.clone(), id, standing));
-        Some(line)
     }
 }

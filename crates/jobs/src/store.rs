@@ -17,6 +17,7 @@ use redb::{Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, Ta
 use tokio::sync::oneshot;
 
 use crate::queue::{Standing, Time, next_id};
+use crate::timing::Run;
 
 /// The request of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,8 +59,13 @@ pub enum StoreError {
     Closed,
 }
 
-/// All jobs there are when the store is opened.
-pub(crate) type Found = Vec<(String, u64, Standing)>;
+/// Everything there is when the store is opened.
+#[derive(Default)]
+pub(crate) struct Found {
+    pub(crate) jobs: Vec<(String, u64, Standing)>,
+    /// The last runs of schedules.
+    pub(crate) runs: Vec<(String, Run)>,
+}
 
 /// The answer to a job that was to be stored.
 pub(crate) type Added = oneshot::Sender<Result<u64, StoreError>>;
@@ -72,6 +78,8 @@ pub(crate) enum Order {
     Note(String, u64, Standing),
     /// A job is done with.
     Remove(String, u64),
+    /// A schedule has been looked at, or its run has ended; `None`: it is no more.
+    Ran(String, Option<Run>),
     /// Give the request of a job; `None`: there is no such job.
     Load(
         String,
@@ -112,6 +120,11 @@ const JOBS: TableDefinition<(&str, u64), JobRow<'static>> = TableDefinition::new
 const STANDINGS: TableDefinition<(&str, u64), StandingRow<'static>> =
     TableDefinition::new("standings");
 
+/// Settled, started, ended, why it failed.
+type RunRow<'a> = (u64, u64, u64, &'a str);
+
+const RUNS: TableDefinition<&str, RunRow<'static>> = TableDefinition::new("runs");
+
 /// Memory for pages of the file: jobs are written and read once, so that little is read twice.
 const CACHE_BYTES: usize = 16 << 20;
 
@@ -142,6 +155,7 @@ pub(crate) fn start(file: File, listener: impl Listener) -> io::Result<Sender<Or
                 is_announced: false,
                 waiting: Vec::new(),
                 carried: BTreeMap::new(),
+                runs: BTreeMap::new(),
                 is_troubled: false,
                 closes: false,
             };
@@ -166,6 +180,8 @@ struct Thread<L> {
     waiting: Vec<Addition>,
     /// Changes to be written. The last one of a job counts.
     carried: BTreeMap<(String, u64), Change>,
+    /// Schedules likewise.
+    runs: BTreeMap<String, Option<Run>>,
     is_troubled: bool,
     closes: bool,
 }
@@ -177,7 +193,7 @@ impl<L: Listener> Thread<L> {
             if !self.gather(pause) {
                 break;
             }
-            if self.database.is_some() && !(self.waiting.is_empty() && self.carried.is_empty()) {
+            if self.database.is_some() && !self.is_idle() {
                 self.write();
             }
             if self.closes {
@@ -191,6 +207,11 @@ impl<L: Listener> Thread<L> {
         self.listener.closed();
     }
 
+    /// True if there is nothing to be written.
+    fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.carried.is_empty() && self.runs.is_empty()
+    }
+
     /// Opens the file unless it is; the pause after which to try again.
     fn open(&mut self) -> Option<Duration> {
         if self.database.is_some() {
@@ -200,7 +221,7 @@ impl<L: Listener> Thread<L> {
             Ok((database, found)) => {
                 self.database = Some(database);
                 self.settle_trouble(None);
-                let highest = found.iter().map(|(_, id, _)| *id).max();
+                let highest = found.jobs.iter().map(|(_, id, _)| *id).max();
                 self.last = self.last.max(highest.unwrap_or(0));
                 if !std::mem::replace(&mut self.is_announced, true) {
                     self.listener.opened(found);
@@ -246,7 +267,7 @@ impl<L: Listener> Thread<L> {
     fn gather(&mut self, pause: Option<Duration>) -> bool {
         let until = pause.map(|pause| Instant::now() + pause);
         loop {
-            let is_idle = self.waiting.is_empty() && self.carried.is_empty();
+            let is_idle = self.is_idle();
             let order = match until {
                 None if is_idle => self
                     .orders
@@ -266,6 +287,7 @@ impl<L: Listener> Thread<L> {
                 Ok(Order::Remove(spooler, id)) => {
                     self.carried.insert((spooler, id), None);
                 }
+                Ok(Order::Ran(schedule, run)) => drop(self.runs.insert(schedule, run)),
                 Ok(Order::Load(spooler, id, answer)) => {
                     // Who asked may have gone.
                     let _ = answer.send(self.load(&spooler, id));
@@ -311,9 +333,10 @@ impl<L: Listener> Thread<L> {
             self.last = next_id(self.last, now);
             ids.push(self.last);
         }
-        match write(database, &wanted, &ids, &self.carried) {
+        match write(database, (&wanted, &ids), &self.carried, &self.runs) {
             Ok(()) => {
                 self.carried.clear();
+                self.runs.clear();
                 self.settle_trouble(None);
                 for (addition, id) in wanted.into_iter().zip(ids) {
                     let size = addition.standing.size;
@@ -369,10 +392,11 @@ fn all(database: &Database) -> Result<Found, StoreError> {
         let writing = database.begin_write()?;
         drop(writing.open_table(JOBS)?);
         drop(writing.open_table(STANDINGS)?);
+        drop(writing.open_table(RUNS)?);
         writing.commit()?;
         let reading = database.begin_read()?;
         let table = reading.open_table(STANDINGS)?;
-        let mut found = Found::new();
+        let mut found = Found::default();
         for row in table.iter()? {
             let (key, value) = row?;
             let (spooler, id) = key.value();
@@ -384,7 +408,18 @@ fn all(database: &Database) -> Result<Found, StoreError> {
                 error: error.to_owned(),
                 size,
             };
-            found.push((spooler.to_owned(), id, standing));
+            found.jobs.push((spooler.to_owned(), id, standing));
+        }
+        for row in reading.open_table(RUNS)?.iter()? {
+            let (name, value) = row?;
+            let (settled, started, ended, error) = value.value();
+            let run = Run {
+                settled,
+                started,
+                ended,
+                error: error.to_owned(),
+            };
+            found.runs.push((name.value().to_owned(), run));
         }
         Ok(found)
     };
@@ -412,9 +447,9 @@ fn load(database: &Database, spooler: &str, id: u64) -> Result<Option<Request>, 
 /// One transaction, on disk when this returns.
 fn write(
     database: &Database,
-    additions: &[Addition],
-    ids: &[u64],
+    (additions, ids): (&[Addition], &[u64]),
     changes: &BTreeMap<(String, u64), Change>,
+    runs: &BTreeMap<String, Option<Run>>,
 ) -> Result<(), redb::Error> {
     let writing = database.begin_write()?;
     {
@@ -453,6 +488,20 @@ fn write(
             }
         }
     }
+    {
+        let mut table = writing.open_table(RUNS)?;
+        for (name, run) in runs {
+            match run {
+                Some(run) => {
+                    let row = (run.settled, run.started, run.ended, run.error.as_str());
+                    table.insert(name.as_str(), row)?;
+                }
+                None => {
+                    table.remove(name.as_str())?;
+                }
+            }
+        }
+    }
     writing.commit()?;
     Ok(())
 }
@@ -479,6 +528,7 @@ mod tests {
     impl Listener for Heard {
         fn opened(&self, found: Found) {
             let found = found
+                .jobs
                 .iter()
                 .map(|(spooler, _, at)| format!("{spooler} {}", at.attempts));
             let _ = self

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
+use tutti_config::model::SCHEDULE_PREFIX;
 
 use crate::clock::now;
 use crate::jobs::Jobs;
@@ -65,7 +66,8 @@ impl Jobs {
                 counts: queue.counts,
             }
         };
-        queues.map(one).collect()
+        let is_spooler = |(name, _): &(&String, &Queue)| !name.starts_with(SCHEDULE_PREFIX);
+        queues.filter(is_spooler).map(one).collect()
     }
 
     /// Why jobs cannot be stored, if they cannot.

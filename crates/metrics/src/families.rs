@@ -139,6 +139,10 @@ families! {
     SPOOLER_GIVEN_UP = Counter "tutti_spooler_given_up_jobs" None ["spooler"] "Jobs that failed for good";
     SPOOLER_REFUSED = Counter "tutti_spooler_refused_jobs" None ["spooler"] "Jobs that were answered 503 because the spooler had no room";
 
+    SCHEDULE_RUNS = Counter "tutti_schedule_runs" None ["schedule", "result"] "Runs of a schedule: `succeeded`, `failed`, `skipped` because the one before went on, or `missed` because the server did not run or the clock was set";
+    SCHEDULE_RUNNING = Gauge "tutti_schedule_running" None ["schedule"] "1 while a run goes on";
+    SCHEDULE_NEXT = Gauge "tutti_schedule_next_run_timestamp_seconds" Seconds ["schedule"] "When the next run is due";
+
     SPANS = Counter "tutti_telemetry_spans" None ["result"] "Spans that were `exported` to the collector or `dropped`";
 
     LOG_LINES_LOST = Counter "tutti_log_lines_lost" None ["log"] "Lines that a log lost because it could not be written: `daemon` (of the router), `access`, `slow`";

@@ -39,7 +39,7 @@ pub fn of(config: &Config) -> Grants {
         places: places.collect(),
         logs: logs.collect(),
         spools: spool.collect(),
-        jobs: !config.spoolers.is_empty(),
+        jobs: config.all_spoolers().next().is_some(),
         applications: applications.map(|one| application_grant(one)).collect(),
     }
 }

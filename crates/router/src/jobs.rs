@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
-use tutti_jobs::{Jobs, Refusal, Request, SpoolerStatus, StoreError, Surroundings, Task};
+use tutti_config::model::written;
+use tutti_jobs::{
+    Jobs, Refusal, Request, ScheduleStatus, SpoolerStatus, StoreError, Surroundings, Task,
+};
 use tutti_log::{Level, Log};
 use tutti_metrics::{Page, names};
 use tutti_protocol::{FromRouter, JobTask};
@@ -134,8 +137,59 @@ pub(super) fn status(jobs: &Jobs) -> Option<Value> {
     Some(spoolers.iter().map(one).collect::<Map<_, _>>().into())
 }
 
-/// Puts the numbers of the spoolers on a page.
+/// `schedules` of `/status`; `None`: there are none.
+pub(super) fn schedules(jobs: &Jobs) -> Option<Value> {
+    let schedules = jobs.schedules();
+    if schedules.is_empty() {
+        return None;
+    }
+    let one = |schedule: &ScheduleStatus| {
+        let counts = schedule.counts;
+        let result = match (schedule.ended, schedule.error.as_str()) {
+            (None, _) => Value::Null,
+            (Some(_), "") => "succeeded".into(),
+            (Some(_), error) => format!("failed: {error}").into(),
+        };
+        let status = json!({
+            "next": schedule.next.map(written),
+            "running": schedule.is_running,
+            "last": {
+                "started": schedule.started.map(written),
+                "ended": schedule.ended.map(written),
+                "result": result,
+            },
+            "succeeded": counts.succeeded,
+            "failed": counts.failed,
+            "skipped": counts.skipped,
+            "missed": counts.missed,
+        });
+        (schedule.name.clone(), status)
+    };
+    Some(schedules.iter().map(one).collect::<Map<_, _>>().into())
+}
+
+/// Puts the numbers of the spoolers and schedules on a page.
 pub(super) fn measure(jobs: &Jobs, page: &mut Page) {
+    for schedule in jobs.schedules() {
+        let name = schedule.name.as_str();
+        let counts = schedule.counts;
+        for (result, count) in [
+            ("succeeded", counts.succeeded),
+            ("failed", counts.failed),
+            ("skipped", counts.skipped),
+            ("missed", counts.missed),
+        ] {
+            page.add(names::SCHEDULE_RUNS, &[name, result], count);
+        }
+        page.add(
+            names::SCHEDULE_RUNNING,
+            &[name],
+            u64::from(schedule.is_running),
+        );
+        if let Some(next) = schedule.next {
+            page.add(names::SCHEDULE_NEXT, &[name], next as f64 / 1000.0);
+        }
+    }
     // Names of former spoolers come from the file: labels are those of the configuration.
     for spooler in jobs.status().iter().filter(|one| one.is_configured) {
         let name = spooler.name.as_str();

@@ -97,6 +97,7 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         link: Arc::clone(&link),
     });
     tokio::spawn(jobs::store(jobs.clone(), posted));
+    tokio::spawn(jobs.clone().run_schedules());
     let launcher = MainLauncher {
         link: Arc::clone(&link),
         modules: hello.modules.clone(),

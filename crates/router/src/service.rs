@@ -320,7 +320,7 @@ impl Inner {
             .with_js_modules(self.stored.js_modules());
         let config = tutti_config::validate(&document, &known)?;
         let specs = self.openings.specs(&config).await?;
-        let jobs = match !config.spoolers.is_empty() && !self.jobs.has_store() {
+        let jobs = match config.all_spoolers().next().is_some() && !self.jobs.has_store() {
             true => Some(self.openings.jobs().await?),
             false => None,
         };
@@ -386,7 +386,7 @@ impl Inner {
         } = ready;
         let retired = self.server.commit(server);
         self.open_jobs(jobs);
-        self.jobs.configure(&config.spoolers);
+        self.jobs.configure(&config);
         applications.commit();
         tokio::spawn(retired.end());
         self.openings.release(&config, &mut opened);
@@ -472,6 +472,7 @@ impl Inner {
             telemetry: self.spans(),
             applications: self.manager.measures(),
             spoolers: jobs::status(&self.jobs),
+            schedules: jobs::schedules(&self.jobs),
         })
     }
 }

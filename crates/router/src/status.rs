@@ -19,11 +19,13 @@ pub(super) struct Parts<'a> {
     pub(super) problems: &'a Diagnostics,
     /// Jobs, where there are spoolers.
     pub(super) spoolers: Option<Value>,
+    /// Runs, where there are schedules.
+    pub(super) schedules: Option<Value>,
     /// Spans, where requests are or were traced.
     pub(super) telemetry: Option<Counts>,
 }
 
-/// The whole of `/status`; `upstreams`, `spoolers`, `telemetry` and `problems` only where there are any.
+/// The whole of `/status`; `upstreams`, `spoolers`, `schedules`, `telemetry` and `problems` only where there are any.
 pub(super) fn whole(parts: &Parts<'_>) -> Value {
     let applications = parts.applications.iter();
     let applications: Map<String, Value> = applications
@@ -50,6 +52,9 @@ pub(super) fn whole(parts: &Parts<'_>) -> Value {
     }
     if let Some(spoolers) = &parts.spoolers {
         status["spoolers"] = spoolers.clone();
+    }
+    if let Some(schedules) = &parts.schedules {
+        status["schedules"] = schedules.clone();
     }
     if let Some(spans) = parts.telemetry {
         status["telemetry"] = json!({ "exported": spans.exported, "dropped": spans.dropped });

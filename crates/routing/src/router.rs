@@ -339,10 +339,10 @@ impl Router {
     }
 }
 
-/// The ways into the routes: those of listeners, then those of the jobs of spoolers.
+/// The ways into the routes: those of listeners, then those of the jobs of spoolers, runs of schedules among them.
 fn entrances(config: &Config) -> impl Iterator<Item = (&Pass, &Pointer)> {
     let listeners = config.listeners.iter().map(|one| (&one.pass, &one.pointer));
-    let spoolers = config.spoolers.values();
+    let spoolers = config.all_spoolers();
     listeners.chain(spoolers.map(|one| (&one.pass, &one.pointer)))
 }
 

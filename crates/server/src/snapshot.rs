@@ -52,7 +52,7 @@ pub(crate) struct Snapshot {
     mime_source: BTreeMap<String, String>,
     pub(crate) listeners: Vec<ListenerEntry>,
     pub(crate) router: Router,
-    /// Ways in for the jobs of spoolers, which have no socket; in the order of `spoolers`.
+    /// Ways in for the jobs of spoolers, runs of schedules among them, which have no socket; as the router numbers them.
     job_entrances: Vec<ListenerEntry>,
     /// In the order of their names, as the router numbers them.
     pub(crate) spoolers: Vec<Arc<model::Spooler>>,
@@ -307,8 +307,8 @@ impl Snapshot {
 
     /// The way in for the jobs of this spooler.
     pub(crate) fn entrance_of(&self, spooler: &str) -> Option<&ListenerEntry> {
-        let position = self.spoolers.iter().position(|one| one.name == spooler);
-        self.job_entrances.get(position?)
+        let mut entrances = self.job_entrances.iter();
+        entrances.find(|entry| entry.listener.name() == spooler)
     }
 
     /// True of the way in for the jobs of a spooler.
@@ -361,7 +361,7 @@ impl Snapshot {
                 Err(error) => faults.push(bind_fault(wanted, &error)),
             }
         }
-        snapshot.job_entrances = job_entrances(&snapshot.spoolers, previous);
+        snapshot.job_entrances = job_entrances(config, previous);
         for application in config.applications.values() {
             match around.application(&application.name) {
                 Some(running) => snapshot.applications.push(running),
@@ -488,12 +488,12 @@ fn listener(
 }
 
 /// The ways in for the jobs of spoolers: those there are already, by name, and new ones.
-fn job_entrances(spoolers: &[Arc<model::Spooler>], previous: &Snapshot) -> Vec<ListenerEntry> {
+fn job_entrances(config: &Config, previous: &Snapshot) -> Vec<ListenerEntry> {
     let one = |spooler: &Arc<model::Spooler>| {
         let listener = match previous.entrance_of(&spooler.name) {
             Some(entry) => Arc::clone(&entry.listener),
             None => Listener::without_socket(
-                &format!("spoolers/{}", spooler.name),
+                &spooler.name,
                 NEXT_LISTENER.fetch_add(1, Ordering::Relaxed),
                 previous.counts.threads(),
             ),
@@ -509,7 +509,7 @@ fn job_entrances(spoolers: &[Arc<model::Spooler>], previous: &Snapshot) -> Vec<L
             proxy_protocol: None,
         }
     };
-    spoolers.iter().map(one).collect()
+    config.all_spoolers().map(one).collect()
 }
 
 /// The modules there are if they are the same: they know their engines again without being compared.

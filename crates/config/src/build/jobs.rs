@@ -1,14 +1,18 @@
-//! `spoolers`.
+//! `spoolers` and `schedules`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::builder::Builder;
 use super::reader::Reader;
+use crate::diagnostic::{Diagnostic, shorten};
 use crate::document::Node;
-use crate::model::{Destination, Pass, Spooler};
+use crate::model::{Destination, Pass, SCHEDULE_PREFIX, Schedule, Spooler, Times, Timetable};
 use crate::pointer::Pointer;
-use crate::table::SpoolerOptions;
+use crate::table::{ScheduleOptions, SpoolerOptions};
+use tutti_cron::Fault;
+use tutti_options::Options as _;
+use tutti_options::table::Opt;
 
 impl<'d> Builder<'d> {
     pub(super) fn spoolers(
@@ -27,19 +31,7 @@ impl<'d> Builder<'d> {
     }
 
     fn spooler(&mut self, name: &str, reader: Reader<'d>) -> Option<Spooler> {
-        let (node, place) = reader.get(&SpoolerOptions::pass)?;
-        let pass = self.pass(node, place.clone())?;
-        let refused = match &pass {
-            Pass::Fixed(Destination::Spooler(_)) => Some(
-                "a spooler delivers its jobs to an application, a route or an upstream, not to a spooler",
-            ),
-            Pass::Fixed(Destination::Metrics) => Some("`metrics` takes no jobs"),
-            _ => None,
-        };
-        if let Some(message) = refused {
-            self.wrong(node, place, message);
-            return None;
-        }
+        let pass = self.receiver(&reader, &SpoolerOptions::pass)?;
         let options: SpoolerOptions = reader.read();
         if options.max_backoff < options.backoff {
             let message = "`max_backoff` is the longest pause: it cannot be shorter than `backoff`, the first";
@@ -54,5 +46,122 @@ impl<'d> Builder<'d> {
             options,
             pointer: reader.pointer,
         })
+    }
+
+    /// The destination of jobs, which is no spooler.
+    fn receiver(&mut self, reader: &Reader<'d>, option: &Opt) -> Option<Pass> {
+        let (node, place) = reader.get(option)?;
+        let pass = self.pass(node, place.clone())?;
+        let refused = match &pass {
+            Pass::Fixed(Destination::Spooler(_)) => {
+                "requests of the server's own go to an application, a route or an upstream, not to a spooler"
+            }
+            Pass::Fixed(Destination::Metrics) => "`metrics` takes no requests of the server's own",
+            _ => return Some(pass),
+        };
+        self.wrong(node, place, refused);
+        None
+    }
+
+    pub(super) fn schedules(
+        &mut self,
+        node: &'d Node,
+        pointer: &Pointer,
+    ) -> BTreeMap<String, Arc<Schedule>> {
+        let mut schedules = BTreeMap::new();
+        for member in node.members() {
+            let reader = Reader::new(&member.node, pointer.child(&member.name));
+            if let Some(schedule) = self.schedule(&member.name, &reader) {
+                schedules.insert(member.name.to_string(), Arc::new(schedule));
+            }
+        }
+        schedules
+    }
+
+    fn schedule(&mut self, name: &str, reader: &Reader<'d>) -> Option<Schedule> {
+        let pass = self.receiver(reader, &ScheduleOptions::pass);
+        let options: ScheduleOptions = reader.read();
+        let times = match options.every {
+            Some(every) => Some(Times::Every(every)),
+            None => self.timetable(reader, &options.time_zone).map(Times::Cron),
+        };
+        let headers = self.headers(reader);
+        let runs = Spooler {
+            pointer: reader.pointer.clone(),
+            name: format!("{SCHEDULE_PREFIX}{name}"),
+            pass: pass?,
+            options: SpoolerOptions {
+                concurrency: 1,
+                max_jobs: 1,
+                max_attempts: 1,
+                timeout: options.timeout,
+                ..SpoolerOptions::of(None::<&Node>)
+            },
+        };
+        Some(Schedule {
+            name: name.to_owned(),
+            times: times?,
+            headers,
+            options,
+            runs: Arc::new(runs),
+        })
+    }
+
+    fn timetable(&mut self, reader: &Reader<'d>, zone: &str) -> Option<Timetable> {
+        let (node, place) = reader.get(&ScheduleOptions::cron)?;
+        let expression = node.as_str()?;
+        let shown = shorten(expression);
+        match Timetable::new(expression, zone) {
+            Ok(timetable) => return Some(timetable),
+            Err(Fault::Zone) => {
+                if let Some((node, place)) = reader.get(&ScheduleOptions::time_zone) {
+                    let text = format!("there is no time zone `{}`", shorten(zone));
+                    let fault = Diagnostic::new(place, text);
+                    let fault = fault.suggest("names are those of the IANA database: `Europe/Berlin`, `America/New_York`, `UTC`");
+                    self.faults.value(fault, node);
+                }
+            }
+            Err(Fault::Never) => {
+                self.wrong(
+                    node,
+                    place,
+                    format!("no day of any year is matched by `{shown}`"),
+                );
+            }
+            Err(Fault::Expression(why)) => {
+                let text = format!(
+                    "`{shown}` is no cron expression: {}",
+                    why.trim_end_matches('.')
+                );
+                let fault = Diagnostic::new(place, text).suggest(
+                    "five fields: minute, hour, day of the month, month, day of the week, as in `30 3 * * MON-FRI`",
+                );
+                self.faults.value(fault, node);
+            }
+        }
+        None
+    }
+
+    fn headers(&mut self, reader: &Reader<'d>) -> Vec<(String, String)> {
+        let Some((node, place)) = reader.get(&ScheduleOptions::headers) else {
+            return Vec::new();
+        };
+        let mut headers = Vec::new();
+        for member in node.members() {
+            let Some(value) = member.node.as_str() else {
+                continue;
+            };
+            if value.chars().any(|one| one.is_control() && one != '\t') {
+                let place = place.child(&member.name);
+                self.wrong(
+                    &member.node,
+                    place,
+                    "the value of a field has no control characters",
+                );
+                continue;
+            }
+            headers.push((member.name.to_string(), value.to_owned()));
+        }
+        headers
     }
 }

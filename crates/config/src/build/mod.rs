@@ -94,6 +94,9 @@ impl Builder<'_> {
         if let Some((node, pointer)) = root.get(&RootOptions::spoolers) {
             config.spoolers = self.spoolers(node, &pointer);
         }
+        if let Some((node, pointer)) = root.get(&RootOptions::schedules) {
+            config.schedules = self.schedules(node, &pointer);
+        }
         config.settings = self.settings(&root.inner_or_nothing(&RootOptions::settings));
         if let Some((node, pointer)) = root.get(&RootOptions::access_log) {
             let logs = each(node, &pointer).into_iter();

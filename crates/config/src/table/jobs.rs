@@ -1,11 +1,9 @@
-//! Options of `spoolers`.
+//! Options of `spoolers` and `schedules`.
 
 use std::time::Duration;
 
-use tutti_options::options;
-use tutti_options::table::{Kind, Text};
-
-use tutti_options::Unread;
+use tutti_options::table::{Kind, Names, Text};
+use tutti_options::{Unread, options, words};
 
 /// A time; beyond a year it would only be a mistake.
 const PAUSE: Kind = Kind::Number(0.001, 31_536_000.0);
@@ -35,5 +33,44 @@ options! {
         max_body_size: usize [kind(Kind::Size(0, 64 << 20)), beyond(), default("1048576"), unit("bytes")],
         /// How long failed jobs are kept; then they are removed, which the log tells
         keep_failed: Duration [kind(Kind::Number(0.0, 31_536_000.0)), beyond(), default("604800"), unit("seconds")],
+    }
+}
+
+options! {
+    /// A request that the server makes to itself at certain times
+    pub struct ScheduleOptions: SCHEDULE = "schedule", exactly_one ["cron", "every"] {
+        /// When: minute, hour, day of the month, month and day of the week, as in crontab(5), or a name such as `@daily`
+        cron: Unread [kind(Kind::String(Text::NotEmpty)), beyond()],
+        /// When: again and again with this time between two beginnings, first after this time
+        every: Option<Duration> [kind(Kind::Number(1.0, 31_536_000.0)), beyond(), unit("seconds")],
+        /// The time zone of `cron`, such as `Europe/Berlin`
+        time_zone: String [kind(Kind::String(Text::NotEmpty)), beyond(), default("\"UTC\""), needs(&["cron"])],
+        /// Where the request goes
+        pass: Unread [kind(Kind::String(Text::Pass)), beyond(), required()],
+        /// Its method
+        method: String [kind(Kind::String(Text::Word(&["GET", "POST", "PUT", "PATCH", "DELETE"]))), beyond(), default("\"POST\"")],
+        /// Its path and query
+        uri: String [kind(Kind::String(Text::Target)), beyond(), default("\"/\"")],
+        /// The `Host` of it
+        host: String [kind(Kind::String(Text::HostName)), beyond(), default("\"localhost\"")],
+        /// Its fields
+        headers: Unread [kind(Kind::Map(Names::RequestHeader, &Kind::String(Text::Argument))), beyond()],
+        /// Its body
+        body: String [kind(Kind::String(Text::Any)), beyond(), default("\"\"")],
+        /// Time for the whole answer; then the run has failed
+        timeout: Duration [kind(PAUSE), beyond(), default("300"), unit("seconds")],
+        /// Runs that were due while the server was stopped or the clock was set: leave them out, or make up for all of them
+        /// with one run. The log tells either way
+        missed: Missed [beyond(), default("\"skip\"")],
+    }
+}
+
+words! {
+    /// The fate of runs that were missed.
+    pub enum Missed {
+        /// They are left out.
+        Skip = "skip",
+        /// One run makes up for them.
+        RunOnce = "run_once",
     }
 }

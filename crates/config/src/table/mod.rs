@@ -12,7 +12,7 @@ mod tls;
 mod upstreams;
 
 pub use gateways::{FASTCGI, FastCgi, SCGI, Scgi, UWSGI, Uwsgi};
-pub use jobs::{SPOOLER, SpoolerOptions};
+pub use jobs::{Missed, SCHEDULE, SPOOLER, ScheduleOptions, SpoolerOptions};
 pub use listeners::{
     CLIENT_IP, ClientIp, FORWARDED, ForwardedOptions, HTTP2, Http2, LISTENER, ListenerOptions,
     PROXY_PROTOCOL, ProxyProtocol,

@@ -3,7 +3,7 @@
 use tutti_options::table::{Kind, Names, Text};
 use tutti_options::{Typed as _, Unread, options};
 
-use super::jobs::SpoolerOptions;
+use super::jobs::{ScheduleOptions, SpoolerOptions};
 use super::listeners::ListenerOptions;
 use super::logs::{ACCESS_LOGS, SlowLogOptions};
 use super::routes::StepOptions;
@@ -25,6 +25,8 @@ options! {
         upstreams: Unread [kind(Kind::Map(Names::NotEmpty, &UpstreamGroup::KIND))],
         /// Jobs that are kept on disk until they are delivered, by the name of their spooler
         spoolers: Unread [kind(Kind::Map(Names::NotEmpty, &SpoolerOptions::KIND)), beyond()],
+        /// Requests that the server makes to itself at certain times, by name
+        schedules: Unread [kind(Kind::Map(Names::NotEmpty, &ScheduleOptions::KIND)), beyond()],
         /// Settings of the whole server
         settings: Unread [kind(SettingsOptions::KIND)],
         /// The file that gets a line for each request, and what is in it; an array of several
