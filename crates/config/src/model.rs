@@ -336,7 +336,7 @@ pub enum Times {
     /// With so much time between two beginnings.
     Every(Duration),
     /// By the calendar.
-    Cron(Timetable),
+    Cron(Box<Timetable>),
 }
 
 /// Before the name of a schedule, in the name of the spooler that its runs are jobs of.

@@ -85,6 +85,9 @@ pub(crate) struct Inner {
     ended: Notify,
 }
 
+/// A job to be delivered: its spooler, its number, and which delivery it is.
+type Due = (Arc<Spooler>, u64, u32);
+
 /// The store tells of itself here.
 struct Hears(Arc<Inner>);
 
@@ -332,7 +335,7 @@ impl Jobs {
     }
 
     /// The jobs to be delivered now, each with the number of the delivery, and when the next is due.
-    fn take_due(&self) -> (Vec<(Arc<Spooler>, u64, u32)>, Option<Time>) {
+    fn take_due(&self) -> (Vec<Due>, Option<Time>) {
         let state = &mut *self.0.state();
         let (mut due, mut next) = (Vec::new(), None);
         if !state.is_open || state.rests {

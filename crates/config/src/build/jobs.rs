@@ -83,7 +83,9 @@ impl<'d> Builder<'d> {
         let options: ScheduleOptions = reader.read();
         let times = match options.every {
             Some(every) => Some(Times::Every(every)),
-            None => self.timetable(reader, &options.time_zone).map(Times::Cron),
+            None => self
+                .timetable(reader, &options.time_zone)
+                .map(|table| Times::Cron(Box::new(table))),
         };
         let headers = self.headers(reader);
         let runs = Spooler {
