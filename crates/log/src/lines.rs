@@ -101,7 +101,7 @@ impl Writer {
     }
 }
 
-fn text<'a>(entry: &'a Entry<'_>) -> String {
+fn text(entry: &Entry<'_>) -> String {
     match entry.request {
         Some(id) => format!("{}, id {id}", entry.message),
         None => entry.message.clone().into_owned(),
