@@ -17,13 +17,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(Path(__file__).parent))
 
+from imports.caddy import CaddySite  # noqa: E402
 from imports.nginx import Drupal, FrontController, Nextcloud, ReverseProxy, Static, WordPressPackage  # noqa: E402
 from imports.programs import DjangoOnUwsgi, Gunicorn, Puma  # noqa: E402
 from imports.replay import Comparison  # noqa: E402
 from imports.servers import Imported  # noqa: E402
 
 SITES = (WordPressPackage, Nextcloud, Drupal, FrontController, Static, ReverseProxy)
-SITES += (DjangoOnUwsgi, Gunicorn, Puma)
+SITES += (DjangoOnUwsgi, Gunicorn, Puma, CaddySite)
 
 # Requests that each configuration is asked at least.
 LEAST = 200

@@ -44,6 +44,7 @@ enum Source {
     Nginx,
     Fpm,
     Uwsgi,
+    Caddy,
     Gunicorn,
     Puma,
 }
@@ -59,6 +60,7 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<ExitCode, Failure> {
         Source::Nginx => Kind::Nginx,
         Source::Fpm => Kind::Fpm,
         Source::Uwsgi => Kind::Uwsgi,
+        Source::Caddy => Kind::Caddy,
         Source::Gunicorn => Kind::Gunicorn,
         Source::Puma => Kind::Puma,
     };

@@ -1,5 +1,6 @@
 //! Remarks about a source: what is not carried over, where it stands, and what to do.
 
+use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 
 /// A place in a source.
@@ -10,7 +11,7 @@ pub(crate) struct Place {
 }
 
 /// How much a finding weighs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Importance {
     /// Something of the source is not in the configuration.
     Lost,
@@ -19,7 +20,7 @@ pub enum Importance {
 }
 
 /// A remark about a line of a source.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Finding {
     /// The file.
     pub file: String,
@@ -39,6 +40,8 @@ pub struct Finding {
 #[derive(Default)]
 pub(crate) struct Findings {
     list: Vec<Finding>,
+    /// The same, so that a source of a hundred thousand faults takes no hundred thousand looks for each.
+    known: HashSet<Finding>,
 }
 
 impl Findings {
@@ -68,24 +71,20 @@ impl Findings {
             problem: problem.to_owned(),
             hint: hint.to_owned(),
         };
-        if !self.list.contains(&finding) {
+        if self.known.insert(finding.clone()) {
             self.list.push(finding);
         }
     }
 
     /// By file, in the order in which files were met, and line.
     pub(crate) fn into_list(self) -> Vec<Finding> {
-        let mut files: Vec<String> = Vec::new();
+        let mut files: BTreeMap<String, usize> = BTreeMap::new();
         for finding in &self.list {
-            if !files.contains(&finding.file) {
-                files.push(finding.file.clone());
-            }
+            let next = files.len();
+            files.entry(finding.file.clone()).or_insert(next);
         }
         let mut list = self.list;
-        list.sort_by_key(|finding| {
-            let file = files.iter().position(|file| *file == finding.file);
-            (file, finding.line)
-        });
+        list.sort_by_key(|finding| (files.get(&finding.file).copied(), finding.line));
         list
     }
 }

@@ -287,12 +287,16 @@ fn setting(
 fn assignments(file: &Rc<str>, text: &str, findings: &mut Findings) -> Vec<(String, Value, Place)> {
     let mut found = Vec::new();
     let mut rest = text;
+    let (mut counted, mut line_number) = (text, 1_usize);
     while !rest.is_empty() {
-        let line_number = 1 + text
-            .get(..text.len() - rest.len())
+        // Counted on from the line before: a file has many lines.
+        let passed = counted.len().saturating_sub(rest.len());
+        line_number += counted
+            .get(..passed)
             .unwrap_or_default()
             .matches('\n')
             .count();
+        counted = rest;
         let place = Place {
             file: Rc::clone(file),
             line: line_number,

@@ -1,12 +1,13 @@
 //! Configurations of other servers, as Tutti's own.
 //!
-//! Owns what nginx, PHP-FPM, uWSGI, gunicorn and Puma write, and what of it Tutti has. Called by `tutti import`. It reads
+//! Owns what nginx, PHP-FPM, uWSGI, Caddy, gunicorn and Puma write, and what of it Tutti has. Called by `tutti import`. It reads
 //! files through [`Sources`] and runs nothing: a configuration that is a program (gunicorn's, Puma's) is read for its literals. It
 //! must never panic on any input, never leave out a thing without a [`Finding`] about it, and never open what the source closes:
 //! where a rule that keeps somebody out cannot be carried over, the place refuses everybody.
 
 #![forbid(unsafe_code)]
 
+mod caddy;
 mod finding;
 mod fpm;
 mod gunicorn;
@@ -41,6 +42,8 @@ pub enum Kind {
     Fpm,
     /// uWSGI: ini, YAML, JSON or XML.
     Uwsgi,
+    /// Caddy: a Caddyfile.
+    Caddy,
     /// gunicorn: a Python file, of which literals are read.
     Gunicorn,
     /// Puma: a Ruby file, of which literals are read.
@@ -78,6 +81,7 @@ pub fn import(
         Kind::Nginx => nginx::import(files, sources, &mut findings)?,
         Kind::Fpm => fpm::import(files, sources, &mut findings)?,
         Kind::Uwsgi => uwsgi::import(files, sources, &mut findings)?,
+        Kind::Caddy => caddy::import(files, sources, &mut findings)?,
         Kind::Gunicorn => gunicorn::import(files, sources, &mut findings)?,
         Kind::Puma => puma::import(files, sources, &mut findings)?,
     };

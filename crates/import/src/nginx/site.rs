@@ -16,6 +16,10 @@ pub(super) struct Compiler<'f> {
     pub(super) out: Output,
     pub(super) findings: &'f mut Findings,
     pub(super) pools: Vec<crate::fpm::Pool>,
+    /// The routes of what comes after a `rewrite`: by the place of the rest in memory, and where it ends.
+    pub(super) rewritten: BTreeMap<(usize, String), String>,
+    /// Rewrites within rewrites that are being carried over.
+    pub(super) depth: usize,
     /// Groups of servers, by name.
     pub(super) groups: BTreeMap<String, Statement>,
 }

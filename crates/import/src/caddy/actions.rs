@@ -1,0 +1,374 @@
+//! The actions of Caddy's larger directives: new paths, files, servers behind, PHP.
+
+use serde_json::{Map, Value, json};
+
+use super::tree::Directive;
+use super::{Caddy, Scope, finished, trim};
+use crate::finding::Place;
+use crate::output::{step, unused, when};
+use crate::template::{Piece, Text};
+use crate::units::whole_seconds;
+
+impl Caddy<'_> {
+    /// `rewrite`, `try_files` and `uri`: the directives behind them see the new path, in a route of their own.
+    pub(super) fn rewriting(
+        &mut self,
+        directive: &Directive,
+        conditions: Map<String, Value>,
+        arguments: &[String],
+        rest: &[Directive],
+        scope: &Scope,
+        steps: &mut Vec<Value>,
+    ) -> bool {
+        let place = &directive.place;
+        let mut after = self.steps(rest, scope);
+        after.push(json!({"action": {"return": 404}}));
+        trim(&mut after);
+        let next = self.out.add_route(&format!("{}-next", self.site), after);
+        let action = match directive.name() {
+            "rewrite" => {
+                let target = arguments.first().map_or("", String::as_str);
+                match self.path(target, place, "rewrite") {
+                    Some(text) => json!({"rewrite": text.template(), "pass": next}),
+                    None => json!({"pass": next}),
+                }
+            }
+            "try_files" => {
+                let mut action = json!({"pass": next});
+                for (index, item) in arguments.iter().enumerate().rev() {
+                    let Some(text) = self.path(item, place, "try_files") else {
+                        continue;
+                    };
+                    let found = json!({"rewrite": text.template(), "pass": next});
+                    // The last one is taken without a look.
+                    if index + 1 == arguments.len() {
+                        action = found;
+                        continue;
+                    }
+                    let mut path = Text::literal(scope.root.clone().unwrap_or_default());
+                    path.extend(text);
+                    action = json!({"share": path.template(), "index": "", "found": found, "fallback": action});
+                }
+                action
+            }
+            _ => {
+                let hint = "write `handle_path`, which takes a path's beginning off, or a `rewrite` as a script";
+                self.findings
+                    .lost(place, "uri", "it is not carried over", hint);
+                json!({"pass": next})
+            }
+        };
+        let is_all = conditions.is_empty();
+        steps.push(step(conditions, action));
+        is_all
+    }
+
+    /// A path that may have a query behind it.
+    pub(super) fn path(&mut self, target: &str, place: &Place, name: &str) -> Option<Text> {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        if !matches!(query, "" | "{query}" | "{http.request.uri.query}") {
+            let hint = "most applications look at the path instead (`REQUEST_URI`); see what this one needs";
+            self.findings.lost(
+                place,
+                name,
+                &format!("the query `{query}` is not added: `rewrite` leaves the query as it came"),
+                hint,
+            );
+        }
+        let path = if path.starts_with('/') || path.starts_with('{') {
+            path.to_owned()
+        } else {
+            format!("/{path}")
+        };
+        let mut text = self.text(&path, place, name)?;
+        for piece in &mut text.0 {
+            if let Piece::Text(text) = piece {
+                *text = text.replace('%', "%25");
+            }
+        }
+        Some(text)
+    }
+
+    /// A text with placeholders.
+    pub(super) fn text(&mut self, source: &str, place: &Place, name: &str) -> Option<Text> {
+        let mut text = Text::default();
+        let mut rest = source;
+        while let Some((before, after)) = rest.split_once('{') {
+            text.push(before);
+            let Some((placeholder, tail)) = after.split_once('}') else {
+                text.push("{");
+                rest = after;
+                continue;
+            };
+            rest = tail;
+            let short = placeholder
+                .strip_prefix("http.request.")
+                .unwrap_or(placeholder);
+            let variable = match short {
+                "path" | "uri.path" => "uri".to_owned(),
+                "uri" => "request_uri".to_owned(),
+                "host" => "host".to_owned(),
+                "hostport" => "header_host".to_owned(),
+                "method" => "method".to_owned(),
+                "remote_host" | "remote.host" => "remote_addr".to_owned(),
+                other => match other.strip_prefix("header.") {
+                    Some(field) => {
+                        format!("header_{}", field.to_ascii_lowercase().replace('-', "_"))
+                    }
+                    None => {
+                        let script = match short {
+                            "query" | "uri.query" => {
+                                r"(/\?([^]*)/.exec(vars.request_uri) ?? [])[1] ?? ''"
+                            }
+                            "scheme" => "vars.tls_protocol ? 'https' : 'http'",
+                            _ => {
+                                let problem = format!("there is nothing like `{{{placeholder}}}`");
+                                self.findings.lost(
+                                    place,
+                                    name,
+                                    &problem,
+                                    "`docs/variables.md` lists the variables there are",
+                                );
+                                return None;
+                            }
+                        };
+                        text.0.push(Piece::Script(script.to_owned()));
+                        continue;
+                    }
+                },
+            };
+            text.0.push(Piece::Variable(variable));
+        }
+        text.push(rest);
+        Some(text)
+    }
+
+    pub(super) fn files(&mut self, scope: &Scope, fallback: Value, place: &Place) -> Value {
+        let Some(root) = &scope.root else {
+            self.findings.lost(
+                place,
+                "file_server",
+                "there is no `root`: the folder that Caddy was started in is not known",
+                "write `root * /srv/site`",
+            );
+            return json!({"return": 404});
+        };
+        let path = Text(vec![
+            Piece::Text(root.clone()),
+            Piece::Variable("uri".to_owned()),
+        ]);
+        let mut share = Map::from_iter([("share".to_owned(), path.template().into())]);
+        // Caddy hides its own file, wherever that is.
+        share.insert("deny".to_owned(), "*/Caddyfile".into());
+        if fallback != json!({"return": 404}) {
+            share.insert("fallback".to_owned(), fallback);
+        }
+        share.into()
+    }
+
+    pub(super) fn proxy(
+        &mut self,
+        directive: &Directive,
+        arguments: &[String],
+        scope: &Scope,
+    ) -> Option<Value> {
+        let place = &directive.place;
+        let mut servers: Vec<String> = arguments.to_vec();
+        let mut upstream = Map::new();
+        let mut fields = scope.request_headers.clone();
+        for option in directive.inner() {
+            match (option.name(), option.argument(0)) {
+                ("to", _) => servers.extend_from_slice(option.arguments()),
+                ("lb_policy", "least_conn") => {
+                    drop(upstream.insert("balance".to_owned(), "least_connections".into()))
+                }
+                ("lb_policy", "ip_hash" | "client_ip_hash") => {
+                    drop(upstream.insert("balance".to_owned(), "hash".into()))
+                }
+                ("lb_policy", "round_robin" | "random") => {}
+                ("health_uri", uri) => {
+                    drop(upstream.insert("health_check".to_owned(), json!({"uri": uri})))
+                }
+                ("flush_interval", "-1") => {
+                    drop(upstream.insert("buffering".to_owned(), false.into()))
+                }
+                ("header_up", name) if option.arguments().len() == 2 => {
+                    match self.text(option.argument(1), place, "header_up") {
+                        Some(text) => drop(fields.insert(name.to_owned(), text.template().into())),
+                        None => return None,
+                    }
+                }
+                ("header_up", name) if name.starts_with('-') => {
+                    drop(fields.insert(name.trim_start_matches('-').to_owned(), Value::Null))
+                }
+                ("lb_try_duration", time) if whole_seconds(time).is_some() => self.findings.note(
+                    place,
+                    "lb_try_duration",
+                    "another server is tried at once",
+                    "`retries` says how often",
+                ),
+                (name, _) => self.findings.lost(
+                    &option.place,
+                    name,
+                    "there is no option for it",
+                    "see `upstream` in `docs/reference.md`",
+                ),
+            }
+        }
+        let mut group = Map::new();
+        let mut is_tls = false;
+        for server in &servers {
+            is_tls |= server.starts_with("https://");
+            let bare = server
+                .trim_start_matches("https://")
+                .trim_start_matches("http://")
+                .trim_start_matches("h2c://");
+            let address = bare
+                .strip_prefix("unix/")
+                .map_or_else(|| bare.to_owned(), |path| format!("unix:{path}"));
+            if address.contains('{') || address.contains('/') && !address.starts_with("unix:") {
+                self.findings.lost(
+                    place,
+                    "reverse_proxy",
+                    &format!("`{server}` is no address of a server"),
+                    "name the server with its port",
+                );
+                return None;
+            }
+            let address = address
+                .strip_prefix(':')
+                .map_or(address.clone(), |port| format!("127.0.0.1:{port}"));
+            let last = address.rsplit(']').next().unwrap_or_default();
+            let address = if address.starts_with("unix:") || last.contains(':') {
+                address
+            } else {
+                format!("{address}:{}", if is_tls { 443 } else { 80 })
+            };
+            group.insert(address, json!({}));
+        }
+        if group.is_empty() {
+            self.findings.lost(
+                place,
+                "reverse_proxy",
+                "it names no server",
+                "name one, or a group in `upstreams`",
+            );
+            return None;
+        }
+        // Caddy tells the server who asks.
+        upstream.insert("forwarded_headers".to_owned(), "x-forwarded".into());
+        upstream.insert("servers".to_owned(), group.into());
+        if is_tls {
+            upstream.insert("tls".to_owned(), true.into());
+        }
+        let name = unused(&self.out.upstreams, &format!("{}-servers", self.site));
+        self.out.upstreams.insert(name.clone(), upstream.into());
+        let mut action = when("pass", format!("upstreams/{name}"));
+        if !fields.is_empty() {
+            action.insert("request_headers".to_owned(), fields.into());
+        }
+        Some(action.into())
+    }
+
+    /// `php_fastcgi`: folders get their slash, scripts run, files are served, all else is the front controller's.
+    pub(super) fn php(
+        &mut self,
+        directive: &Directive,
+        arguments: &[String],
+        conditions: &Map<String, Value>,
+        rest: &[Directive],
+        scope: &Scope,
+        steps: &mut Vec<Value>,
+    ) -> bool {
+        let place = &directive.place;
+        let (Some(root), [address]) = (scope.root.clone(), arguments) else {
+            self.findings.lost(
+                place,
+                "php_fastcgi",
+                "it needs a `root` and one server",
+                "write `root * /srv/site`, and one address",
+            );
+            steps.push(step(conditions.clone(), json!({"return": 503})));
+            return conditions.is_empty();
+        };
+        let mut options = when("root", root.clone());
+        let mut params = Map::new();
+        for option in directive.inner() {
+            match option.name() {
+                "env" => drop(params.insert(
+                    option.argument(0).to_owned(),
+                    option.argument(1).replace('$', "${dollar}").into(),
+                )),
+                "read_timeout" | "dial_timeout" | "write_timeout" => self.findings.note(
+                    &option.place,
+                    option.name(),
+                    "nothing is written for it",
+                    "`proxy_options` has the times of a server",
+                ),
+                name => self.findings.lost(
+                    &option.place,
+                    name,
+                    "it is not carried over",
+                    "see `fastcgi` in `docs/reference.md`",
+                ),
+            }
+        }
+        if !params.is_empty() {
+            options.insert("params".to_owned(), params.into());
+        }
+        let address = address
+            .strip_prefix("unix/")
+            .map_or_else(|| address.clone(), |path| format!("unix:{path}"));
+        let address = if address.starts_with(':') {
+            format!("127.0.0.1{address}")
+        } else {
+            address
+        };
+        let run = |rewrite: Option<&str>| {
+            let mut action = Map::from_iter([
+                ("proxy".to_owned(), format!("fastcgi://{address}").into()),
+                ("fastcgi".to_owned(), options.clone().into()),
+            ]);
+            if let Some(rewrite) = rewrite {
+                action.insert("rewrite".to_owned(), rewrite.into());
+            }
+            if !scope.request_headers.is_empty() {
+                action.insert(
+                    "request_headers".to_owned(),
+                    scope.request_headers.clone().into(),
+                );
+            }
+            finished(action.into(), scope)
+        };
+        let share = |end: &str| {
+            Text(vec![
+                Piece::Text(root.clone()),
+                Piece::Variable("uri".to_owned()),
+                Piece::Text(end.to_owned()),
+            ])
+            .template()
+        };
+        let has_files = rest
+            .iter()
+            .any(|directive| directive.name() == "file_server");
+        let front = run(Some("/index.php"));
+        let file = if has_files {
+            finished(json!({"share": share(""), "deny": "*/Caddyfile"}), scope)
+        } else {
+            json!({"return": 404})
+        };
+        let mut slash = Text(vec![Piece::Variable("uri".to_owned())]);
+        // Without the query, as in Caddy.
+        slash.push("/");
+        let inner = vec![
+            json!({"match": {"uri": "*/"}, "action": {"share": share("index.php"), "index": "", "found": run(Some("${uri}index.php")), "fallback": front}}),
+            json!({"match": {"uri": "*.php"}, "action": {"share": share(""), "index": "", "found": run(None), "fallback": front}}),
+            json!({"match": {"uri": "*.php/*"}, "action": run(None)}),
+            json!({"action": {"share": share("/index.php"), "index": "", "found": finished(json!({"return": 308, "location": slash.template()}), scope),
+                   "fallback": {"share": share(""), "index": "", "found": file, "fallback": front}}}),
+        ];
+        let pass = self.out.add_route(&format!("{}-php", self.site), inner);
+        steps.push(step(conditions.clone(), json!({"pass": pass})));
+        conditions.is_empty()
+    }
+}

@@ -1,0 +1,551 @@
+//! Caddy: sites of a Caddyfile → listeners, routes, FastCGI and upstreams.
+//!
+//! Directives act in Caddy's own order, whatever theirs in the file (caddyserver.com, "Directive order"); what Tutti lacks is told.
+
+mod actions;
+mod matching;
+mod settle;
+mod tree;
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value, json};
+
+use crate::finding::{Findings, Place, Unreadable};
+use crate::output::{Output, step, when};
+use crate::program;
+use crate::sources::Sources;
+use crate::template::{Piece, Text};
+
+use tree::Directive;
+
+/// Caddy's order; those of one kind with longer paths come first.
+const ORDER: &[&str] = &[
+    "root",
+    "header",
+    "request_body",
+    "redir",
+    "method",
+    "rewrite",
+    "uri",
+    "try_files",
+    "basicauth",
+    "basic_auth",
+    "forward_auth",
+    "request_header",
+    "encode",
+    "handle",
+    "handle_path",
+    "route",
+    "respond",
+    "reverse_proxy",
+    "php_fastcgi",
+    "file_server",
+];
+
+/// Blocks that are carried over, those behind each `rewrite` counted again; a hostile file has no end of them.
+const MOST_BLOCKS: usize = 2_000;
+
+/// Directives of one block, and those among them that change the path.
+const MOST_STEPS: usize = 100;
+const MOST_REWRITES: usize = 6;
+
+/// Directives that are no steps.
+const ASIDE: &[&str] = &["bind", "tls", "log", "@"];
+
+/// Reads Caddyfiles.
+pub(crate) fn import(
+    files: &[PathBuf],
+    sources: &dyn Sources,
+    findings: &mut Findings,
+) -> Result<Value, Unreadable> {
+    let mut sites = Vec::new();
+    for path in files {
+        sites.extend(tree::read(path, sources, findings)?);
+    }
+    let mut caddy = Caddy {
+        out: Output::default(),
+        findings,
+        site: String::new(),
+        budget: MOST_BLOCKS,
+    };
+    // The first block may have options for all; a file may be one site without a block.
+    if sites.iter().all(|site| site.block.is_none()) && sites.len() > 1 {
+        let place = sites.first().map(|site| site.place.clone());
+        let mut parts = sites.into_iter();
+        let address = parts.next().map(|site| site.words).unwrap_or_default();
+        sites = vec![Directive {
+            place: place.unwrap_or(Place {
+                file: "".into(),
+                line: 1,
+            }),
+            words: address,
+            block: Some(parts.collect()),
+        }];
+    }
+    let mut listens: Vec<(String, Vec<(Option<String>, String)>)> = Vec::new();
+    for site in &sites {
+        if site.words.is_empty() {
+            caddy.options(site);
+            continue;
+        }
+        caddy.add(site, &mut listens);
+    }
+    for (address, hosts) in listens {
+        let pass = match hosts.as_slice() {
+            [(None, only)] => only.clone(),
+            _ => {
+                let mut steps = Vec::new();
+                let exact = |host: &Option<String>| {
+                    host.as_ref().map_or(0, |host| {
+                        if host.contains('*') {
+                            host.len()
+                        } else {
+                            1000 + host.len()
+                        }
+                    })
+                };
+                let mut hosts = hosts.clone();
+                hosts.sort_by_key(|(host, _)| std::cmp::Reverse(exact(host)));
+                for (host, destination) in hosts {
+                    let conditions = host.map_or_else(Map::new, |host| when("host", host));
+                    steps.push(step(conditions, json!({"pass": destination})));
+                }
+                caddy.out.add_route(&format!("listen-{address}"), steps)
+            }
+        };
+        let entry = caddy
+            .out
+            .listeners
+            .entry(address)
+            .or_insert_with(|| json!({}));
+        if let Some(listener) = entry.as_object_mut() {
+            listener.insert("pass".to_owned(), pass.into());
+        }
+    }
+    Ok(caddy.out.into_json())
+}
+
+struct Caddy<'f> {
+    out: Output,
+    findings: &'f mut Findings,
+    site: String,
+    /// Blocks that may still be carried over.
+    budget: usize,
+}
+
+/// Where a directive stands.
+#[derive(Clone)]
+struct Scope {
+    root: Option<String>,
+    named: Vec<Directive>,
+    always: Map<String, Value>,
+    /// Fields of requests to servers behind.
+    request_headers: Map<String, Value>,
+}
+
+impl Caddy<'_> {
+    fn options(&mut self, block: &Directive) {
+        for option in block.inner() {
+            let needless = [
+                "admin",
+                "debug",
+                "log",
+                "persist_config",
+                "email",
+                "order",
+                "grace_period",
+                "storage",
+                "auto_https",
+                "http_port",
+                "https_port",
+            ];
+            let hint = "flags of the server are in `docs/command-line.md`, settings in `docs/reference.md`";
+            if needless.contains(&option.name()) {
+                self.findings.note(
+                    &option.place,
+                    option.name(),
+                    "nothing is written for it",
+                    hint,
+                );
+            } else {
+                self.findings.lost(
+                    &option.place,
+                    option.name(),
+                    "there is no option for it",
+                    hint,
+                );
+            }
+        }
+    }
+
+    fn add(
+        &mut self,
+        site: &Directive,
+        listens: &mut Vec<(String, Vec<(Option<String>, String)>)>,
+    ) {
+        let bind = site
+            .inner()
+            .iter()
+            .find(|directive| directive.name() == "bind");
+        let tls = site
+            .inner()
+            .iter()
+            .find(|directive| directive.name() == "tls" && directive.arguments().len() == 2);
+        let words = site
+            .words
+            .iter()
+            .flat_map(|word| word.split(','))
+            .filter(|word| !word.is_empty());
+        let addresses: Vec<String> = words.map(str::to_owned).collect();
+        let first = addresses.first().cloned().unwrap_or_default();
+        let bare = first
+            .split("://")
+            .last()
+            .unwrap_or(&first)
+            .split([':', '/'])
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        let wanted = if bare.is_empty() {
+            "site".to_owned()
+        } else {
+            bare
+        };
+        self.site = self.out.route_name(&wanted);
+        self.out.routes.insert(self.site.clone(), Value::Null);
+        let destination = format!("routes/{}", self.site);
+        let scope = Scope {
+            root: None,
+            named: Vec::new(),
+            always: Map::new(),
+            request_headers: Map::new(),
+        };
+        let mut steps = self.steps(site.inner(), &scope);
+        steps.push(json!({"action": {"return": 404}}));
+        trim(&mut steps);
+        let name = self.site.clone();
+        self.out.routes.insert(name, steps.into());
+        for address in addresses {
+            let (scheme, rest) = address.split_once("://").unwrap_or(("", &address));
+            let (rest, path) = rest
+                .split_once('/')
+                .map_or((rest, ""), |(rest, path)| (rest, path));
+            if !path.is_empty() {
+                self.findings.lost(
+                    &site.place,
+                    &address,
+                    "the path of the address is not carried over: the site is at every path",
+                    "write it as a `match.uri`",
+                );
+            }
+            let (host, port) = match rest.rsplit_once(':') {
+                Some((host, port)) if port.parse::<u16>().is_ok() => (host, port.to_owned()),
+                _ => (
+                    rest,
+                    if scheme == "http" {
+                        "80".to_owned()
+                    } else {
+                        "443".to_owned()
+                    },
+                ),
+            };
+            let is_tls = scheme == "https"
+                || (scheme.is_empty() && !host.is_empty() && port != "80")
+                || (tls.is_some() && scheme != "http");
+            let port = if is_tls && tls.is_none() {
+                let hint =
+                    "give the listener a certificate (`docs/tls.md`), then let it listen on 443";
+                self.findings.lost(
+                    &site.place,
+                    &address,
+                    "certificates are not got by Tutti itself: the site is served without TLS",
+                    hint,
+                );
+                if port == "443" { "80".to_owned() } else { port }
+            } else {
+                port
+            };
+            let interface = bind.map_or("", |bind| bind.argument(0));
+            let Some(listen) = program::address(&format!("{interface}:{port}")) else {
+                self.findings.lost(
+                    &site.place,
+                    "bind",
+                    &format!("`{interface}` is no address"),
+                    "write numbers: `127.0.0.1`",
+                );
+                continue;
+            };
+            if let Some(tls) = tls.filter(|_| is_tls) {
+                self.out.listeners.insert(listen.clone(), json!({"tls": {"certificate": {"file": tls.argument(0), "key": tls.argument(1)}}}));
+            }
+            let host = (!host.is_empty()).then(|| host.to_ascii_lowercase());
+            match listens.iter_mut().find(|(known, _)| *known == listen) {
+                Some((_, hosts)) => hosts.push((host, destination.clone())),
+                None => listens.push((listen, vec![(host, destination.clone())])),
+            }
+        }
+    }
+
+    /// The steps of a block, in Caddy's order.
+    fn steps(&mut self, block: &[Directive], around: &Scope) -> Vec<Value> {
+        let mut scope = around.clone();
+        scope.named.extend(
+            block
+                .iter()
+                .filter(|directive| directive.name().starts_with('@'))
+                .cloned(),
+        );
+        for directive in block {
+            self.settle(directive, &mut scope);
+        }
+        let mut acting: Vec<&Directive> = block
+            .iter()
+            .filter(|directive| {
+                !ASIDE.contains(&directive.name()) && !directive.name().starts_with('@')
+            })
+            .collect();
+        let rank = |directive: &Directive| {
+            ORDER
+                .iter()
+                .position(|name| *name == directive.name())
+                .unwrap_or(ORDER.len())
+        };
+        let length = |directive: &Directive| match directive.argument(0) {
+            path if path.starts_with('/') => 1 + path.trim_end_matches('*').len(),
+            named if named.starts_with('@') => 1,
+            _ => 0,
+        };
+        // `handle` and `handle_path` are one kind.
+        let kind = |directive: &Directive| {
+            if directive.name() == "handle_path" {
+                rank(&Directive {
+                    words: vec!["handle".to_owned()],
+                    ..directive.clone()
+                })
+            } else {
+                rank(directive)
+            }
+        };
+        acting.sort_by_key(|directive| (kind(directive), std::cmp::Reverse(length(directive))));
+        let rewrites =
+            |directive: &&&Directive| matches!(directive.name(), "rewrite" | "try_files" | "uri");
+        let is_too_much =
+            acting.len() > MOST_STEPS || acting.iter().filter(rewrites).count() > MOST_REWRITES;
+        let left = self.budget.checked_sub(1).filter(|_| !is_too_much);
+        let (Some(left), Some(_)) = (left, acting.first()) else {
+            if let Some(first) = acting.first() {
+                let problem =
+                    "there are more directives in one place than are carried over: it answers 503";
+                self.findings.lost(
+                    &first.place,
+                    first.name(),
+                    problem,
+                    "divide the file, and import its parts",
+                );
+                return vec![json!({"action": {"return": 503}})];
+            }
+            return Vec::new();
+        };
+        self.budget = left;
+        let mut steps = Vec::new();
+        for (index, directive) in acting.iter().enumerate() {
+            let rest: Vec<Directive> = acting
+                .iter()
+                .skip(index + 1)
+                .map(|directive| (*directive).clone())
+                .collect();
+            if self.act(directive, &rest, &scope, &mut steps) {
+                break;
+            }
+        }
+        steps
+    }
+
+    /// The steps of one directive. True if nothing comes after it.
+    fn act(
+        &mut self,
+        directive: &Directive,
+        rest: &[Directive],
+        scope: &Scope,
+        steps: &mut Vec<Value>,
+    ) -> bool {
+        let name = directive.name();
+        let place = directive.place.clone();
+        if matches!(
+            name,
+            "root" | "header" | "request_header" | "request_body" | "encode"
+        ) {
+            return false;
+        }
+        let first = directive.argument(0);
+        let (token, arguments) = if matching::is_token(first)
+            && !(name == "rewrite" && directive.arguments().len() == 1)
+            && !(name == "redir" && directive.arguments().len() == 1)
+        {
+            (first, directive.arguments().get(1..).unwrap_or_default())
+        } else {
+            ("*", directive.arguments())
+        };
+        let Some(conditions) = matching::of_token(token, &scope.named) else {
+            let refuses = matches!(name, "basicauth" | "basic_auth" | "forward_auth")
+                || (name == "respond"
+                    && arguments.iter().any(|argument| argument.starts_with('4')));
+            let problem = if refuses {
+                "its matcher cannot be written as a `match`: everybody is refused"
+            } else {
+                "its matcher cannot be written as a `match`"
+            };
+            self.findings.lost(
+                &place,
+                name,
+                problem,
+                "write the condition as a script (`docs/scripting.md`)",
+            );
+            if refuses {
+                steps.push(json!({"action": {"return": 403}}));
+            }
+            return refuses;
+        };
+        let is_all = conditions.is_empty();
+        let argument = |index: usize| arguments.get(index).map_or("", String::as_str);
+        let action = match name {
+            "basicauth" | "basic_auth" | "forward_auth" => {
+                let hint =
+                    "let the application ask for the password; `match.source` lets addresses in";
+                self.findings.lost(&place, name, "Tutti has nothing like it: the place that it protects answers 403 to everybody", hint);
+                json!({"return": 403})
+            }
+            "respond" => {
+                let status = arguments
+                    .iter()
+                    .find_map(|argument| argument.parse::<u16>().ok())
+                    .unwrap_or(200);
+                if arguments.len() > 1 || argument(0).parse::<u16>().is_err() {
+                    self.findings.lost(
+                        &place,
+                        name,
+                        "the status is carried over, its text is not",
+                        "put the text into a file, and `share` that",
+                    );
+                }
+                json!({"return": status})
+            }
+            "redir" => {
+                let status = match argument(1) {
+                    "permanent" => 301,
+                    "" | "temporary" => 302,
+                    code => code.parse().unwrap_or(302),
+                };
+                match self.text(argument(0), &place, name) {
+                    Some(location) => json!({"return": status, "location": location.template()}),
+                    None => return false,
+                }
+            }
+            "rewrite" | "try_files" | "uri" => {
+                return self.rewriting(directive, conditions, arguments, rest, scope, steps);
+            }
+            "handle" | "handle_path" | "route" => {
+                let inner = self.steps(directive.inner(), scope);
+                let mut inner = inner;
+                if name == "route" {
+                    self.findings.note(
+                        &place,
+                        name,
+                        "directives in it act in Caddy's usual order",
+                        "look at their order in what came out",
+                    );
+                }
+                inner.push(json!({"action": {"return": 404}}));
+                trim(&mut inner);
+                let wanted = format!("{}-{}", self.site, token.trim_matches(['*', '@']));
+                let pass = self.out.add_route(&wanted, inner);
+                let mut action = when("pass", pass);
+                let prefix = token.trim_end_matches('*').trim_end_matches('/');
+                if name == "handle_path" && !prefix.is_empty() {
+                    let mut text = Text::literal("/");
+                    text.0.push(Piece::Script(format!(
+                        "uri.slice({}.length)",
+                        crate::template::quoted(prefix)
+                    )));
+                    action.insert("rewrite".to_owned(), text.template().into());
+                }
+                Value::Object(action)
+            }
+            "reverse_proxy" => match self.proxy(directive, arguments, scope) {
+                Some(action) => action,
+                None => return false,
+            },
+            "php_fastcgi" => {
+                return self.php(directive, arguments, &conditions, rest, scope, steps);
+            }
+            "file_server" => {
+                // Caddy names the encoding of texts.
+                let texts = json!({"text/html; charset=utf-8": [".html", ".htm"], "text/css; charset=utf-8": ".css", "text/javascript; charset=utf-8": [".js", ".mjs"],
+                                   "text/plain; charset=utf-8": ".txt"});
+                self.out
+                    .http
+                    .insert("static".to_owned(), json!({"mime_types": texts}));
+                if let Some(browse) = arguments
+                    .iter()
+                    .chain(
+                        directive
+                            .inner()
+                            .iter()
+                            .filter_map(|inner| inner.words.first()),
+                    )
+                    .find(|word| {
+                        matches!(
+                            word.as_str(),
+                            "browse" | "hide" | "precompressed" | "status" | "index"
+                        )
+                    })
+                {
+                    self.findings.lost(
+                        &place,
+                        name,
+                        &format!("`{browse}` is not carried over"),
+                        "`deny` of a `share` hides files; folders without an index are 404",
+                    );
+                }
+                self.files(scope, json!({"return": 404}), &place)
+            }
+            other => {
+                self.findings.lost(
+                    &place,
+                    other,
+                    "there is no option for it",
+                    "`docs/reference.md` lists every option there is",
+                );
+                return false;
+            }
+        };
+        let action = finished(action, scope);
+        steps.push(step(conditions, action));
+        is_all
+    }
+}
+
+/// An action with the fields of answers that the block sets.
+fn finished(mut action: Value, scope: &Scope) -> Value {
+    if let Some(options) = action.as_object_mut()
+        && !scope.always.is_empty()
+        && !options
+            .get("pass")
+            .and_then(Value::as_str)
+            .is_some_and(|pass| pass.starts_with("routes/"))
+    {
+        options.insert(
+            "response_headers_always".to_owned(),
+            scope.always.clone().into(),
+        );
+    }
+    action
+}
+
+/// Leaves out what comes behind a step for every request.
+fn trim(steps: &mut Vec<Value>) {
+    if let Some(last) = steps.iter().position(|step| step.get("match").is_none()) {
+        steps.truncate(last + 1);
+    }
+}

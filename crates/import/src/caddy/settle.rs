@@ -1,0 +1,146 @@
+//! Directives that are settings of a block: its folder, fields, limits, compression.
+
+use serde_json::{Value, json};
+
+use super::tree::Directive;
+use super::{Caddy, Scope, matching};
+use crate::units::bytes;
+
+impl Caddy<'_> {
+    /// Settings of a block, which hold for all of it.
+    pub(super) fn settle(&mut self, directive: &Directive, scope: &mut Scope) {
+        let place = &directive.place;
+        match directive.name() {
+            "root" => {
+                let path = directive.arguments().last().cloned().unwrap_or_default();
+                if directive.arguments().len() == 2 && directive.argument(0) != "*"
+                    || path.contains('{')
+                {
+                    self.findings.lost(
+                        place,
+                        "root",
+                        "a folder for some requests only is not carried over",
+                        "write `handle` around what it is for",
+                    );
+                } else {
+                    scope.root = Some(path.trim_end_matches('/').to_owned());
+                }
+            }
+            "header" => self.header(directive, scope),
+            "request_header"
+                if directive.arguments().len() == 2 && !directive.argument(1).contains('{') =>
+            {
+                scope.request_headers.insert(
+                    directive.argument(0).to_owned(),
+                    directive.argument(1).into(),
+                );
+            }
+            "request_header"
+                if directive.arguments().len() == 1 && directive.argument(0).starts_with('-') =>
+            {
+                scope.request_headers.insert(
+                    directive.argument(0).trim_start_matches('-').to_owned(),
+                    Value::Null,
+                );
+            }
+            "request_header" => self.findings.lost(
+                place,
+                "request_header",
+                "it is not carried over",
+                "write it in `request_headers` of the action",
+            ),
+            "request_body" => {
+                let size = directive
+                    .inner()
+                    .iter()
+                    .find(|inner| inner.name() == "max_size")
+                    .and_then(|inner| bytes(inner.argument(0).trim_end_matches(['B', 'b'])));
+                match size {
+                    Some(size) if !self.out.http.contains_key("max_body_size") => drop(
+                        self.out
+                            .http
+                            .insert("max_body_size".to_owned(), size.into()),
+                    ),
+                    _ => self.findings.lost(
+                        place,
+                        "request_body",
+                        "one bound is for the whole server: `settings.http.max_body_size`",
+                        "run a second server for what must differ",
+                    ),
+                }
+            }
+            "encode" => {
+                let known = ["gzip", "zstd", "br"];
+                let named = directive.arguments().iter().chain(
+                    directive
+                        .inner()
+                        .iter()
+                        .filter_map(|inner| inner.words.first()),
+                );
+                let compressors: Vec<Value> = named
+                    .filter(|name| known.contains(&name.as_str()))
+                    .map(|name| json!({"encoding": name, "min_length": 512}))
+                    .collect();
+                self.out.http.insert(
+                    "compression".to_owned(),
+                    json!({"compressors": compressors}),
+                );
+            }
+            "log" => self.findings.note(
+                place,
+                "log",
+                "there is one log for all requests",
+                "write `access_log` (`docs/variables.md`)",
+            ),
+            "tls" if directive.arguments().len() != 2 => self.findings.lost(
+                place,
+                "tls",
+                "only `tls CERTIFICATE KEY` is carried over",
+                "`docs/tls.md` has what a listener can say",
+            ),
+            "bind" | "tls" => {}
+            _ => {}
+        }
+    }
+
+    pub(super) fn header(&mut self, directive: &Directive, scope: &mut Scope) {
+        let mut lines: Vec<Vec<String>> = Vec::new();
+        let arguments = directive.arguments();
+        let (matcher, arguments) = match arguments.split_first() {
+            Some((first, rest)) if matching::is_token(first) => (first.as_str(), rest),
+            _ => ("*", arguments),
+        };
+        if !arguments.is_empty() {
+            lines.push(arguments.to_vec());
+        }
+        lines.extend(directive.inner().iter().map(|inner| inner.words.clone()));
+        for words in lines {
+            let name = words.first().cloned().unwrap_or_default();
+            let value = words.get(1).cloned().unwrap_or_default();
+            if name == "defer" {
+                continue;
+            }
+            let is_plain = matcher == "*"
+                && words.len() <= 2
+                && !value.contains('{')
+                && !name.starts_with(['+', '?', '>']);
+            if !is_plain {
+                let hint = "write it in `response_headers` of the action that it is for";
+                self.findings.lost(
+                    &directive.place,
+                    "header",
+                    &format!(
+                        "`{name}` for some answers, or of a value that changes, is not carried over"
+                    ),
+                    hint,
+                );
+            } else if let Some(removed) = name.strip_prefix('-') {
+                scope.always.insert(removed.to_owned(), Value::Null);
+            } else {
+                scope
+                    .always
+                    .insert(name, value.replace('$', "${dollar}").into());
+            }
+        }
+    }
+}
