@@ -19,7 +19,6 @@ mod files;
 pub mod mime_types;
 pub mod model;
 mod openapi;
-mod openssl;
 pub mod parse;
 pub mod pattern;
 mod place;

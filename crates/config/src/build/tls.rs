@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use data_encoding::BASE64;
+use tutti_openssl::Settings;
 
 use super::builder::Builder;
 use super::reader::{Reader, each};
@@ -13,7 +14,6 @@ use crate::model::{
     Authority, AuthorityFile, CertificateFile, StoredName, TicketKey, Tickets, Tls, TlsClients,
     TlsSession, UpstreamTls,
 };
-use crate::openssl::{self, Settings};
 use crate::pointer::Pointer;
 use crate::table::{
     CertificateFileOptions, ClientVerify, ListenerOptions, TlsOptions, TlsSessionOptions,
@@ -179,7 +179,7 @@ impl<'d> Builder<'d> {
             let Some(value) = member.node.as_str() else {
                 continue;
             };
-            let Err(refusal) = openssl::command(&member.name, value, &mut settings) else {
+            let Err(refusal) = tutti_openssl::command(&member.name, value, &mut settings) else {
                 continue;
             };
             let mut diagnostic = Diagnostic::new(pointer.child(&member.name), refusal.message);

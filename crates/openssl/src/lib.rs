@@ -4,13 +4,16 @@
 //! what is spoken here (a cipher of old, a group) is left out, as OpenSSL leaves out what it was built without; nothing left is a fault.
 
 mod ciphers;
+mod protocol;
 mod refusal;
 
-use self::refusal::{Refusal, listed};
-use crate::model::TlsProtocol;
+pub use self::protocol::TlsProtocol;
+pub use self::refusal::Refusal;
+
+use self::refusal::listed;
 
 /// The commands that are known, as they are usually written.
-pub(crate) const COMMANDS: [&str; 8] = [
+pub const COMMANDS: [&str; 8] = [
     "MinProtocol",
     "MaxProtocol",
     "Protocol",
@@ -95,14 +98,15 @@ const OTHER_GROUPS: [&str; 19] = [
 
 /// The outcome of one listener's commands.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Settings {
-    pub(crate) protocol: TlsProtocol,
+pub struct Settings {
+    /// Versions, ciphers and groups.
+    pub protocol: TlsProtocol,
     /// `Options` said whether there are to be tickets.
-    pub(crate) tickets: Option<bool>,
+    pub tickets: Option<bool>,
 }
 
 /// Carries out one command.
-pub(crate) fn command(name: &str, value: &str, settings: &mut Settings) -> Result<(), Refusal> {
+pub fn command(name: &str, value: &str, settings: &mut Settings) -> Result<(), Refusal> {
     let Some(known) = COMMANDS
         .iter()
         .find(|known| known.eq_ignore_ascii_case(name))

@@ -2,16 +2,19 @@
 
 /// A command that cannot be carried out.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Refusal {
-    pub(crate) message: String,
-    pub(crate) expected: Option<String>,
-    pub(crate) suggestion: Option<String>,
+pub struct Refusal {
+    /// The reason.
+    pub message: String,
+    /// What there could be instead.
+    pub expected: Option<String>,
+    /// The cure.
+    pub suggestion: Option<String>,
     /// The name of the command is at fault, not its value.
-    pub(crate) is_name: bool,
+    pub is_name: bool,
 }
 
 impl Refusal {
-    pub(super) fn new(message: impl Into<String>) -> Self {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
         Refusal {
             message: message.into(),
             expected: None,
@@ -20,19 +23,19 @@ impl Refusal {
         }
     }
 
-    pub(super) fn expect(mut self, expected: impl Into<String>) -> Self {
+    pub(crate) fn expect(mut self, expected: impl Into<String>) -> Self {
         self.expected = Some(expected.into());
         self
     }
 
-    pub(super) fn suggest(mut self, suggestion: impl Into<String>) -> Self {
+    pub(crate) fn suggest(mut self, suggestion: impl Into<String>) -> Self {
         self.suggestion = Some(suggestion.into());
         self
     }
 }
 
 /// Names in backticks, separated by commas.
-pub(super) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
     names.join(", ")
 }

@@ -187,7 +187,7 @@ const OTHER: [&str; 78] = [
 ];
 
 /// The suites of a cipher string, by number, in its order.
-pub(super) fn tls12(value: &str) -> Result<Vec<u16>, Refusal> {
+pub(crate) fn tls12(value: &str) -> Result<Vec<u16>, Refusal> {
     let mut chosen: Vec<&Suite> = Vec::new();
     let mut killed: Vec<u16> = Vec::new();
     for item in value
@@ -327,7 +327,7 @@ fn is_other(word: &str) -> bool {
 }
 
 /// The suites of a list for TLS 1.3, by number, in its order.
-pub(super) fn tls13(value: &str) -> Result<Vec<u16>, Refusal> {
+pub(crate) fn tls13(value: &str) -> Result<Vec<u16>, Refusal> {
     let names = || {
         format!(
             "some of {}, separated by `:`",
