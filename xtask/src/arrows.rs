@@ -9,7 +9,7 @@ use crate::workspace::Member;
 const ALLOWED: &[(&str, &[&str])] = &[
     ("script", &[]),
     ("options", &[]),
-    ("config", &["cron", "options", "script"]),
+    ("config", &["cron", "openssl", "options", "script"]),
     ("http", &[]),
     ("gateway", &[]),
     ("wire", &[]),
@@ -34,6 +34,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("telemetry", &["config"]),
     ("jobs", &["config", "log"]),
     ("cron", &[]),
+    ("openssl", &[]),
     ("files", &["config", "http"]),
     (
         "proxy",

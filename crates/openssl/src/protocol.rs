@@ -1,4 +1,4 @@
-//! What may be spoken.
+//! Versions, ciphers and groups that may be spoken.
 
 /// Versions, ciphers and groups, by the numbers that IANA has given them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -5,7 +5,7 @@
 pub struct Refusal {
     /// The reason.
     pub message: String,
-    /// What there could be instead.
+    /// Values that would do.
     pub expected: Option<String>,
     /// The cure.
     pub suggestion: Option<String>,
