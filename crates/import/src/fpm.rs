@@ -123,34 +123,77 @@ pub(crate) fn import(
     Ok(out.into_json())
 }
 
+/// Entries that say the default, or describe the socket, which is gone; those of `pm` are `processes`.
+const SAID_ELSEWHERE: &[&str] = &[
+    "listen",
+    "listen.owner",
+    "listen.group",
+    "listen.mode",
+    "listen.backlog",
+    "listen.acl_users",
+    "listen.acl_groups",
+    "listen.allowed_clients",
+    "pm",
+    "pm.max_children",
+    "pm.min_spare_servers",
+    "pm.max_spare_servers",
+    "pm.start_servers",
+    "pm.process_idle_timeout",
+    "pm.max_spawn_rate",
+    "catch_workers_output",
+    "decorate_workers_output",
+    "chdir",
+    "listen.setfib",
+    "prefix",
+];
+
+/// Entries that are not carried over: the problem, and the cure.
+const LOST: &[(&[&str], &str, &str)] = &[
+    (
+        &["security.limit_extensions"],
+        "only files that end with `.php` run",
+        "rename the others, or leave them to PHP-FPM",
+    ),
+    (
+        &[
+            "pm.status_path",
+            "pm.status_listen",
+            "ping.path",
+            "ping.response",
+        ],
+        "the pool's own pages are not there",
+        "`tutti status`, `\"pass\": \"metrics\"` (`docs/metrics.md`)",
+    ),
+    (
+        &[
+            "slowlog",
+            "request_slowlog_timeout",
+            "request_slowlog_trace_depth",
+        ],
+        "the log of slow requests is one of the server",
+        "`slow_log` says where a script stands (`docs/logs.md`)",
+    ),
+    (
+        &["access.log", "access.format", "access.suppress_path[]"],
+        "logs of one application are not written",
+        "`access_log` may be several, each with its `if` (`docs/logs.md`)",
+    ),
+    (
+        &["chroot"],
+        "paths of the site would be others",
+        "see `isolation.rootfs` (`docs/isolation.md`)",
+    ),
+];
+
 /// The options of an application for a pool, but for its scripts.
 pub(crate) fn application(pool: &Pool, findings: &mut Findings) -> Map<String, Value> {
     let mut options = Map::from_iter([("type".to_owned(), "php".into())]);
     options.insert("processes".to_owned(), processes(pool));
-    let mut limits = Map::new();
-    let mut environment = Map::new();
-    let (mut admin, mut user) = (Map::new(), Map::new());
+    let mut parts = Parts::default();
     for entry in &pool.entries {
         let value = entry.value.replace("$pool", &pool.name);
         let place = &entry.place;
         let number = || value.trim_end_matches('s').parse::<u64>().ok();
-        let inner = |prefix: &str| {
-            entry
-                .name
-                .strip_prefix(prefix)?
-                .strip_suffix(']')
-                .map(str::to_owned)
-        };
-        let flag = || {
-            if matches!(
-                value.to_ascii_lowercase().as_str(),
-                "on" | "1" | "yes" | "true"
-            ) {
-                "1"
-            } else {
-                "0"
-            }
-        };
         match entry.name.as_str() {
             "user" | "group" => drop(options.insert(entry.name.clone(), value.into())),
             "chdir" if value != "/" => {
@@ -159,35 +202,15 @@ pub(crate) fn application(pool: &Pool, findings: &mut Findings) -> Map<String, V
             "pm.max_requests" => drop(
                 number()
                     .filter(|count| *count > 0)
-                    .map(|count| limits.insert("requests".to_owned(), count.into())),
+                    .map(|count| parts.limits.insert("requests".to_owned(), count.into())),
             ),
             "request_terminate_timeout" => match whole_seconds(&value) {
                 Some(seconds) if seconds > 0 => {
-                    drop(limits.insert("timeout".to_owned(), seconds.into()))
+                    drop(parts.limits.insert("timeout".to_owned(), seconds.into()))
                 }
                 _ => {}
             },
-            // The socket that they describe is gone, or they say the default.
-            "listen"
-            | "listen.owner"
-            | "listen.group"
-            | "listen.mode"
-            | "listen.backlog"
-            | "listen.acl_users"
-            | "listen.acl_groups"
-            | "listen.allowed_clients"
-            | "pm"
-            | "pm.max_children"
-            | "pm.min_spare_servers"
-            | "pm.max_spare_servers"
-            | "pm.start_servers"
-            | "pm.process_idle_timeout"
-            | "pm.max_spawn_rate"
-            | "catch_workers_output"
-            | "decorate_workers_output"
-            | "chdir"
-            | "listen.setfib"
-            | "prefix" => {}
+            name if SAID_ELSEWHERE.contains(&name) => {}
             "clear_env" => {
                 if matches!(value.as_str(), "yes" | "1" | "true" | "on") {
                     findings.note(
@@ -199,86 +222,82 @@ pub(crate) fn application(pool: &Pool, findings: &mut Findings) -> Map<String, V
                 }
             }
             "security.limit_extensions" if value == ".php" => {}
-            "security.limit_extensions" => findings.lost(
-                place,
-                "security.limit_extensions",
-                "only files that end with `.php` run",
-                "rename the others, or leave them to PHP-FPM",
-            ),
-            "pm.status_path" | "pm.status_listen" | "ping.path" | "ping.response" => {
-                findings.lost(
-                    place,
-                    &entry.name,
-                    "the pool's own pages are not there",
-                    "`tutti status`, `\"pass\": \"metrics\"` (`docs/metrics.md`)",
-                );
-            }
-            "slowlog"
-            | "request_slowlog_timeout"
-            | "request_slowlog_trace_depth"
-            | "access.log"
-            | "access.format"
-            | "access.suppress_path[]" => {
-                findings.lost(
-                    place,
-                    &entry.name,
-                    "logs of one application are not written",
-                    "`access_log` has the time of each request: `$request_time`",
-                );
-            }
-            "chroot" => findings.lost(
-                place,
-                "chroot",
-                "paths of the site would be others",
-                "see `isolation.rootfs` (`docs/isolation.md`)",
-            ),
-            name => {
-                if let Some(variable) = inner("env[") {
-                    if value.starts_with('$') {
-                        findings.note(
-                            place,
-                            "env",
-                            "an application gets the server's own environment",
-                            "start the server with that variable",
-                        );
-                    } else {
-                        environment.insert(variable, value.into());
-                    }
-                } else if let Some(directive) = inner("php_admin_value[") {
-                    admin.insert(directive, value.into());
-                } else if let Some(directive) = inner("php_admin_flag[") {
-                    admin.insert(directive, flag().into());
-                } else if let Some(directive) = inner("php_value[") {
-                    user.insert(directive, value.into());
-                } else if let Some(directive) = inner("php_flag[") {
-                    user.insert(directive, flag().into());
-                } else {
-                    findings.lost(
-                        place,
-                        name,
-                        "there is no option for it",
-                        "`docs/reference.md` lists the options of an application",
-                    );
-                }
-            }
+            name => match LOST.iter().find(|(names, _, _)| names.contains(&name)) {
+                Some((_, problem, hint)) => findings.lost(place, name, problem, hint),
+                None => parts.set(entry, value, findings),
+            },
         }
     }
-    if !limits.is_empty() {
-        options.insert("limits".to_owned(), limits.into());
+    parts.into_options(options)
+}
+
+/// What entries add to parts of an application.
+#[derive(Default)]
+struct Parts {
+    limits: Map<String, Value>,
+    environment: Map<String, Value>,
+    admin: Map<String, Value>,
+    user: Map<String, Value>,
+}
+
+impl Parts {
+    /// An entry with a name in brackets: a variable, or a directive of PHP.
+    fn set(&mut self, entry: &ini::Entry, value: String, findings: &mut Findings) {
+        let is_on = matches!(
+            value.to_ascii_lowercase().as_str(),
+            "on" | "1" | "yes" | "true"
+        );
+        let flag = if is_on { "1" } else { "0" };
+        let bracketed = entry
+            .name
+            .strip_suffix(']')
+            .and_then(|name| name.split_once('['));
+        let (part, name, value) = match bracketed {
+            Some(("env", _)) if value.starts_with('$') => {
+                findings.note(
+                    &entry.place,
+                    "env",
+                    "an application gets the server's own environment",
+                    "start the server with that variable",
+                );
+                return;
+            }
+            Some(("env", name)) => (&mut self.environment, name, value.as_str()),
+            Some(("php_admin_value", name)) => (&mut self.admin, name, value.as_str()),
+            Some(("php_admin_flag", name)) => (&mut self.admin, name, flag),
+            Some(("php_value", name)) => (&mut self.user, name, value.as_str()),
+            Some(("php_flag", name)) => (&mut self.user, name, flag),
+            _ => {
+                findings.lost(
+                    &entry.place,
+                    &entry.name,
+                    "there is no option for it",
+                    "`docs/reference.md` lists the options of an application",
+                );
+                return;
+            }
+        };
+        part.insert(name.to_owned(), value.into());
     }
-    if !environment.is_empty() {
-        options.insert("environment".to_owned(), environment.into());
-    }
-    let mut php = Map::new();
-    for (name, part) in [("admin", admin), ("user", user)] {
-        if !part.is_empty() {
-            php.insert(name.to_owned(), part.into());
+
+    fn into_options(self, mut options: Map<String, Value>) -> Map<String, Value> {
+        let mut php = Map::new();
+        for (name, part) in [("admin", self.admin), ("user", self.user)] {
+            if !part.is_empty() {
+                php.insert(name.to_owned(), part.into());
+            }
         }
+        for (name, part) in [
+            ("limits", self.limits),
+            ("environment", self.environment),
+            ("options", php),
+        ] {
+            if !part.is_empty() {
+                options.insert(name.to_owned(), part.into());
+            }
+        }
+        options
     }
-    if !php.is_empty() {
-        options.insert("options".to_owned(), php.into());
-    }
-    options
 }
 
 fn processes(pool: &Pool) -> Value {

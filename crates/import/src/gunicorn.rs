@@ -134,6 +134,78 @@ pub(crate) fn import(
     Ok(program.into_json(&name))
 }
 
+/// A part of what is written.
+type Part = fn(&mut Program) -> &mut Map<String, Value>;
+
+/// Settings that are a number: the option, where it is, what is the least and the most, and gunicorn's default.
+const NUMBERS: &[(&str, Part, &str, [u64; 3])] = &[
+    (
+        "workers",
+        |program| &mut program.options,
+        "processes",
+        [1, 4096, 1],
+    ),
+    (
+        "threads",
+        |program| &mut program.options,
+        "threads",
+        [1, u64::MAX, 1],
+    ),
+    (
+        "timeout",
+        |program| &mut program.limits,
+        "timeout",
+        [0, u64::MAX, 0],
+    ),
+    (
+        "graceful_timeout",
+        |program| &mut program.limits,
+        "drain_timeout",
+        [0, u64::MAX, 60],
+    ),
+    (
+        "max_requests",
+        |program| &mut program.limits,
+        "requests",
+        [0, u64::MAX, 0],
+    ),
+    (
+        "keepalive",
+        |program| &mut program.http,
+        "idle_timeout",
+        [0, u64::MAX, 2],
+    ),
+    (
+        "backlog",
+        |program| &mut program.listener,
+        "backlog",
+        [0, u64::MAX, 2048],
+    ),
+];
+
+fn certificate(name: &str, text: &str, program: &mut Program) {
+    let option = if name == "certfile" { "file" } else { "key" };
+    let tls = program
+        .listener
+        .entry("tls")
+        .or_insert_with(|| json!({"certificate": {}}));
+    if let Some(certificate) = tls.get_mut("certificate").and_then(Value::as_object_mut) {
+        certificate.insert(option.to_owned(), text.into());
+    }
+}
+
+fn forwarded(text: &str, program: &mut Program) {
+    let sources: Vec<&str> = if text == "*" {
+        vec!["0.0.0.0/0", "::/0", "unix"]
+    } else {
+        text.split(',').map(str::trim).collect()
+    };
+    program.listener.extend(when(
+        "forwarded",
+        json!({"source": sources, "protocol": "X-Forwarded-Proto"}),
+    ));
+}
+
 fn setting(
     name: &str,
     value: &Value,
@@ -141,7 +213,13 @@ fn setting(
     program: &mut Program,
     findings: &mut Findings,
 ) {
-    let number = value.as_u64();
+    if let Some((_, part, option, [least, most, default])) =
+        NUMBERS.iter().find(|(known, ..)| *known == name)
+    {
+        let number = value.as_u64().unwrap_or(*default).clamp(*least, *most);
+        part(program).insert((*option).to_owned(), number.into());
+        return;
+    }
     let text = value.as_str().unwrap_or_default();
     let mut set = |map: fn(&mut Program) -> &mut Map<String, Value>, option: &str, value: Value| {
         drop(map(program).insert(option.to_owned(), value))
@@ -161,16 +239,6 @@ fn setting(
                 program.listen(&with_port, place, "bind", findings);
             }
         }
-        "workers" => set(
-            |program| &mut program.options,
-            "processes",
-            number.unwrap_or(1).clamp(1, 4096).into(),
-        ),
-        "threads" => set(
-            |program| &mut program.options,
-            "threads",
-            number.unwrap_or(1).max(1).into(),
-        ),
         "worker_class" => match text {
             "sync" | "gthread" => {}
             "uvicorn.workers.UvicornWorker"
@@ -185,31 +253,6 @@ fn setting(
                 "threads do the same work: set `threads`, or make the application an ASGI one",
             ),
         },
-        "timeout" => set(
-            |program| &mut program.limits,
-            "timeout",
-            number.unwrap_or(0).into(),
-        ),
-        "graceful_timeout" => set(
-            |program| &mut program.limits,
-            "drain_timeout",
-            number.unwrap_or(60).into(),
-        ),
-        "max_requests" => set(
-            |program| &mut program.limits,
-            "requests",
-            number.unwrap_or(0).into(),
-        ),
-        "keepalive" => set(
-            |program| &mut program.http,
-            "idle_timeout",
-            number.unwrap_or(2).into(),
-        ),
-        "backlog" => set(
-            |program| &mut program.listener,
-            "backlog",
-            number.unwrap_or(2048).into(),
-        ),
         "preload_app" => set(
             |program| &mut program.options,
             "preload",
@@ -238,27 +281,8 @@ fn setting(
             program.access_log =
                 Some(json!({"path": if text == "-" { "/dev/stdout" } else { text }}))
         }
-        "certfile" | "keyfile" => {
-            let option = if name == "certfile" { "file" } else { "key" };
-            let tls = program
-                .listener
-                .entry("tls")
-                .or_insert_with(|| json!({"certificate": {}}));
-            if let Some(certificate) = tls.get_mut("certificate").and_then(Value::as_object_mut) {
-                certificate.insert(option.to_owned(), text.into());
-            }
-        }
-        "forwarded_allow_ips" => {
-            let sources: Vec<&str> = if text == "*" {
-                vec!["0.0.0.0/0", "::/0", "unix"]
-            } else {
-                text.split(',').map(str::trim).collect()
-            };
-            program.listener.extend(when(
-                "forwarded",
-                json!({"source": sources, "protocol": "X-Forwarded-Proto"}),
-            ));
-        }
+        "certfile" | "keyfile" => certificate(name, text, program),
+        "forwarded_allow_ips" => forwarded(text, program),
         "ca_certs" | "cert_reqs" => {
             program.addresses.clear();
             findings.lost(

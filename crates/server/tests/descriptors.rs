@@ -1,5 +1,7 @@
 //! Descriptors used up: connections wait, nothing spins, and all is well again afterwards. Alone in its process, whose limit it lowers.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod support;
 
 use std::time::Duration;

@@ -91,6 +91,10 @@ impl Posting {
                         }
                         // It may be stored or not.
                         unclear.fetch_add(1, Ordering::Relaxed);
+                        #[allow(
+                            clippy::disallowed_methods,
+                            reason = "a client that was refused comes again a moment later"
+                        )]
                         std::thread::sleep(Duration::from_millis(5));
                     }
                 }

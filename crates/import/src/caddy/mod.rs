@@ -3,6 +3,7 @@
 //! Directives act in Caddy's own order, whatever theirs in the file (caddyserver.com, "Directive order"); what Tutti lacks is told.
 
 mod actions;
+mod directives;
 mod matching;
 mod settle;
 mod tree;
@@ -15,9 +16,11 @@ use crate::finding::{Findings, Place, Unreadable};
 use crate::output::{Output, step, when};
 use crate::program;
 use crate::sources::Sources;
-use crate::template::{Piece, Text};
 
 use tree::Directive;
+
+/// Each address to listen at, with the names of hosts there (`None`: all) and where they lead.
+type Listens = Vec<(String, Vec<(Option<String>, String)>)>;
 
 /// Caddy's order; those of one kind with longer paths come first.
 const ORDER: &[&str] = &[
@@ -83,7 +86,7 @@ pub(crate) fn import(
             block: Some(parts.collect()),
         }];
     }
-    let mut listens: Vec<(String, Vec<(Option<String>, String)>)> = Vec::new();
+    let mut listens = Listens::new();
     for site in &sites {
         if site.words.is_empty() {
             caddy.options(site);
@@ -179,19 +182,7 @@ impl Caddy<'_> {
         }
     }
 
-    fn add(
-        &mut self,
-        site: &Directive,
-        listens: &mut Vec<(String, Vec<(Option<String>, String)>)>,
-    ) {
-        let bind = site
-            .inner()
-            .iter()
-            .find(|directive| directive.name() == "bind");
-        let tls = site
-            .inner()
-            .iter()
-            .find(|directive| directive.name() == "tls" && directive.arguments().len() == 2);
+    fn add(&mut self, site: &Directive, listens: &mut Listens) {
         let words = site
             .words
             .iter()
@@ -227,63 +218,84 @@ impl Caddy<'_> {
         let name = self.site.clone();
         self.out.routes.insert(name, steps.into());
         for address in addresses {
-            let (scheme, rest) = address.split_once("://").unwrap_or(("", &address));
-            let (rest, path) = rest
-                .split_once('/')
-                .map_or((rest, ""), |(rest, path)| (rest, path));
-            if !path.is_empty() {
-                self.findings.lost(
-                    &site.place,
-                    &address,
-                    "the path of the address is not carried over: the site is at every path",
-                    "write it as a `match.uri`",
-                );
-            }
-            let (host, port) = match rest.rsplit_once(':') {
-                Some((host, port)) if port.parse::<u16>().is_ok() => (host, port.to_owned()),
-                _ => (
-                    rest,
-                    if scheme == "http" {
-                        "80".to_owned()
-                    } else {
-                        "443".to_owned()
-                    },
-                ),
-            };
-            let is_tls = scheme == "https"
-                || (scheme.is_empty() && !host.is_empty() && port != "80")
-                || (tls.is_some() && scheme != "http");
-            let port = if is_tls && tls.is_none() {
-                let hint =
-                    "give the listener a certificate (`docs/tls.md`), then let it listen on 443";
-                self.findings.lost(
-                    &site.place,
-                    &address,
-                    "certificates are not got by Tutti itself: the site is served without TLS",
-                    hint,
-                );
-                if port == "443" { "80".to_owned() } else { port }
-            } else {
-                port
-            };
-            let interface = bind.map_or("", |bind| bind.argument(0));
-            let Some(listen) = program::address(&format!("{interface}:{port}")) else {
-                self.findings.lost(
-                    &site.place,
-                    "bind",
-                    &format!("`{interface}` is no address"),
-                    "write numbers: `127.0.0.1`",
-                );
-                continue;
-            };
-            if let Some(tls) = tls.filter(|_| is_tls) {
-                self.out.listeners.insert(listen.clone(), json!({"tls": {"certificate": {"file": tls.argument(0), "key": tls.argument(1)}}}));
-            }
-            let host = (!host.is_empty()).then(|| host.to_ascii_lowercase());
-            match listens.iter_mut().find(|(known, _)| *known == listen) {
-                Some((_, hosts)) => hosts.push((host, destination.clone())),
-                None => listens.push((listen, vec![(host, destination.clone())])),
-            }
+            self.listen(site, &address, destination.clone(), listens);
+        }
+    }
+
+    /// A listener for one address of a site, which leads to `destination`.
+    fn listen(
+        &mut self,
+        site: &Directive,
+        address: &str,
+        destination: String,
+        listens: &mut Listens,
+    ) {
+        let tls = site
+            .inner()
+            .iter()
+            .find(|directive| directive.name() == "tls" && directive.arguments().len() == 2);
+        let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
+        let (rest, path) = rest
+            .split_once('/')
+            .map_or((rest, ""), |(rest, path)| (rest, path));
+        if !path.is_empty() {
+            self.findings.lost(
+                &site.place,
+                address,
+                "the path of the address is not carried over: the site is at every path",
+                "write it as a `match.uri`",
+            );
+        }
+        let (host, port) = match rest.rsplit_once(':') {
+            Some((host, port)) if port.parse::<u16>().is_ok() => (host, port.to_owned()),
+            _ => (
+                rest,
+                if scheme == "http" {
+                    "80".to_owned()
+                } else {
+                    "443".to_owned()
+                },
+            ),
+        };
+        let is_tls = scheme == "https"
+            || (scheme.is_empty() && !host.is_empty() && port != "80")
+            || (tls.is_some() && scheme != "http");
+        let port = if is_tls && tls.is_none() {
+            let hint = "give the listener a certificate (`docs/tls.md`), then let it listen on 443";
+            self.findings.lost(
+                &site.place,
+                address,
+                "certificates are not got by Tutti itself: the site is served without TLS",
+                hint,
+            );
+            if port == "443" { "80".to_owned() } else { port }
+        } else {
+            port
+        };
+        let bind = site
+            .inner()
+            .iter()
+            .find(|directive| directive.name() == "bind");
+        let interface = bind.map_or("", |bind| bind.argument(0));
+        let Some(listen) = program::address(&format!("{interface}:{port}")) else {
+            self.findings.lost(
+                &site.place,
+                "bind",
+                &format!("`{interface}` is no address"),
+                "write numbers: `127.0.0.1`",
+            );
+            return;
+        };
+        if let Some(tls) = tls.filter(|_| is_tls) {
+            self.out.listeners.insert(
+                listen.clone(),
+                json!({"tls": {"certificate": {"file": tls.argument(0), "key": tls.argument(1)}}}),
+            );
+        }
+        let host = (!host.is_empty()).then(|| host.to_ascii_lowercase());
+        match listens.iter_mut().find(|(known, _)| *known == listen) {
+            Some((_, hosts)) => hosts.push((host, destination)),
+            None => listens.push((listen, vec![(host, destination)])),
         }
     }
 
@@ -388,24 +400,7 @@ impl Caddy<'_> {
             ("*", directive.arguments())
         };
         let Some(conditions) = matching::of_token(token, &scope.named) else {
-            let refuses = matches!(name, "basicauth" | "basic_auth" | "forward_auth")
-                || (name == "respond"
-                    && arguments.iter().any(|argument| argument.starts_with('4')));
-            let problem = if refuses {
-                "its matcher cannot be written as a `match`: everybody is refused"
-            } else {
-                "its matcher cannot be written as a `match`"
-            };
-            self.findings.lost(
-                &place,
-                name,
-                problem,
-                "write the condition as a script (`docs/scripting.md`)",
-            );
-            if refuses {
-                steps.push(json!({"action": {"return": 403}}));
-            }
-            return refuses;
+            return self.unmatched(directive, arguments, steps);
         };
         let is_all = conditions.is_empty();
         let argument = |index: usize| arguments.get(index).map_or("", String::as_str);
@@ -416,21 +411,7 @@ impl Caddy<'_> {
                 self.findings.lost(&place, name, "Tutti has nothing like it: the place that it protects answers 403 to everybody", hint);
                 json!({"return": 403})
             }
-            "respond" => {
-                let status = arguments
-                    .iter()
-                    .find_map(|argument| argument.parse::<u16>().ok())
-                    .unwrap_or(200);
-                if arguments.len() > 1 || argument(0).parse::<u16>().is_err() {
-                    self.findings.lost(
-                        &place,
-                        name,
-                        "the status is carried over, its text is not",
-                        "put the text into a file, and `share` that",
-                    );
-                }
-                json!({"return": status})
-            }
+            "respond" => self.respond(directive, arguments),
             "redir" => {
                 let status = match argument(1) {
                     "permanent" => 301,
@@ -445,33 +426,7 @@ impl Caddy<'_> {
             "rewrite" | "try_files" | "uri" => {
                 return self.rewriting(directive, conditions, arguments, rest, scope, steps);
             }
-            "handle" | "handle_path" | "route" => {
-                let inner = self.steps(directive.inner(), scope);
-                let mut inner = inner;
-                if name == "route" {
-                    self.findings.note(
-                        &place,
-                        name,
-                        "directives in it act in Caddy's usual order",
-                        "look at their order in what came out",
-                    );
-                }
-                inner.push(json!({"action": {"return": 404}}));
-                trim(&mut inner);
-                let wanted = format!("{}-{}", self.site, token.trim_matches(['*', '@']));
-                let pass = self.out.add_route(&wanted, inner);
-                let mut action = when("pass", pass);
-                let prefix = token.trim_end_matches('*').trim_end_matches('/');
-                if name == "handle_path" && !prefix.is_empty() {
-                    let mut text = Text::literal("/");
-                    text.0.push(Piece::Script(format!(
-                        "uri.slice({}.length)",
-                        crate::template::quoted(prefix)
-                    )));
-                    action.insert("rewrite".to_owned(), text.template().into());
-                }
-                Value::Object(action)
-            }
+            "handle" | "handle_path" | "route" => self.handle(directive, token, scope),
             "reverse_proxy" => match self.proxy(directive, arguments, scope) {
                 Some(action) => action,
                 None => return false,
@@ -479,37 +434,7 @@ impl Caddy<'_> {
             "php_fastcgi" => {
                 return self.php(directive, arguments, &conditions, rest, scope, steps);
             }
-            "file_server" => {
-                // Caddy names the encoding of texts.
-                let texts = json!({"text/html; charset=utf-8": [".html", ".htm"], "text/css; charset=utf-8": ".css", "text/javascript; charset=utf-8": [".js", ".mjs"],
-                                   "text/plain; charset=utf-8": ".txt"});
-                self.out
-                    .http
-                    .insert("static".to_owned(), json!({"mime_types": texts}));
-                if let Some(browse) = arguments
-                    .iter()
-                    .chain(
-                        directive
-                            .inner()
-                            .iter()
-                            .filter_map(|inner| inner.words.first()),
-                    )
-                    .find(|word| {
-                        matches!(
-                            word.as_str(),
-                            "browse" | "hide" | "precompressed" | "status" | "index"
-                        )
-                    })
-                {
-                    self.findings.lost(
-                        &place,
-                        name,
-                        &format!("`{browse}` is not carried over"),
-                        "`deny` of a `share` hides files; folders without an index are 404",
-                    );
-                }
-                self.files(scope, json!({"return": 404}), &place)
-            }
+            "file_server" => self.file_server(directive, arguments, scope),
             other => {
                 self.findings.lost(
                     &place,

@@ -137,7 +137,7 @@ impl Compiler<'_> {
             if let Some(tls) = self.tls(&here, default) {
                 listener.insert("tls".to_owned(), tls);
             }
-            self.from_proxies(&mut listener, listen, http, default.statement);
+            self.believed_proxies(&mut listener, listen, http, default.statement);
             self.out
                 .listeners
                 .insert(address.to_owned(), listener.into());
@@ -345,7 +345,7 @@ impl Compiler<'_> {
     }
 
     /// Who may say whom a connection is from.
-    fn from_proxies(
+    fn believed_proxies(
         &mut self,
         listener: &mut Map<String, Value>,
         listen: &Listen,
@@ -358,8 +358,7 @@ impl Compiler<'_> {
             .map(|statement| statement.argument(0).trim_end_matches(':'))
             .collect();
         let header = all()
-            .filter(|statement| statement.name() == "real_ip_header")
-            .last()
+            .rfind(|statement| statement.name() == "real_ip_header")
             .map_or("X-Real-IP", |statement| statement.argument(0));
         if listen.proxy_protocol {
             let from: Value = if sources.is_empty() {

@@ -387,6 +387,39 @@ impl Compiler<'_> {
         }
     }
 
+    /// A condition that looks whether there is a file.
+    fn file_condition(
+        &mut self,
+        site: &Site,
+        (test, path, negated): (char, &str, bool),
+        place: &Place,
+    ) -> Option<Compiled> {
+        let is_asked = matches!(
+            path,
+            "$request_filename"
+                | "$document_root$uri"
+                | "$document_root/$uri"
+                | "${document_root}${uri}"
+        );
+        if !is_asked {
+            let text = self.text(site, path, place, "if")?;
+            let share = Map::from_iter([
+                ("share".to_owned(), text.template().into()),
+                ("index".to_owned(), "".into()),
+            ]);
+            return (test == 'f').then_some(Compiled::File {
+                share,
+                when_there: !negated,
+            });
+        }
+        // A folder is no file: `-e` differs for folders, which are served by their index.
+        let share = self.file_test(site)?;
+        matches!(test, 'f' | 'e').then_some(Compiled::File {
+            share,
+            when_there: !negated,
+        })
+    }
+
     fn compile(
         &mut self,
         site: &Site,
@@ -400,32 +433,7 @@ impl Compiler<'_> {
                 test,
                 path,
                 negated,
-            } => {
-                let is_asked = matches!(
-                    path.as_str(),
-                    "$request_filename"
-                        | "$document_root$uri"
-                        | "$document_root/$uri"
-                        | "${document_root}${uri}"
-                );
-                if !is_asked {
-                    let text = self.text(site, path, place, "if")?;
-                    let share = Map::from_iter([
-                        ("share".to_owned(), text.template().into()),
-                        ("index".to_owned(), "".into()),
-                    ]);
-                    return (*test == 'f').then_some(Compiled::File {
-                        share,
-                        when_there: !negated,
-                    });
-                }
-                // A folder is no file: `-e` differs for folders, which are served by their index.
-                let share = self.file_test(site)?;
-                matches!(test, 'f' | 'e').then_some(Compiled::File {
-                    share,
-                    when_there: !negated,
-                })
-            }
+            } => self.file_condition(site, (*test, path, *negated), place),
             Condition::Compare {
                 variable,
                 operator,

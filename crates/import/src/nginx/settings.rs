@@ -92,7 +92,7 @@ impl Compiler<'_> {
                 .map(|(_, statement)| *statement)
                 .find(|statement| statement.name() == name)
         };
-        if !find("gzip").is_some_and(|gzip| gzip.argument(0) == "on") {
+        if find("gzip").is_none_or(|gzip| gzip.argument(0) != "on") {
             return;
         }
         let mut compressor = Map::from_iter([("encoding".to_owned(), "gzip".into())]);
