@@ -41,7 +41,7 @@ TIMED = @packaging/timed
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop test test-steps test-long test-loom test-fuzz test-miri test-sanitizers test-pythons test-javas test-debian test-real test-packages test-packages-debian test-image image dist fuzz bench bench-quick lint clean
+.PHONY: help build deps server demo demo-stop test test-steps test-long test-loom test-fuzz test-miri test-sanitizers test-pythons test-javas test-debian test-real test-packages test-packages-debian test-image image dist site fuzz bench bench-quick lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -188,6 +188,13 @@ dist: build ## dist/deb: packages for this Debian, with the licences of what is 
 	packaging/build-deb --dist $(DIST) --out $(DIST)/deb
 	packaging/bill-of-materials $(DIST)/deb
 	cd $(DIST)/deb && sha256sum *.deb *.json >SHA256SUMS
+
+site: ## the documents with search, as pages in dist/site (SOURCE_URL: where links to sources lead)
+	$(CARGO) xtask book $(CURDIR)/.work/book
+	@command -v mdbook >/dev/null || $(CARGO) install --quiet --locked mdbook
+	mdbook build $(CURDIR)/.work/book
+	rm -rf $(DIST)/site && mkdir -p $(DIST) && mv $(CURDIR)/.work/book/book $(DIST)/site
+	@test -s $(DIST)/site/index.html && ls $(DIST)/site/searchindex*.js >/dev/null && echo "built: $(DIST)/site/index.html"
 
 test-long: build ## every fault at length, then an hour of mixed load with the memory watched
 	@packaging/install-deps build test real bench

@@ -1,4 +1,4 @@
-//! Every file that the documents name exists, and every test.
+//! Every file that the documents name exists, every heading they lead to, and every test.
 
 use std::path::Path;
 
@@ -6,21 +6,33 @@ use anyhow::{Context, Result};
 
 use crate::breach::Breach;
 
-const DOCUMENTS: &[&str] = &[
-    "ARCHITECTURE.md",
-    "README.md",
-    "CONTRIBUTING.md",
-    "SECURITY.md",
-    "bench/README.md",
-    "docs/performance.md",
-    "docs/README.md",
-    "docs/compat.md",
-    "docs/freeunit.md",
-];
+/// Folders with documents, from the root of the repository, besides those in the root itself.
+const FOLDERS: &[&str] = &["docs", "docs/decisions", "bench", "spec"];
+
+/// All documents, by their paths in the repository.
+pub(crate) fn all(root: &Path) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for folder in std::iter::once(&"").chain(FOLDERS) {
+        let entries = std::fs::read_dir(root.join(folder))
+            .with_context(|| format!("`{folder}` cannot be read"))?;
+        for entry in entries {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            if name.ends_with(".md") {
+                found.push(if folder.is_empty() {
+                    name
+                } else {
+                    format!("{folder}/{name}")
+                });
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
 
 pub(crate) fn check(root: &Path) -> Result<Vec<Breach>> {
     let mut breaches = Vec::new();
-    for document in DOCUMENTS {
+    for document in &all(root)? {
         let path = root.join(document);
         let text =
             std::fs::read_to_string(&path).with_context(|| format!("{document} cannot be read"))?;
@@ -35,11 +47,10 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Breach>> {
             }
         }
         for (offset, target) in links(&text) {
-            let file = target.split('#').next().unwrap_or_default();
-            if !file.is_empty() && !folder.join(file).exists() {
+            if let Some(fault) = fault_of_link(&path, folder, &text, target) {
                 breaches.push(Breach::new(
                     format!("{document}:{}", line_of(&text, offset)),
-                    format!("`{file}` does not exist"),
+                    fault,
                 ));
             }
         }
@@ -59,15 +70,84 @@ fn tests_named(text: &str) -> Vec<(usize, &str, &str)> {
         .collect()
 }
 
-/// The targets of Markdown links that are no addresses, with their offsets.
-fn links(text: &str) -> Vec<(usize, &str)> {
+/// Says why a link leads nowhere: there is no such file, or no such heading in it.
+fn fault_of_link(path: &Path, folder: &Path, text: &str, target: &str) -> Option<String> {
+    let (file, part) = target
+        .split_once('#')
+        .map_or((target, None), |(file, part)| (file, Some(part)));
+    let named = if file.is_empty() {
+        path.to_owned()
+    } else {
+        folder.join(file)
+    };
+    if !named.exists() {
+        return Some(format!("`{file}` does not exist"));
+    }
+    let part = part.filter(|_| named.extension().is_some_and(|extension| extension == "md"))?;
+    let other = if file.is_empty() {
+        text.to_owned()
+    } else {
+        std::fs::read_to_string(&named).ok()?
+    };
+    let is_there = headings(&other).iter().any(|heading| heading == part)
+        || other.contains(&format!("id=\"{part}\""));
+    (!is_there).then(|| format!("`{}` has no heading `#{part}`", named.display()))
+}
+
+/// The names by which headings are linked to: lower case, without punctuation, a hyphen for each space.
+fn headings(text: &str) -> Vec<String> {
+    let mut is_code = false;
+    let mut found: Vec<String> = Vec::new();
+    for line in text.lines() {
+        if line.starts_with("```") {
+            is_code = !is_code;
+        }
+        let heading = line.trim_start_matches('#');
+        if is_code || heading.len() == line.len() || !heading.starts_with(' ') {
+            continue;
+        }
+        let plain = |letter: char| match letter {
+            ' ' => Some('-'),
+            '-' | '_' => Some(letter),
+            _ => letter.is_alphanumeric().then_some(letter),
+        };
+        let name: String = heading
+            .trim()
+            .to_lowercase()
+            .chars()
+            .filter_map(plain)
+            .collect();
+        let same = found.iter().filter(|other| **other == name).count();
+        found.push(if same == 0 {
+            name
+        } else {
+            format!("{name}-{same}")
+        });
+    }
+    found
+}
+
+/// The targets of Markdown links that are no addresses, with their offsets: not those within code.
+pub(crate) fn links(text: &str) -> Vec<(usize, &str)> {
     text.match_indices("](")
+        .filter(|(offset, _)| !is_within_code(text, *offset))
         .filter_map(|(offset, _)| {
             let rest = text.get(offset + 2..)?;
             let target = rest.get(..rest.find(')')?)?;
             (!target.contains("://") && !target.starts_with("mailto:")).then_some((offset, target))
         })
         .collect()
+}
+
+/// True for a place in a block of code, or between backticks of its line.
+fn is_within_code(text: &str, offset: usize) -> bool {
+    let before = text.get(..offset).unwrap_or_default();
+    let fences = before
+        .lines()
+        .filter(|line| line.trim_start().starts_with("```"))
+        .count();
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    fences % 2 == 1 || line.matches('`').count() % 2 == 1
 }
 
 /// The line number of a byte offset.
@@ -77,7 +157,21 @@ fn line_of(text: &str, offset: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{links, tests_named};
+    use super::{headings, links, tests_named};
+
+    #[test]
+    fn headings_are_linked_to_by_plain_names() {
+        let text = "# Jobs: the spooler\n```sh\n# no heading\n```\n## `limits`, in short\n## Options\n## Options\n";
+        assert_eq!(
+            headings(text),
+            [
+                "jobs-the-spooler",
+                "limits-in-short",
+                "options",
+                "options-1"
+            ]
+        );
+    }
 
     #[test]
     fn tests_are_named_by_file_and_name() {

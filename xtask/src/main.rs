@@ -2,10 +2,11 @@
 //!
 //! `cargo xtask check` runs all of them and prints every breach with its place. Called by `make lint`, `make test`
 //! and CI. `cargo xtask generate` writes the files that are made from the option table and from the C library's code; `check` compares them.
-//! `cargo xtask notices FILE` writes the licences of what we ship of others.
+//! `cargo xtask notices FILE` writes the licences of what we ship of others, `cargo xtask book FOLDER` the source of the documents' site.
 //! A rule that needs an exception gets it in [`tolerated`], in a table with its reason, never by silence.
 
 mod arrows;
+mod book;
 mod breach;
 mod circles;
 mod comments;
@@ -19,6 +20,7 @@ mod tolerated;
 mod unsafety;
 mod workspace;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -51,22 +53,31 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
-        Some("notices") => match (workspace::root(), std::env::args().nth(2)) {
-            (Ok(root), Some(path)) => match notices::write(&root, path.as_ref()) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(error) => {
-                    eprintln!("xtask notices: {error:#}");
-                    ExitCode::FAILURE
-                }
-            },
-            _ => {
-                eprintln!("usage: cargo xtask notices FILE");
-                ExitCode::from(2)
-            }
-        },
+        Some("notices") => made("notices", |root, path| notices::write(root, path)),
+        Some("book") => made("book", |root, path| {
+            let url = std::env::var("SOURCE_URL")
+                .ok()
+                .filter(|url| !url.is_empty());
+            book::write(root, path, url.as_deref())
+        }),
         _ => {
-            eprintln!("usage: cargo xtask check|generate|notices FILE");
+            eprintln!("usage: cargo xtask check|generate|notices FILE|book FOLDER");
             ExitCode::from(2)
+        }
+    }
+}
+
+/// Makes something at the path that the command names.
+fn made(command: &str, make: impl FnOnce(&Path, &Path) -> Result<()>) -> ExitCode {
+    let Some(path) = std::env::args().nth(2) else {
+        eprintln!("usage: cargo xtask {command} PATH");
+        return ExitCode::from(2);
+    };
+    match workspace::root().and_then(|root| make(&root, path.as_ref())) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask {command}: {error:#}");
+            ExitCode::FAILURE
         }
     }
 }

@@ -231,7 +231,7 @@ pub(crate) fn application(pool: &Pool, findings: &mut Findings) -> Map<String, V
     parts.into_options(options)
 }
 
-/// What entries add to parts of an application.
+/// Parts of an application, as entries fill them.
 #[derive(Default)]
 struct Parts {
     limits: Map<String, Value>,
