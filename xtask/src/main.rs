@@ -53,7 +53,7 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
-        Some("notices") => made("notices", |root, path| notices::write(root, path)),
+        Some("notices") => made("notices", notices::write),
         Some("book") => made("book", |root, path| {
             let url = std::env::var("SOURCE_URL")
                 .ok()

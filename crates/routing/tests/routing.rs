@@ -481,7 +481,8 @@ fn every_valid_case_compiles_and_decides() {
             continue;
         };
         let router = Router::compile(&config).unwrap();
-        assert_eq!(router.listeners(), config.listeners.len());
+        let entrances = config.listeners.len() + config.all_spoolers().count();
+        assert_eq!(router.listeners(), entrances);
         for listener in 0..=router.listeners() {
             for target in ["/", "/index.php", "/a/b?mode=strict&x", "*"] {
                 let request = get(target);
