@@ -297,7 +297,11 @@ impl Inner {
         let descriptors = match self.ask(question, self.slack).await {
             Ok(descriptors) => descriptors,
             Err(refused) if refused.reason == Reason::Unknown => return Ok(None),
-            Err(refused) => return Err(refused.message),
+            Err(refused) => {
+                let faults = faults_of(refused);
+                let why = faults.0.first().map(|fault| fault.detail().into());
+                return Err(why.unwrap_or_default());
+            }
         };
         let file = descriptors.into_iter().next();
         let file = file.ok_or("the router has told nothing")?;

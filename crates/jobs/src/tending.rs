@@ -14,6 +14,9 @@ use crate::store::Order;
 /// Failed jobs that are listed at once.
 const MOST_LISTED: usize = 1000;
 
+/// Said after a start, and while the router before this one has the file.
+const UNREAD: &str = "the file of jobs has not been read yet";
+
 /// Something to be done with failed jobs, or with a queue without a spooler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Task {
@@ -32,6 +35,15 @@ pub struct SpoolerStatus {
     pub name: String,
     /// It is in the configuration.
     pub is_configured: bool,
+    /// Its jobs; `None`: the file has not been read yet.
+    pub stock: Option<Stock>,
+    /// Since the router was started.
+    pub counts: Counts,
+}
+
+/// The jobs that a spooler has.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stock {
     /// Jobs that wait.
     pub waiting: usize,
     /// Jobs being delivered.
@@ -42,8 +54,6 @@ pub struct SpoolerStatus {
     pub bytes: u64,
     /// How long the oldest has been here that was not given up.
     pub oldest: Option<Duration>,
-    /// Since the router was started.
-    pub counts: Counts,
 }
 
 impl Jobs {
@@ -55,14 +65,17 @@ impl Jobs {
         let one = |(name, queue): (&String, &Queue)| {
             let (waiting, delivering, failed, bytes) = queue.totals();
             let age = |received: Time| Duration::from_millis(now.saturating_sub(received));
-            SpoolerStatus {
-                name: name.clone(),
-                is_configured: state.spoolers.contains_key(name),
+            let stock = Stock {
                 waiting,
                 delivering,
                 failed,
                 bytes,
                 oldest: queue.oldest().map(age),
+            };
+            SpoolerStatus {
+                name: name.clone(),
+                is_configured: state.spoolers.contains_key(name),
+                stock: state.is_open.then_some(stock),
                 counts: queue.counts,
             }
         };
@@ -70,9 +83,19 @@ impl Jobs {
         queues.filter(is_spooler).map(one).collect()
     }
 
-    /// Why jobs cannot be stored, if they cannot.
+    /// Why jobs cannot be stored or delivered, if they cannot.
     pub fn trouble(&self) -> Option<String> {
-        self.0.state().trouble.clone()
+        let state = self.0.state();
+        let trouble = state.trouble.clone();
+        trouble.or_else(|| (!state.is_open).then(|| UNREAD.to_owned()))
+    }
+
+    /// Why nobody can tell yet what jobs there are, if so: the file has not been read.
+    pub fn unread(&self) -> Option<String> {
+        let state = self.0.state();
+        let is_unread = state.store.is_some() && !state.is_open;
+        let trouble = || state.trouble.clone().unwrap_or_else(|| UNREAD.to_owned());
+        is_unread.then(trouble)
     }
 
     /// The failed jobs of a spooler, the oldest first; `None`: there is no such spooler.

@@ -114,18 +114,20 @@ pub(super) fn status(jobs: &Jobs) -> Option<Value> {
     let one = |spooler: &SpoolerStatus| {
         let counts = spooler.counts;
         let mut status = json!({
-            "jobs": {
-                "waiting": spooler.waiting,
-                "delivering": spooler.delivering,
-                "failed": spooler.failed,
-            },
-            "size": spooler.bytes,
-            "oldest": spooler.oldest.map(|age| age.as_secs()),
             "stored": counts.stored,
             "delivered": counts.delivered,
             "failures": counts.failures,
             "refused": counts.refused,
         });
+        if let Some(stock) = &spooler.stock {
+            status["jobs"] = json!({
+                "waiting": stock.waiting,
+                "delivering": stock.delivering,
+                "failed": stock.failed,
+            });
+            status["size"] = stock.bytes.into();
+            status["oldest"] = stock.oldest.map(|age| age.as_secs()).into();
+        }
         if !spooler.is_configured {
             status["removed"] = true.into();
         }
@@ -194,16 +196,18 @@ pub(super) fn measure(jobs: &Jobs, page: &mut Page) {
     for spooler in jobs.status().iter().filter(|one| one.is_configured) {
         let name = spooler.name.as_str();
         let counts = spooler.counts;
-        for (state, count) in [
-            ("waiting", spooler.waiting),
-            ("delivering", spooler.delivering),
-            ("failed", spooler.failed),
-        ] {
-            page.add(names::SPOOLER_JOBS, &[name, state], count as u64);
+        if let Some(stock) = &spooler.stock {
+            for (state, count) in [
+                ("waiting", stock.waiting),
+                ("delivering", stock.delivering),
+                ("failed", stock.failed),
+            ] {
+                page.add(names::SPOOLER_JOBS, &[name, state], count as u64);
+            }
+            page.add(names::SPOOLER_SIZE, &[name], stock.bytes);
+            let oldest = stock.oldest.unwrap_or_default();
+            page.add(names::SPOOLER_OLDEST, &[name], oldest.as_secs_f64());
         }
-        page.add(names::SPOOLER_SIZE, &[name], spooler.bytes);
-        let oldest = spooler.oldest.unwrap_or_default();
-        page.add(names::SPOOLER_OLDEST, &[name], oldest.as_secs_f64());
         page.add(names::SPOOLER_STORED, &[name], counts.stored);
         for (result, count) in [("delivered", counts.delivered), ("failed", counts.failures)] {
             page.add(names::SPOOLER_DELIVERIES, &[name, result], count);

@@ -567,6 +567,10 @@ impl RouterService {
                 told("tutti-metrics", &format.write(&self.0.metrics()))
             }
             Question::Jobs { spooler, task } => {
+                if let Some(why) = self.0.jobs.unread() {
+                    let fault = Diagnostic::apply(Pointer::default(), &*why);
+                    return (failed(&Diagnostics::one(fault)), Vec::new());
+                }
                 match jobs::carry_out(&self.0.jobs, &spooler, task).await {
                     Some(outcome) => told("tutti-jobs", outcome.to_string().as_bytes()),
                     None => (Told::Unknown, Vec::new()),

@@ -390,7 +390,10 @@ fn jobs(spoolers: &Map<String, Value>, width: usize) -> Vec<String> {
             "/delivered",
             "/failures",
         ];
-        row.extend(counts.map(|pointer| number(status, pointer).to_string()));
+        // After a start they are not known for a moment.
+        let known = |pointer| status.pointer(pointer).and_then(Value::as_u64);
+        let text = |count: Option<u64>| count.map_or_else(|| "?".to_owned(), |n| n.to_string());
+        row.extend(counts.map(|pointer| text(known(pointer))));
         let oldest = status.get("oldest").and_then(Value::as_u64);
         row.push(oldest.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds} s")));
         row
