@@ -17,11 +17,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from harness import cases, configuration, front, gateways, java, machine, manager, measure, mixed, perl, proxy, python, report, ruby, special, tls  # noqa: E402
+from harness import cases, configuration, front, gateways, java, machine, manager, measure, mixed, perl, proxy, python, report, ruby, special, timeline, tls  # noqa: E402
 from harness.network import VethPair  # noqa: E402
 from harness.servers import Floor, Place, Tutti, is_installed  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
+DOCUMENT = ROOT / "docs/performance.md"
 
 
 class Context:
@@ -176,7 +177,8 @@ def parse_options():
     parser.add_argument("--tools", default=None, help="folder of tutti-floor and tutti-load (default: build them)")
     parser.add_argument("--results", default=str(ROOT / "bench/results"))
     parser.add_argument("--name", default=None, help="name of the result files (default: the date)")
-    parser.add_argument("--document", action="store_true", help="also put the table into docs/performance.md")
+    parser.add_argument("--document", action="store_true", help="also put tables and pictures into docs/performance.md and docs/plots")
+    parser.add_argument("--again", nargs="+", metavar="RUN.json", help="measure nothing: one run of these, the last that has a case counts")
     parser.add_argument("--wait", type=int, default=120, help="seconds to wait for a quiet machine")
     options = parser.parse_args()
     options.rounds = options.rounds or (1 if options.quick else 5)
@@ -195,6 +197,12 @@ def main():
     signal.signal(signal.SIGINT, stop_once)
     signal.signal(signal.SIGTERM, stop_once)
     options = parse_options()
+    if options.again:
+        run = report.merged(options.again)
+        if options.document:
+            report.document(run, DOCUMENT)
+        print(report.run_markdown(run))
+        return
     build_tools(options)
     now = datetime.datetime.now(datetime.UTC)
     folder = Path(tempfile.mkdtemp(prefix="tutti-bench-"))
@@ -212,6 +220,7 @@ def main():
         plan = [(case.id, lambda case=case: run_case(context, case)) for case in interleaved]
         plan += [(function.__name__.upper(), lambda function=function: run_special(context, function))
                  for function in (special.p8, special.p11, special.p12, manager.p19, manager.p24, configuration.p31, mixed.p40, special.s1)]
+        plan.append(("P24-time", lambda: run_special(context, timeline.p24_time)))
         plan.sort(key=lambda entry: (entry[0][0], int(entry[0].partition("-")[0][1:])))
         for identifier, action in plan:
             if wanted and identifier.upper() not in wanted and identifier.partition("-")[0].upper() not in wanted:
@@ -222,7 +231,9 @@ def main():
             except (RuntimeError, TimeoutError, OSError) as error:
                 measure.say(f"  {identifier} FAILED: {error}")
                 failures.append(identifier)
-        text = report.write(run, Path(options.results), ROOT / "docs/performance.md" if options.document else None)
+        text = report.write(run, Path(options.results))
+        if options.document:
+            report.document(run, DOCUMENT)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(text)

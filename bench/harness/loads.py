@@ -189,7 +189,7 @@ class Paced:
         output, cost = _run([self.program, "paced", address, "/" + path, self.clients, int(self.interval * 1000),
                              self.seconds], prefix)
         report = json.loads(output)
-        detail = {key: report[key] for key in ("failed", "timed_out", "skipped", "reconnects", "statuses", "per_second")}
+        detail = {key: report[key] for key in ("failed", "timed_out", "skipped", "reconnects", "statuses", "slot_ms", "slots")}
         return Sample(requests=report["good"], rps=report["rps"], p50=report["p50_ms"], p90=report["p90_ms"], p99=report["p99_ms"],
                       max=report["max_ms"], errors=report["errors"], detail=detail, **cost)
 

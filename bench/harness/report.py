@@ -2,8 +2,11 @@
 
 import json
 import math
+import subprocess
+import tempfile
+from pathlib import Path
 
-from .measure import Check
+from .measure import Check, say
 
 _BEGIN, _END = "<!-- begin: make bench -->", "<!-- end: make bench -->"
 
@@ -22,11 +25,13 @@ def _mark(check: Check):
     return {True: "reached", False: "**missed**", None: "not measured"}[check.ok]
 
 
-def case_markdown(case):
-    """One case as a section: rows, facts, verdict."""
+def case_markdown(case, pictures=()):
+    """One case as a section: rows, facts, verdict, and its picture if there is one."""
     lines = [f"### {case['id']} · {case['title']}", "", f"To reach: {case['target']}.", ""]
     if case.get("note"):
         lines += [case["note"], ""]
+    if f"{case['id']}.svg" in pictures:
+        lines += [f"![{case['id']}: the figures of the table](plots/{case['id']}.svg)", ""]
     if case["rows"]:
         lines += ["| server | load | path | req/s (range) | p50 ms | p99 ms | max ms | errors | CPU µs/req (range) | PSS MiB |",
                   "|---|---|---|---|---|---|---|---|---|---|"]
@@ -76,7 +81,34 @@ def summary_markdown(cases):
     return "\n".join(lines) + "\n"
 
 
-def run_markdown(run):
+def merged(files):
+    """Several runs as one: the machine is that of the first, each case of the last that has it."""
+    runs = [json.loads(Path(file).read_text()) for file in files]
+    cases = {}
+    for run in runs:
+        for case in run["cases"]:
+            if run is not runs[0]:
+                case["note"] = f"{case['note']} Measured {run['date']}.".strip()
+            cases[case["id"]] = case
+    return {**runs[0], "name": runs[-1]["name"], "cases": sorted(cases.values(), key=_order)}
+
+
+def _order(case):
+    number, _, rest = case["id"].partition("-")
+    return number[0], int(number[1:]), rest
+
+
+def draw(run_file, folder):
+    """Draws a run by Debian's Python, which has matplotlib; the names of the pictures."""
+    program = Path(__file__).with_name("plots.py")
+    done = subprocess.run(["/usr/bin/python3", program, run_file, folder], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        say(f"no pictures: {(done.stderr.strip().splitlines() or ['?'])[-1]}; hint: packaging/install-deps bench")
+        return []
+    return done.stdout.split()
+
+
+def run_markdown(run, pictures=()):
     machine = run["machine"]
     kind = "virtual machine" if machine["virtual"] else "machine"
     peers = "; ".join(f"{name}: {version}" for name, version in machine["peers"].items())
@@ -87,20 +119,27 @@ def run_markdown(run):
         f"Before the run {run['foreign_before']:.2f} of a core was busy with other work"
         f"{'; this was a quick run: its figures show that the harness works, nothing else' if run['quick'] else ''}.", "",
         summary_markdown(run["cases"]), ""]
-    return "\n".join(head) + "\n".join(case_markdown(case) for case in run["cases"])
+    return "\n".join(head) + "\n".join(case_markdown(case, pictures) for case in run["cases"])
 
 
-def write(run, folder, document=None):
-    """Writes NAME.json and NAME.md into `folder`, and the generated part of `document`."""
+def write(run, folder):
+    """Writes NAME.json and NAME.md into `folder`; the text of the latter."""
     folder.mkdir(parents=True, exist_ok=True)
     name = run["name"]
     (folder / f"{name}.json").write_text(json.dumps(run, indent=1, ensure_ascii=False) + "\n")
     text = run_markdown(run)
     (folder / f"{name}.md").write_text(f"# Bench run {name}\n\n{text}")
-    if document and document.exists():
-        page = document.read_text()
-        before, begin, rest = page.partition(_BEGIN)
-        _, end, after = rest.partition(_END)
-        if begin and end:
-            document.write_text(f"{before}{_BEGIN}\n\n{text}\n{_END}{after}")
     return text
+
+
+def document(run, page):
+    """Puts a run into the generated part of a page, with its pictures beside the page."""
+    before, begin, rest = page.read_text().partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if not begin or not end:
+        raise RuntimeError(f"{page} has no `{_BEGIN}` and `{_END}`")
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(run, file)
+        file.flush()
+        pictures = draw(file.name, page.parent / "plots")
+    page.write_text(f"{before}{_BEGIN}\n\n{run_markdown(run, pictures)}\n{_END}{after}")

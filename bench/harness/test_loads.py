@@ -1,7 +1,12 @@
-"""The reports of wrk and ab are read right, the bad ones above all: an error that is not counted is a false victory."""
+"""The reports of wrk and ab are read right, the bad ones above all: an error that is not counted is a false victory. And so are stored runs."""
 
+import json
+import tempfile
 import unittest
+import xml.etree.ElementTree as tree
+from pathlib import Path
 
+from . import report
 from .loads import parse_ab, parse_wrk
 
 WRK_BAD = """Running 2s test @ http://127.0.0.1:43210/json.php
@@ -54,6 +59,44 @@ class Reports(unittest.TestCase):
         sample = parse_ab(AB_BAD, {})
         self.assertEqual((sample.requests, sample.rps, sample.errors), (950, 9500.0, 50))
         self.assertEqual((sample.p50, sample.p99, sample.max), (9.0, 12.0, 19.0))
+
+
+RESULTS = Path(__file__).resolve().parent.parent / "results"
+
+
+class Pictures(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = Path(self.folder.name)
+
+    def draw(self, run):
+        file = self.path / "run.json"
+        file.write_text(json.dumps(run))
+        return report.draw(file, self.path / "plots")
+
+    def test_a_picture_has_each_server_and_its_figure(self):
+        spread = {key: {"median": value, "min": value, "max": value} for key, value in
+                  {"rps": 98_123.0, "cpu_us": 14.4, "p50": 0.5, "p99": 1.33, "max": 5.0}.items()}
+        rows = [{"server": name, "load": "wrk -t1 -c64", "path": "/<&>", **spread} for name in ("tutti", "nginx <fast> & good")]
+        slots = [[40, 0, 20.0], [30, 10, 900.0]]
+        line = {"server": "tutti", "slot_ms": 100, "slots": slots, "late": 3, "changes": [[0.1, "restart & more"]]}
+        cases = [{"id": "P5", "title": "a <title>", "rows": rows}, {"id": "P24-time", "title": "time", "rows": [], "timelines": [line]}]
+        self.assertEqual(self.draw({"cases": cases}), ["P5.svg", "P24-time.svg"])
+        case, line = (tree.parse(self.path / "plots" / name) for name in ("P5.svg", "P24-time.svg"))
+        texts = " ".join("".join(element.itertext()) for element in case.iter())
+        for text in ("tutti", "nginx <fast> & good", "98,100", "14.4", "1.33"):
+            self.assertIn(text, texts)
+        texts = " ".join("".join(element.itertext()) for element in line.iter())
+        for text in ("10 errors, 3 requests not made", "restart & more"):
+            self.assertIn(text, texts)
+
+    def test_the_last_run_that_has_a_case_counts_and_says_when(self):
+        run = report.merged([RESULTS / "2026-11-21.json", RESULTS / "2026-11-21-evening.json"])
+        cases = {case["id"]: case for case in run["cases"]}
+        self.assertIn("Measured 2026-11-21 20:00 UTC", cases["P24"]["note"])
+        self.assertNotIn("Measured", cases["P1"]["note"])
+        self.assertEqual([case["id"] for case in run["cases"]][:6], ["P1", "P2", "P3", "P4-loopback", "P4-veth", "P5"])
 
 
 if __name__ == "__main__":

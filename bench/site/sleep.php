@@ -1,3 +1,4 @@
 <?php
-usleep(500000);
+// How long, in milliseconds.
+usleep(1000 * (int) ($_GET['ms'] ?? 500));
 echo "slept\n";

@@ -17,6 +17,9 @@ use crate::connection::{Connection, Progress, Target};
 /// An answer later than this is counted as an error and the connection is given up.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long one slot of the report's time line is.
+const SLOT: Duration = Duration::from_millis(100);
+
 /// The timer's mark among the events; clients have their numbers.
 const TIMER: u64 = u64::MAX;
 
@@ -36,10 +39,18 @@ struct Client {
     overdue: Option<Instant>,
 }
 
+/// A stretch of the run, by when answers came or failed to.
+#[derive(Default, Clone)]
+struct Slot {
+    good: u64,
+    bad: u64,
+    slowest: Duration,
+}
+
 #[derive(Default)]
 struct Tally {
     latencies: Vec<Duration>,
-    per_second: Vec<u64>,
+    slots: Vec<Slot>,
     statuses: BTreeMap<u16, u64>,
     scheduled: u64,
     failed: u64,
@@ -57,7 +68,7 @@ struct Run<'a> {
     tally: Tally,
 }
 
-/// Runs the plan and reports counts, percentiles in milliseconds, and answers in each second.
+/// Runs the plan and reports counts, percentiles in milliseconds, and each tenth of a second: good answers, others, the slowest.
 pub(crate) fn run(target: &Target, plan: &Plan) -> io::Result<Value> {
     let start = Instant::now();
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -215,6 +226,7 @@ impl Run<'_> {
                 client.connection = None;
                 client.due = None;
                 self.tally.failed += 1;
+                self.tally.slot(self.start.elapsed()).bad += 1;
             }
             Progress::Answered { status, reusable } => {
                 if !reusable {
@@ -240,13 +252,20 @@ impl Tally {
     fn answered(&mut self, status: u16, latency: Duration, since_start: Duration) {
         *self.statuses.entry(status).or_default() += 1;
         self.latencies.push(latency);
-        let second = usize::try_from(since_start.as_secs()).unwrap_or(0);
-        if self.per_second.len() <= second {
-            self.per_second.resize(second + 1, 0);
+        let slot = self.slot(since_start);
+        match is_good(status) {
+            true => slot.good += 1,
+            false => slot.bad += 1,
         }
-        if let Some(count) = self.per_second.get_mut(second) {
-            *count += 1;
+        slot.slowest = slot.slowest.max(latency);
+    }
+
+    fn slot(&mut self, since_start: Duration) -> &mut Slot {
+        let index = usize::try_from(since_start.as_millis() / SLOT.as_millis()).unwrap_or(0);
+        if self.slots.len() <= index {
+            self.slots.resize(index + 1, Slot::default());
         }
+        &mut self.slots[index]
     }
 
     fn report(mut self, duration: Duration) -> Value {
@@ -261,7 +280,7 @@ impl Tally {
         let good: u64 = self
             .statuses
             .iter()
-            .filter(|(status, _)| (200..400).contains(*status))
+            .filter(|(status, _)| is_good(**status))
             .map(|(_, count)| count)
             .sum();
         let answered = self.latencies.len() as u64;
@@ -280,7 +299,18 @@ impl Tally {
             "p90_ms": milliseconds(0.9),
             "p99_ms": milliseconds(0.99),
             "max_ms": milliseconds(1.0),
-            "per_second": self.per_second,
+            "slot_ms": SLOT.as_millis(),
+            "slots": self.slots.iter().map(Slot::report).collect::<Vec<_>>(),
         })
     }
+}
+
+impl Slot {
+    fn report(&self) -> Value {
+        json!([self.good, self.bad, self.slowest.as_secs_f64() * 1000.0])
+    }
+}
+
+fn is_good(status: u16) -> bool {
+    (200..400).contains(&status)
 }
