@@ -20,6 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(Path(__file__).parent))
 
+import guides  # noqa: E402
 from languages import LANGUAGES  # noqa: E402
 from machine import Machine, Unavailable  # noqa: E402
 
@@ -233,6 +234,7 @@ class Walk:
         if self.languages:
             yield self.serves_every_language()
         yield self.logs_rotate()
+        yield guides.run(self.machine)
         yield self.is_removed_and_comes_back()
         yield self.is_purged(before)
 

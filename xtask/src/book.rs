@@ -34,18 +34,41 @@ pub(crate) fn write(root: &Path, folder: &Path, source_url: Option<&str>) -> Res
         .map(String::as_str)
         .filter(|document| contents.contains(&format!("({document})")))
         .collect();
+    let place = |file: &str| -> Result<PathBuf> {
+        let page = folder.join("src").join(file);
+        std::fs::create_dir_all(page.parent().context("a page without a folder")?)?;
+        Ok(page)
+    };
     for document in &listed {
         let text = std::fs::read_to_string(root.join(document))
             .with_context(|| format!("`{document}` cannot be read"))?;
-        let page = folder.join("src").join(document);
-        let parent = page.parent().context("a page without a folder")?;
-        std::fs::create_dir_all(parent)?;
-        std::fs::write(&page, redirected(document, &text, &listed, source_url))?;
+        let pictures = pictures(document, &text);
+        for picture in &pictures {
+            std::fs::copy(root.join(picture), place(picture)?)
+                .with_context(|| format!("`{picture}`, which {document} shows"))?;
+        }
+        let mut kept = listed.clone();
+        kept.extend(pictures.iter().map(String::as_str));
+        std::fs::write(
+            place(document)?,
+            redirected(document, &text, &kept, source_url),
+        )?;
     }
     std::fs::write(folder.join("src/SUMMARY.md"), contents)?;
     std::fs::copy(root.join("packaging/book.toml"), folder.join("book.toml"))
         .context("packaging/book.toml cannot be copied")?;
     Ok(())
+}
+
+/// The pictures that a document shows.
+fn pictures(document: &str, text: &str) -> Vec<String> {
+    let folder = Path::new(document).parent().unwrap_or(Path::new(""));
+    let is_picture = |target: &&str| target.ends_with(".svg") || target.ends_with(".png");
+    let targets = links(text).into_iter().map(|(_, target)| target);
+    let own = targets
+        .filter(is_picture)
+        .filter(|target| !target.contains("://"));
+    own.map(|target| normal(&folder.join(target))).collect()
 }
 
 /// The table of contents: the guides in the order of docs/README.md, the repository's own pages, the decisions.

@@ -138,7 +138,10 @@ pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
             path,
             file,
             control,
-        } => send("PUT", path.as_deref(), file, control),
+        } => {
+            refuse_file_as_path(path.as_deref(), file)?;
+            send("PUT", path.as_deref(), file, control)
+        }
         ConfigCommand::Append {
             path,
             file,
@@ -183,6 +186,21 @@ fn done() -> Result<ExitCode, Failure> {
         style::good("done:")
     ));
     Ok(ExitCode::SUCCESS)
+}
+
+/// `put site.json` would wait for standard input, and put that at `/site.json`: nobody means it.
+fn refuse_file_as_path(path: Option<&str>, file: &Path) -> Result<(), Failure> {
+    let Some(path) = path.filter(|_| file == Path::new("-")) else {
+        return Ok(());
+    };
+    let ends = [".json", ".yaml", ".yml", ".toml"];
+    if !ends.iter().any(|end| path.ends_with(end)) || !Path::new(path).is_file() {
+        return Ok(());
+    }
+    let failure = Failure::new(format!(
+        "`{path}` is a file, not a part of the configuration"
+    ));
+    Err(failure.hint(format!("`tutti config put --file {path}`")))
 }
 
 fn send(

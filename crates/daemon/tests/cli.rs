@@ -87,6 +87,22 @@ fn a_part_of_the_configuration_is_read_replaced_extended_and_removed() {
 }
 
 #[test]
+fn a_file_in_the_place_of_a_part_is_told_so() {
+    let setting = Setting::new();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("site.json");
+    std::fs::write(&file, "{}").unwrap();
+    let file = file.to_str().unwrap();
+    let refused = setting.run(&["config", "put", file], "");
+    assert_eq!(refused.status.code(), Some(1));
+    let said = text(&refused.stderr);
+    let hint = format!("hint: `tutti config put --file {file}`");
+    assert!(said.contains(&hint), "{said}");
+    let done = setting.run(&["config", "put", "--file", file], "");
+    assert!(done.status.success(), "{}", text(&done.stderr));
+}
+
+#[test]
 fn a_mistake_is_shown_in_its_line_and_changes_nothing() {
     let setting = Setting::new();
     let before = setting.config("");

@@ -4,8 +4,9 @@
 
 mod support;
 
+use std::io::Read;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::json;
 use support::{Start, TUTTI, finish, plain_configuration};
@@ -98,6 +99,36 @@ fn a_daemon_lets_its_starter_go_once_it_answers() {
         processes::wait_until_gone(&all);
         assert!(!start.path("control.sock").exists() && !start.path("pid").exists());
     }
+}
+
+#[test]
+fn a_daemon_keeps_nothing_of_its_starter() {
+    let start = Start::new(TUTTI);
+    let socket = start.path("syslog");
+    let _syslog = std::os::unix::net::UnixDatagram::bind(&socket).unwrap();
+    let to = format!("syslog:server=unix:{},tag=tutti", socket.display());
+    let log = start.path("log");
+    let words = start
+        .command
+        .get_args()
+        .map(|word| if word == log { to.as_ref() } else { word });
+    // As a lock that `flock` holds, or a pipe of who asks a program for its output.
+    let mut child = Command::new("sh")
+        .args(["-c", "exec 9>&2; exec \"$@\"", "sh", TUTTI])
+        .args(words)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut pipe = child.stderr.take().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut said = String::new();
+        pipe.read_to_string(&mut said).map(|_| said)
+    });
+    assert!(child.wait().unwrap().success());
+    wait_until("the end of the pipe", || reader.is_finished());
+    assert_eq!(reader.join().unwrap().unwrap(), "");
+    assert!(start.is_answering());
+    signal::send(start.pid(), libc::SIGTERM).unwrap();
 }
 
 #[test]

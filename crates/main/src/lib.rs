@@ -288,8 +288,10 @@ fn start(
             &format!("cannot set the process title: {error}"),
         );
     }
-    if !flags.no_daemon && places.log.is_some() {
-        daemon::redirect_stderr(log.descriptor()?)?;
+    match flags.no_daemon {
+        true => {}
+        false if places.log.is_some() => daemon::redirect_stderr(log.descriptor()?)?,
+        false => daemon::forget_stderr()?,
     }
     let default_user = default_credentials
         .as_ref()

@@ -335,8 +335,10 @@ async fn end(
         manager.begin_drain();
         let graceful = async {
             server.ended().await;
-            // The snapshot holds the applications, which end when nobody holds them.
+            // The snapshot holds the applications, which end when nobody holds them. Where jobs come in goes with it now, and holds what it
+            // last served by.
             service.forget();
+            server.ended().await;
             manager.shutdown(None).await;
         };
         tokio::select! {

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use crate::error::context;
 
@@ -40,7 +40,8 @@ pub enum Side {
 }
 
 /// Forks. The background process leads a new session, works in `/` and has no terminal; its descriptors 0 and 1
-/// are `/dev/null`, 2 stays as it is until [`redirect_stderr`].
+/// are `/dev/null`, 2 stays as it is until [`redirect_stderr`]; others that it was started with are closed: a lock or a pipe would
+/// stay taken for as long as the server runs.
 pub fn go() -> io::Result<Side> {
     let threads = std::fs::read_dir("/proc/self/task")
         .map_err(|e| context("counting threads", e))?
@@ -61,6 +62,7 @@ pub fn go() -> io::Result<Side> {
         return Ok(Side::Terminal(wait_for_news(&mut read)));
     }
     drop(read);
+    let write = io::PipeWriter::from(only(OwnedFd::from(write))?);
     crate::process::new_session()?;
     std::env::set_current_dir("/").map_err(|e| context("changing to `/`", e))?;
     let null = File::options()
@@ -73,6 +75,23 @@ pub fn go() -> io::Result<Side> {
     Ok(Side::Background(Starter(Some(write))))
 }
 
+/// Closes every descriptor above 2 but this one, which gets the number 3.
+fn only(mut kept: OwnedFd) -> io::Result<OwnedFd> {
+    if kept.as_raw_fd() != 3 {
+        // SAFETY: nothing here owns 3: this process has opened the pipe alone. What has that number was open before the start, and is
+        // to be closed.
+        let moved = unsafe { libc::dup3(kept.as_raw_fd(), 3, libc::O_CLOEXEC) };
+        if moved < 0 {
+            return Err(context("moving the pipe", io::Error::last_os_error()));
+        }
+        // SAFETY: just made, and nobody else's.
+        kept = unsafe { OwnedFd::from_raw_fd(moved) };
+    }
+    // SAFETY: as above: all of them were open before the start. Linux before 5.9 cannot; they stay open there.
+    unsafe { libc::syscall(libc::SYS_close_range, 4, libc::c_uint::MAX, 0) };
+    Ok(kept)
+}
+
 /// A line to nobody, for a process that stays in the foreground.
 pub fn foreground() -> Starter {
     Starter(None)
@@ -81,6 +100,12 @@ pub fn foreground() -> Starter {
 /// Makes descriptor 2 the same file as `to`.
 pub fn redirect_stderr(to: impl AsFd) -> io::Result<()> {
     Ok(rustix::stdio::dup2_stderr(to)?)
+}
+
+/// Lets go of the terminal, or of the pipe of who started this process: they would wait for its end.
+pub fn forget_stderr() -> io::Result<()> {
+    let null = File::options().write(true).open("/dev/null");
+    redirect_stderr(null.map_err(|e| context("`/dev/null`", e))?)
 }
 
 fn wait_for_news(pipe: &mut io::PipeReader) -> Result<(), String> {

@@ -215,6 +215,20 @@ fn jobs_live_through_a_stop_and_a_start() {
     assert_eq!(seen[4]["id"], json!(ids[3]));
 }
 
+/// The way by which deliveries come in held the applications: a stop waited for its bound with nothing to wait for.
+#[test]
+fn a_graceful_stop_after_a_delivery_waits_for_nothing() {
+    let mut site = Spooling::start(&json!({}));
+    site.post("/jobs", b"");
+    site.wait_for_count("delivered", 1);
+    site.server.stop(libc::SIGQUIT);
+    let log = site.server.log();
+    assert!(
+        !log.contains("`settings.http.drain_timeout` is over"),
+        "{log}"
+    );
+}
+
 /// The former router ends what it has begun, the next has the store meanwhile; what one has delivered the other does not.
 #[test]
 fn an_upgrade_loses_nothing_and_delivers_nothing_twice() {

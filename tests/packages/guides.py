@@ -1,0 +1,204 @@
+"""The commands of the guides, run as they stand on a machine with the packages.
+
+A session is one page: its commands one after the other in a folder of its own, each with the status and the output that the page shows. Ports
+are exchanged for free ones, since the machine shares the network with this one. A page with commands is in SESSIONS or in ELSEWHERE.
+"""
+
+import json
+import re
+import shlex
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+# Pages whose commands another test runs: they need a compiler, another server's files, or are the program's own help.
+ELSEWHERE = {
+    "docs/command-line.md": "crates/ctl/src/page.rs",
+    "docs/install.md": "tests/packages/run.py",
+    "docs/moving-from-unit.md": "crates/daemon/tests/moving.rs",
+    "docs/node.md": "tests/e2e/tests/node.rs",
+    "docs/sdk.md": "sdk/c/tests/support/mod.rs",
+    "docs/wasm.md": "tests/e2e/tests/wasm.rs",
+}
+
+STOP = "! pgrep -f '^tutti: main' >/dev/null || { kill -QUIT $(pgrep -f '^tutti: main'); while pgrep -f '^tutti: ' >/dev/null; do sleep 0.05; done; }"
+START = f"{STOP}; rm -rf /var/lib/tutti/*; tuttid"
+CERTIFICATES = """openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=authority -keyout ca.key -out chain.pem 2>/dev/null
+openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=site.example -keyout key.pem -out request.pem 2>/dev/null
+openssl x509 -req -in request.pem -CA chain.pem -CAkey ca.key -CAcreateserial -out cert.pem 2>/dev/null"""
+
+
+@dataclass
+class Session:
+    page: str
+    # Shell to begin with; `$PAGE_YAML` and `$PAGE_JSON` are the page's first examples.
+    before: str = START
+    # Texts that are exchanged in every command and file.
+    edits: dict = field(default_factory=dict)
+    # Shell before the command that begins so.
+    between: dict = field(default_factory=dict)
+    # The status of the command that begins so, where it is not 0.
+    status: dict = field(default_factory=dict)
+    # A command that stays in the foreground: it is told to stop gracefully after a while.
+    stays: str | None = None
+
+
+SESSIONS = [
+    Session("README.md", before=STOP, edits={"sudo ": "", "dist/bin/": "", "dist/modules": "/usr/lib/tutti/modules"}),
+    Session(
+        "docs/configuration.md",
+        before=f'{STOP}; rm -rf /var/lib/tutti/* /etc/tutti/*; printf %s "$PAGE_YAML" >/etc/tutti/site.yaml',
+        between={
+            "tuttid --config /etc/tutti/site.yaml": STOP,
+            "tutti config check": "sed -i 's/return: 301/retrun: 301/' /etc/tutti/site.yaml",
+            "curl --unix-socket": "sed -i 's/retrun/return/' /etc/tutti/site.yaml",
+            "tuttid --control": STOP,
+            "tutti config log": f"{STOP}; rm -rf /var/lib/tutti/*; tuttid --config /etc/tutti && sed -i s/8388608/8388609/ /etc/tutti/site.yaml && kill -HUP $(pgrep -f '^tutti: main') && "
+            "until tutti config log | grep -q SIGHUP; do sleep 0.05; done && tutti config set routes/main/0/action/return 302",
+        },
+        status={"tutti config check": 1},
+    ),
+    Session("docs/http2.md", before=f'{START}; printf %s "$PAGE_JSON" >page.json; tutti config put --file page.json'),
+    Session("docs/import.md", before=f"{START}; mkdir -p /srv/shop; touch /srv/shop/index.php", status={"tutti import": 1}),
+    Session(
+        "docs/logs.md",
+        before=f"{STOP}; mkdir -p /var/log/tutti",
+        between={"tuttid --no-daemon": STOP, "tuttid --log syslog": STOP},
+        stays="tuttid --no-daemon",
+    ),
+    Session("docs/scripting.md"),
+    Session("docs/sites.md", before=f'{START}; printf %s "$PAGE_JSON" >site.json; {CERTIFICATES}; cat cert.pem key.pem >both.pem; tutti cert put site both.pem'),
+    Session(
+        "docs/spooler.md",
+        before=f"""{START}; mkdir -p /var/www/app; echo '<?php echo "sent";' >/var/www/app/send-mail.php
+printf %s "$PAGE_JSON" >page.json; tutti config put --file page.json""",
+    ),
+    Session("docs/tls.md", before=f"{START}; {CERTIFICATES}"),
+    Session("docs/upgrade.md"),
+]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def commands(text):
+    """Each command of a page's console and shell blocks, with the lines that it prints there."""
+    found = []
+    for language, block in re.findall(r"^```(console|sh|bash)\n(.*?)^```", text, re.S | re.M):
+        continues = False
+        for line in block.splitlines():
+            begins = language != "console" or line.startswith(("$ ", "# "))
+            if continues:
+                found[-1][0] += f"\n{line}"
+            elif begins:
+                found.append([line if language != "console" else line[2:], []])
+            elif found:
+                found[-1][1].append(line)
+            continues = line.endswith("\\") and (begins or continues)
+    return found
+
+
+def example(text, language):
+    found = re.search(rf"^```{language}\n(.*?)^```", text, re.S | re.M)
+    return found.group(1) if found else ""
+
+
+def alike(line):
+    """A line of output without what differs from run to run: numbers and how many there are, times, widths."""
+    return re.sub(r"\b0( 0\b)+", "0", re.sub(r"\s+", " ", re.sub(r"\d+", "0", line))).strip()
+
+
+def same_json(shown, said):
+    """True for equal JSON, and for two jobs: their numbers differ."""
+    try:
+        shown, said = json.loads(shown), json.loads(said)
+    except ValueError:
+        return False
+    return shown == said or isinstance(said, dict) and shown.keys() == said.keys() == {"id"}
+
+
+def differs(shown, said):
+    """The first line that the page shows and the command does not say, in the page's order; None: there is none."""
+    rest = iter(alike(line) for line in said.splitlines())
+    for line in shown:
+        if line.strip() in ("…", "...", ""):
+            continue
+        if not any(alike(line) == other for other in rest):
+            return line
+    return None
+
+
+def first_of(table, command):
+    return next((value for begin, value in table.items() if command.startswith(begin)), None)
+
+
+def run_session(machine, session):
+    """Runs a page; how many commands it has."""
+    text = (ROOT / session.page).read_text(encoding="utf-8")
+    edits = dict(session.edits)
+    # Every port of the page that a server of ours would listen on.
+    for port in sorted(set(re.findall(r"[*1]:(\d{2,5})\b|listen (\d{2,5});", text))):
+        port = port[0] or port[1]
+        edits |= {f"{before}{port}": f"{after}{free_port()}" for before, after in ((":", ":"), ("listen ", "listen 127.0.0.1:"))}
+    for before, after in list(edits.items()):
+        if before.startswith("listen "):
+            edits[before] = f"listen 127.0.0.1:{edits[':' + before.split()[1]][1:]}"
+
+    def edited(what):
+        for before in sorted(edits, key=len, reverse=True):
+            what = what.replace(before, edits[before])
+        return what
+
+    folder = "/root/guide/" + Path(session.page).stem
+    variables = f"PAGE_YAML={shlex.quote(edited(example(text, 'yaml')))}; PAGE_JSON={shlex.quote(edited(example(text, 'json')))}"
+    machine.run(f"rm -rf {folder} && mkdir -p {folder}")
+    prepare = f"cd {folder}; {variables}; export PORT={free_port()} SITE=/srv/site EDITOR=true"
+
+    def run(line, check=True):
+        # What hangs is a fault, too.
+        return machine.run(f"timeout --kill-after=5 60 bash -c {shlex.quote(f'{prepare}; {line}')}", check=check)
+
+    run(session.before)
+    found = commands(text)
+    assert found, f"{session.page} has no commands"
+    for command, shown in found:
+        extra = first_of(session.between, command)
+        if extra:
+            run(extra)
+        shown_file = re.fullmatch(r"cat (\S+)", command)
+        if shown_file and shown:
+            machine.write(f"{folder}/{shown_file.group(1)}", edited("\n".join(shown)) + "\n")
+            continue
+        wanted = first_of(session.status, command) or 0
+        line = edited(command)
+        if session.stays and command.startswith(session.stays):
+            line = f"timeout --preserve-status -s QUIT 3 {line}"
+        done = run(line, check=False)
+        said = done.stdout + done.stderr
+        assert done.returncode == wanted, f"{session.page}: `{line}` ends with {done.returncode}, not {wanted}:\n{said[-2000:]}"
+        shown = [edited(one) for one in shown]
+        missing = None if same_json("\n".join(shown), done.stdout) else differs(shown, said)
+        assert missing is None, f"{session.page}: `{line}` does not say `{missing}`, but:\n{said[-2000:]}"
+    machine.run(STOP)
+    return len(found)
+
+
+def run(machine):
+    """All sessions; a page with commands that nobody runs is a fault. What was served before is served again then."""
+    pages = ["README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md"))]
+    ours = {session.page for session in SESSIONS}
+    for page in pages:
+        if commands((ROOT / page).read_text(encoding="utf-8")) and page not in ours:
+            assert page in ELSEWHERE, f"nobody runs the commands of {page}: give it a session in tests/packages/guides.py"
+            test = (ROOT / ELSEWHERE[page]).read_text(encoding="utf-8")
+            assert Path(page).name in test, f"{ELSEWHERE[page]} does not read {page}"
+    machine.run("apt-get install -y -qq openssl && systemctl stop tutti && cp -a /var/lib/tutti /root/state && cp -a /etc/tutti /root/configuration")
+    count = sum(run_session(machine, session) for session in SESSIONS)
+    machine.run("rm -rf /var/lib/tutti/* /etc/tutti/* /root/guide /var/log/tutti && cp -a /root/state/. /var/lib/tutti/ && cp -a /root/configuration/. /etc/tutti/")
+    machine.run("rm -rf /root/state /root/configuration /run/tutti.sock /var/log/tutti.log && systemctl start tutti")
+    return f"{count} commands of {len(SESSIONS)} guides do what the guides say"
