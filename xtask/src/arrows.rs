@@ -64,6 +64,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("control", &["config", "http", "metrics", "protocol", "sys"]),
+    (
+        "dashboard",
+        &["config", "control", "http", "log", "metrics", "protocol"],
+    ),
     ("main", &["log", "options", "protocol", "sys", "wire"]),
     (
         "role",
@@ -72,7 +76,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "controller",
         &[
-            "config", "control", "log", "metrics", "protocol", "role", "script", "sys", "tls",
+            "config",
+            "control",
+            "dashboard",
+            "log",
+            "metrics",
+            "protocol",
+            "role",
+            "script",
+            "sys",
+            "tls",
         ],
     ),
     (
@@ -97,7 +110,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "ctl",
         &[
-            "config", "http", "import", "main", "protocol", "role", "sys",
+            "config", "http", "import", "main", "metrics", "protocol", "role", "sys",
         ],
     ),
     ("worker", &["options", "wire", "sys"]),

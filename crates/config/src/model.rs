@@ -15,6 +15,7 @@ use tutti_options::Options as _;
 
 mod compression;
 mod condition;
+mod dashboard;
 mod forwarded;
 mod logs;
 mod request_id;
@@ -26,6 +27,7 @@ mod upstream;
 
 pub use self::compression::{Compression, Compressor};
 pub use self::condition::Condition;
+pub use self::dashboard::Dashboard;
 pub use self::forwarded::Forwarded;
 pub use self::logs::{AccessLog, LogFormat, LogValue, SlowLog};
 pub use self::request_id::RequestId;

@@ -81,7 +81,8 @@ fn check_host(request: &RequestView<'_>) -> Result<(), Answer> {
     ))
 }
 
-fn is_own_host(authority: &[u8]) -> bool {
+/// True for a `Host` that no strange site can have: an address, `localhost`, a single label.
+pub fn is_own_host(authority: &[u8]) -> bool {
     let (host, _port) = split_port(authority);
     let Ok(host) = std::str::from_utf8(host) else {
         return false;
@@ -128,7 +129,7 @@ fn check_browser(request: &RequestView<'_>) -> Result<(), Answer> {
 }
 
 /// True if a URL is one of `host`; an origin has no path.
-fn is_same_authority(url: &[u8], host: &[u8], is_origin: bool) -> bool {
+pub fn is_same_authority(url: &[u8], host: &[u8], is_origin: bool) -> bool {
     let rest = url
         .strip_prefix(b"http://")
         .or_else(|| url.strip_prefix(b"https://"));

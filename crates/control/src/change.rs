@@ -1,9 +1,10 @@
 //! Changes of the configuration: one at a time, in order of arrival, each to its end.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
+use std::time::SystemTime;
 
 use tokio::sync::{Mutex, watch};
-use tutti_config::{Diagnostics, Document, Format, Pointer};
+use tutti_config::{Diagnostics, Document, FaultKind, Format, Pointer};
 use tutti_protocol::Cause;
 
 use crate::answer::Answer;
@@ -45,6 +46,21 @@ pub struct Changes {
     turn: Mutex<()>,
     /// Requests whose answers have not been written yet.
     due: watch::Sender<usize>,
+    /// See [`Changes::refused`].
+    refused: std::sync::Mutex<Option<Arc<RefusedChange>>>,
+}
+
+/// A change that was not made because of what it would have put in force.
+#[derive(Debug)]
+pub struct RefusedChange {
+    /// When.
+    pub time: SystemTime,
+    /// Who wanted it.
+    pub cause: Cause,
+    /// The configuration as it would have been; `None` where what was sent cannot be read.
+    pub document: Option<Document>,
+    /// Why not.
+    pub faults: Diagnostics,
 }
 
 /// An answer that is due. Dropping it says that it has been given, or that nobody waits for it.
@@ -61,6 +77,44 @@ impl Changes {
     pub(crate) fn owe(&self) -> Due<'_> {
         self.due.send_modify(|due| *due += 1);
         Due(&self.due)
+    }
+
+    /// The last change, if it was refused: one that succeeds makes it forgotten.
+    pub fn refused(&self) -> Option<Arc<RefusedChange>> {
+        let refused = self.refused.lock();
+        refused.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn remember(&self, refused: Option<RefusedChange>) {
+        let mut last = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = refused.map(Arc::new);
+    }
+
+    /// Applies a document, and remembers it where it is refused.
+    async fn apply(
+        &self,
+        service: &dyn Service,
+        document: Document,
+        cause: Cause,
+    ) -> Result<Diagnostics, Diagnostics> {
+        let done = service.apply(document.clone(), cause.clone()).await;
+        self.remember(done.as_ref().err().map(|faults| RefusedChange {
+            time: SystemTime::now(),
+            cause,
+            document: Some(document),
+            faults: faults.clone(),
+        }));
+        done
+    }
+
+    /// Remembers what cannot be read.
+    fn refuse(&self, cause: Cause, faults: &Diagnostics) {
+        self.remember(Some(RefusedChange {
+            time: SystemTime::now(),
+            cause,
+            document: None,
+            faults: faults.clone(),
+        }));
     }
 
     /// Waits until every request that has been read has its answer.
@@ -80,17 +134,19 @@ impl Changes {
         by: &str,
     ) -> Result<Option<Diagnostics>, Diagnostics> {
         let _turn = self.turn.lock().await;
-        let Some(document) = service.files().await? else {
-            return Err(Diagnostics::default());
-        };
         let cause = Cause {
             by: by.to_owned(),
             change: "reload of the configuration files".to_owned(),
         };
+        let files = service.files().await;
+        let files = files.inspect_err(|faults| self.refuse(cause.clone(), faults));
+        let Some(document) = files? else {
+            return Err(Diagnostics::default());
+        };
         if document == *service.document() {
             return Ok(None);
         }
-        service.apply(document, cause).await.map(Some)
+        self.apply(service, document, cause).await.map(Some)
     }
 
     /// Waits for its turn, edits the configuration of that moment, and applies it.
@@ -110,11 +166,11 @@ impl Changes {
                     conditions,
                 } => {
                     let _turn = self.turn.lock().await;
-                    carry_out(&*service, path, edit, conditions, cause).await
+                    carry_out(&self, &*service, path, edit, conditions, cause).await
                 }
                 Change::Restore(number) => {
                     let _turn = self.turn.lock().await;
-                    restore(&*service, number, cause).await
+                    restore(&self, &*service, number, cause).await
                 }
                 Change::Reload => match self.reload(&*service, &cause.by).await {
                     Ok(Some(warnings)) => done(&*service, warnings).await,
@@ -139,6 +195,7 @@ impl Changes {
 }
 
 async fn carry_out(
+    changes: &Changes,
     service: &dyn Service,
     path: Vec<String>,
     change: Edit,
@@ -152,9 +209,15 @@ async fn carry_out(
     }
     let edited = match edit(&current, &path, change) {
         Ok(edited) => edited,
-        Err(faults) => return Answer::faults(&faults),
+        Err(faults) => {
+            // A place that is not there says nothing about the configuration.
+            if faults.0.iter().any(|fault| fault.kind == FaultKind::Syntax) {
+                changes.refuse(cause, &faults);
+            }
+            return Answer::faults(&faults);
+        }
     };
-    let mut answer = put_in_force(service, edited, cause).await;
+    let mut answer = put_in_force(changes, service, edited, cause).await;
     if answer.status != 200 {
         return answer;
     }
@@ -162,21 +225,26 @@ async fn carry_out(
     answer
 }
 
-async fn restore(service: &dyn Service, number: u64, cause: Cause) -> Answer {
+async fn restore(changes: &Changes, service: &dyn Service, number: u64, cause: Cause) -> Answer {
     let document = match service.past(number).await {
         Ok(Some(document)) => document,
         Ok(None) => return Answer::missing(),
         Err(reason) => return Answer::error(500, "Cannot read the history.", Some(&reason)),
     };
-    put_in_force(service, document, cause).await
+    put_in_force(changes, service, document, cause).await
 }
 
 /// Applies a document, unless it is in force already: as documented for Unit, a change that makes no difference does nothing.
-async fn put_in_force(service: &dyn Service, document: Document, cause: Cause) -> Answer {
+async fn put_in_force(
+    changes: &Changes,
+    service: &dyn Service,
+    document: Document,
+    cause: Cause,
+) -> Answer {
     if document == *service.document() {
         return done(service, Diagnostics::default()).await;
     }
-    match service.apply(document, cause).await {
+    match changes.apply(service, document, cause).await {
         Ok(warnings) => done(service, warnings).await,
         Err(faults) => Answer::faults(&faults),
     }

@@ -29,7 +29,8 @@ mod listener;
 mod service;
 mod stored;
 
-pub use change::Changes;
+pub use access::{is_own_host, is_same_authority};
+pub use change::{Changes, RefusedChange};
 pub use description::openapi;
 pub use listener::{Listener, serve};
 pub use service::{BoxFuture, RestartError, Service, StoreError};

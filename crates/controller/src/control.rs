@@ -70,6 +70,7 @@ impl Control {
             Ok(listener) => {
                 let service = Arc::new(self.0.service.clone());
                 let changes = Arc::clone(&self.0.changes);
+                self.0.service.open_dashboard(&changes);
                 let task = tokio::spawn(tutti_control::serve(listener, service, changes));
                 *serving = Some(task.abort_handle());
             }
@@ -90,6 +91,7 @@ impl Control {
         if let Some(task) = serving.take() {
             task.abort();
         }
+        self.0.service.close_dashboard();
     }
 
     /// Accepts no more, and waits for the answers that are due.

@@ -10,6 +10,7 @@ mod beginning;
 mod certificate_files;
 mod check;
 mod control;
+mod dashboard;
 mod files;
 mod line;
 mod service;

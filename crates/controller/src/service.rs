@@ -25,6 +25,7 @@ use tutti_role::standing::{Standing, Standings};
 use tutti_role::{context, faults, grants, js_modules, partial};
 use tutti_script::Modules;
 
+use super::dashboard::Keeper;
 use super::files;
 use super::line::Link;
 
@@ -65,6 +66,7 @@ pub(super) struct Inner {
     /// Held by a change, and by an upgrade that allows none.
     pub(super) changing: tokio::sync::Mutex<()>,
     standings: Standings,
+    pub(super) dashboard: Keeper,
     /// See [`SLACK`].
     slack: Duration,
 }
@@ -84,6 +86,7 @@ impl ControllerService {
             problems: ArcSwap::default(),
             changing: tokio::sync::Mutex::default(),
             standings: Standings::default(),
+            dashboard: Keeper::default(),
             slack: slack(),
             log,
         }))
@@ -200,9 +203,17 @@ impl Inner {
         let grants = grants::of(&config);
         let text = document.to_json();
         let change = Change::Configuration { text };
-        let warnings = self
-            .have_changed(change, grants, cause, longest_start(&config))
-            .await?;
+        let certificates = self.certificates.load_full();
+        let dashboard = self.prepare_dashboard(&config, &certificates).await?;
+        let changed = self.have_changed(change, grants, cause, longest_start(&config));
+        let warnings = match changed.await {
+            Ok(warnings) => warnings,
+            Err(faults) => {
+                self.abandon_dashboard(dashboard);
+                return Err(faults);
+            }
+        };
+        self.serve_dashboard(dashboard);
         self.document.store(Arc::new(document));
         self.config.store(Arc::new(config));
         self.problems.store(Arc::default());
@@ -279,7 +290,8 @@ impl Inner {
             status.insert("server".to_owned(), server_status());
         }
         let own = self.problems.load();
-        let own = own.0.iter();
+        let dashboard = self.dashboard.problem();
+        let own = own.0.iter().chain(&dashboard);
         let own =
             own.map(|fault| json!({"pointer": fault.pointer.as_str(), "message": fault.detail()}));
         let own: Vec<Value> = own.collect();

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use tutti_log::Level;
@@ -74,8 +74,8 @@ pub(crate) fn warn(endpoint: &Endpoint, log: &Log) {
     }
 }
 
-/// The token in a file that belongs to this user or to root, and that nobody else can read.
-fn read_secret(path: &Path) -> io::Result<Token> {
+/// The token in a file that belongs to this user or to root, and that nobody else can read: the control API's, or the dashboard's.
+pub(crate) fn read_secret(path: &Path) -> io::Result<Token> {
     let (file, token) = open(path)?;
     let about = file.metadata()?;
     let is_ours = about.uid() == 0 || about.uid() == credentials::current_user();
@@ -102,14 +102,18 @@ pub fn read_token(path: &Path) -> io::Result<Token> {
 
 fn open(path: &Path) -> io::Result<(File, Token)> {
     let named = |e| context(format!("reading the token in `{}`", path.display()), e);
-    // A FIFO would keep the start waiting for ever.
-    if !std::fs::metadata(path).map_err(named)?.is_file() {
+    // A FIFO that nobody writes to would hold main.
+    let file = File::options()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)
+        .map_err(named)?;
+    if !file.metadata().map_err(named)?.is_file() {
         return Err(named(io::Error::new(
             io::ErrorKind::InvalidInput,
             "it is no ordinary file",
         )));
     }
-    let file = File::open(path).map_err(named)?;
     let mut text = String::new();
     (&file)
         .take(LONGEST_TOKEN)

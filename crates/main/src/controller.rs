@@ -17,7 +17,7 @@ use tutti_sys::process::Ended;
 use super::life::{Life, Pace, QUICK_STOP, Stop};
 use super::own_process::ControllerProcess;
 use super::supervisor::{MOST_AT_ONCE, Supervisor};
-use super::{certificate_files, history, state, stored};
+use super::{certificate_files, control_access, history, state, stored};
 
 impl Supervisor {
     /// Starts the controller, which says what to begin with or, where something is in force, answers the control socket at once.
@@ -194,6 +194,19 @@ impl Supervisor {
                 let file =
                     text.and_then(|text| memfd::document("tutti-certificate", text.as_bytes()));
                 self.answer_with(id, file.map(Some));
+            }
+            FromController::Listen { id, place } => {
+                let socket = self.holdings.listen_for_dashboard(&place);
+                self.answer_with(id, socket.map(Some));
+            }
+            FromController::Unlisten { place } => {
+                self.holdings.sockets.release_of_dashboard(&place);
+            }
+            FromController::ReadToken { id, file } => {
+                let token = control_access::read_secret(&file)
+                    .and_then(|token| Ok(serde_json::to_vec(&token)?))
+                    .and_then(|text| memfd::document("tutti-token", &text));
+                self.answer_with(id, token.map(Some));
             }
             FromController::History { id } => {
                 let entries = history::list(&self.instance.places.state)

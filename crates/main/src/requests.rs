@@ -88,6 +88,11 @@ impl Holdings {
                 let Some(backlog) = rights.and_then(|rights| rights.backlog(place)) else {
                     return self.refuse(instance, router, id, &message);
                 };
+                if self.sockets.is_of_dashboard(place) {
+                    let message =
+                        "the dashboard listens there; move it first, in a change of its own";
+                    return failed(id, io::Error::new(io::ErrorKind::AddrInUse, message));
+                }
                 match self.sockets.get(place, backlog) {
                     Ok(socket) => done(id, vec![socket]),
                     Err(refusal) => failed(
@@ -101,7 +106,9 @@ impl Holdings {
                 }
             }
             FromRouter::Unlisten { place } => {
-                self.sockets.release(&place);
+                if !self.sockets.is_of_dashboard(&place) {
+                    self.sockets.release(&place);
+                }
                 None
             }
             FromRouter::OpenFile { id, ref path } => {
@@ -226,6 +233,20 @@ impl Holdings {
         }
     }
 
+    /// The socket of the dashboard. A router's listener and the dashboard are never one socket, not for a moment.
+    pub(super) fn listen_for_dashboard(&mut self, place: &Place) -> io::Result<OwnedFd> {
+        if self.grants.places.iter().any(|grant| grant.place == *place) {
+            let message = "a listener has this address; move it first, in a change of its own";
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, message));
+        }
+        self.sockets.get_for_dashboard(place).map_err(|refusal| {
+            let hint = refusal
+                .hint
+                .map_or_else(String::new, |hint| format!("; {hint}"));
+            io::Error::other(format!("{}{hint}", refusal.message))
+        })
+    }
+
     /// The change that a router was to make ready will not be: what was opened for it alone goes.
     pub(super) fn abandon_change(&mut self, router: i32) {
         let Some(rights) = self.rights.get_mut(&router) else {
@@ -233,7 +254,9 @@ impl Holdings {
         };
         let (places, logs) = rights.abandon(Instant::now());
         for place in places {
-            self.sockets.release(&place);
+            if !self.sockets.is_of_dashboard(&place) {
+                self.sockets.release(&place);
+            }
         }
         for path in logs {
             self.files.remove(&path);

@@ -1,6 +1,6 @@
 //! The listening sockets. Main keeps a copy of each, so that they outlive a router.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -13,6 +13,9 @@ use super::handover::HandedSocket;
 /// Mode of a listener's socket file: anyone may connect, as to a port. Whom to serve is for the configuration to say.
 const SOCKET_FILE_MODE: u32 = 0o666;
 
+/// Connections to the dashboard that may wait to be accepted: people's, so a few.
+const DASHBOARD_BACKLOG: i32 = 64;
+
 struct Held {
     socket: OwnedFd,
     backlog: i32,
@@ -24,6 +27,8 @@ pub(super) struct Sockets {
     held: HashMap<Place, Held>,
     /// Opened by the service manager, which keeps them open: they are not ours to close or to remove.
     given: HashMap<Place, OwnedFd>,
+    /// The controller's, for the dashboard: no router has them.
+    dashboard: HashSet<Place>,
 }
 
 /// Why a socket could not be had, and what to do about it.
@@ -69,6 +74,25 @@ impl Sockets {
         // With port 0 the place is another one each time; such a socket cannot be found again by a new router.
         self.held.insert(place.clone(), Held { socket, backlog });
         Ok(copy)
+    }
+
+    /// The socket of the dashboard at `place`.
+    pub(super) fn get_for_dashboard(&mut self, place: &Place) -> Result<OwnedFd, Refusal> {
+        let socket = self.get(place, DASHBOARD_BACKLOG)?;
+        self.dashboard.insert(place.clone());
+        Ok(socket)
+    }
+
+    /// True if the dashboard listens there.
+    pub(super) fn is_of_dashboard(&self, place: &Place) -> bool {
+        self.dashboard.contains(place)
+    }
+
+    /// The dashboard listens there no more.
+    pub(super) fn release_of_dashboard(&mut self, place: &Place) {
+        if self.dashboard.remove(place) {
+            self.release(place);
+        }
     }
 
     /// A change from `*:80` to `127.0.0.1:80` needs both for a moment. The kernel has two such sockets only if both share
@@ -153,6 +177,7 @@ impl Sockets {
 
     /// Closes those whose places are not wanted.
     pub(super) fn retain(&mut self, is_wanted: impl Fn(&Place) -> bool) {
+        let is_wanted = |place: &Place| is_wanted(place) || self.dashboard.contains(place);
         let unwanted = self.held.keys().filter(|place| !is_wanted(place));
         for place in unwanted.cloned().collect::<Vec<_>>() {
             self.release(&place);

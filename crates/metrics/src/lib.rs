@@ -14,6 +14,7 @@ mod histogram;
 mod openmetrics;
 mod page;
 mod protobuf;
+mod readings;
 mod text;
 
 pub use cells::{Classes, Counter, Durations, PerThread};
@@ -21,3 +22,4 @@ pub use families::{ALL, Family, Kind, Unit, names, table};
 pub use format::Format;
 pub use histogram::{BUCKETS, Histogram, bucket_of, upper_bound};
 pub use page::{Page, Series, Value};
+pub use readings::Readings;

@@ -50,6 +50,11 @@ impl Token {
         format!("Bearer {}", self.0)
     }
 
+    /// True if this is it.
+    pub fn is(&self, shown: &[u8]) -> bool {
+        bool::from(shown.ct_eq(self.0.as_bytes()))
+    }
+
     /// True if this value of `Authorization` shows it.
     pub fn is_shown_by(&self, field: &[u8]) -> bool {
         let Some((scheme, shown)) = field.split_at_checked(b"Bearer ".len()) else {

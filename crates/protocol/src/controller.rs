@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use tutti_options::logging::LogStyle;
 
-use super::{Cause, Change, ConfigFile, Fault, Grants, Module, Question};
+use super::{Cause, Change, ConfigFile, Fault, Grants, Module, Place, Question};
 
 /// The first message a controller gets.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -154,6 +154,25 @@ pub enum FromController {
         file: PathBuf,
         /// The key, if it has a file of its own.
         key: Option<PathBuf>,
+    },
+    /// Listen at this place for the dashboard; answered with the socket.
+    Listen {
+        /// Number of the request.
+        id: u64,
+        /// The place.
+        place: Place,
+    },
+    /// The dashboard does not listen at this place any more.
+    Unlisten {
+        /// The place.
+        place: Place,
+    },
+    /// Read the token of the dashboard; answered with a memory file of it.
+    ReadToken {
+        /// Number of the request.
+        id: u64,
+        /// The file that it is in.
+        file: PathBuf,
     },
     /// Tell the last changes; answered with a memory file of JSON.
     History {

@@ -94,6 +94,8 @@ pub fn places(config: &Config, name: &str) -> Vec<String> {
         .listeners
         .iter()
         .filter_map(|listener| listener.tls.as_ref());
+    let dashboard = config.settings.dashboard.as_ref();
+    let tls = tls.chain(dashboard.and_then(|dashboard| dashboard.tls.as_ref()));
     let named = tls.flat_map(|tls| {
         let clients = tls.clients.iter().flat_map(|clients| &clients.authorities);
         let clients = clients.filter_map(|authority| match authority {

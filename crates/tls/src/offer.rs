@@ -127,6 +127,11 @@ impl Offer {
         })
     }
 
+    /// The configuration, for who speaks TLS by rustls's own means: it belongs to one listener, so there is one rule about certificates.
+    pub fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.config)
+    }
+
     /// For a new connection.
     ///
     /// # Errors

@@ -37,7 +37,8 @@ impl<'d> Builder<'d> {
             }
             let options: ListenerOptions = reader.read();
             let forwarded = self.forwarded(&reader);
-            let tls = self.tls(&reader);
+            let tls = reader.inner(&ListenerOptions::tls);
+            let tls = tls.map(|tls| self.tls(tls));
             let Some(pass) = pass else {
                 continue;
             };

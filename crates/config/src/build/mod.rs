@@ -8,6 +8,7 @@
 mod applications;
 mod builder;
 mod compression;
+mod dashboard;
 mod forwarded;
 mod gateways;
 mod jobs;

@@ -21,6 +21,7 @@ impl<'d> Builder<'d> {
         let options: SettingsOptions = reader.read();
         let (js_modules, modules) = self.js_modules(reader.get(&SettingsOptions::js_module));
         let telemetry = reader.inner(&SettingsOptions::telemetry);
+        let dashboard = reader.inner(&SettingsOptions::dashboard);
         Settings {
             listen_threads: options.listen_threads,
             http: self.http(&reader.inner_or_nothing(&SettingsOptions::http)),
@@ -28,6 +29,7 @@ impl<'d> Builder<'d> {
             js_modules,
             modules,
             telemetry: telemetry.and_then(|telemetry| self.telemetry(telemetry)),
+            dashboard: dashboard.and_then(|dashboard| self.dashboard(dashboard)),
         }
     }
 

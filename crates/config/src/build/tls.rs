@@ -16,17 +16,16 @@ use crate::model::{
 };
 use crate::pointer::Pointer;
 use crate::table::{
-    CertificateFileOptions, ClientVerify, ListenerOptions, TlsOptions, TlsSessionOptions,
-    UpstreamOptions, UpstreamTlsOptions,
+    CertificateFileOptions, ClientVerify, TlsOptions, TlsSessionOptions, UpstreamOptions,
+    UpstreamTlsOptions,
 };
 
 /// Lengths of a ticket key, as documented for Unit.
 const KEY_BYTES: [usize; 2] = [48, 80];
 
 impl<'d> Builder<'d> {
-    /// `tls` of the listener that `listener` reads.
-    pub(super) fn tls(&mut self, listener: &Reader<'d>) -> Option<Tls> {
-        let reader = listener.inner(&ListenerOptions::tls)?;
+    /// `tls` of a listener or of the dashboard.
+    pub(super) fn tls(&mut self, reader: Reader<'d>) -> Tls {
         let certificates = match reader.get(&TlsOptions::certificate) {
             Some((node, pointer)) => self.bundles(node, &pointer),
             None => Vec::new(),
@@ -40,13 +39,13 @@ impl<'d> Builder<'d> {
                 authorities: self.authorities(node, &pointer),
                 is_required: options.client_verify == ClientVerify::Required,
             });
-        Some(Tls {
+        Tls {
             pointer: reader.pointer,
             certificates,
             protocol: settings.protocol,
             session,
             clients,
-        })
+        }
     }
 
     /// `tls` of an upstream or of `proxy_options`, whatever its value: with all defaults where it is no object. `origin` is what says

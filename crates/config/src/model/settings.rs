@@ -7,6 +7,7 @@ use std::time::Duration;
 use tutti_script::Modules;
 
 use super::compression::Compression;
+use super::dashboard::Dashboard;
 use super::request_id::RequestId;
 use super::stored::StoredName;
 use super::telemetry::Telemetry;
@@ -28,6 +29,8 @@ pub struct Settings {
     pub modules: Modules,
     /// `None`: requests are not traced.
     pub telemetry: Option<Telemetry>,
+    /// `None`: there is none.
+    pub dashboard: Option<Dashboard>,
 }
 
 /// `settings.http`.

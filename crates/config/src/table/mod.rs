@@ -26,9 +26,9 @@ pub use routes::{
     ACTION, ADDED, ActionOptions, AddedHeader, CONDITIONS, MatchOptions, STEP, StepOptions,
 };
 pub use settings::{
-    COMPRESSION, COMPRESSOR, CollectorProtocol, CompressionOptions, CompressorOptions, Encoding,
-    HTTP, HttpOptions, RESOLVER, ResolverOptions, SETTINGS, STATIC, SettingsOptions, Static,
-    TELEMETRY, TelemetryOptions, WEBSOCKET, WebSocket,
+    COMPRESSION, COMPRESSOR, CollectorProtocol, CompressionOptions, CompressorOptions, DASHBOARD,
+    DashboardOptions, Encoding, HTTP, HttpOptions, RESOLVER, ResolverOptions, SETTINGS, STATIC,
+    SettingsOptions, Static, TELEMETRY, TelemetryOptions, WEBSOCKET, WebSocket,
 };
 pub use tls::{
     CERTIFICATE_FILE, CertificateFileOptions, ClientVerify, TLS, TLS_SESSION, TlsOptions,

@@ -7,6 +7,7 @@ use tutti_options::table::{CASELESS, Kind, Names, Text};
 use tutti_options::{Switch, Typed as _, Unread, options, words};
 
 use super::logs::RequestIdOptions;
+use super::tls::TlsOptions;
 
 /// Longest time an option can tell: 68 years.
 const MAX_SECONDS: i64 = 0x7fff_ffff;
@@ -30,6 +31,21 @@ options! {
         js_module: Unread [kind(Kind::OneOf(&[Kind::String(Text::Reference), Kind::Array(&Kind::String(Text::Reference))]))],
         /// OpenTelemetry traces: one span for each request
         telemetry: Unread [kind(TelemetryOptions::KIND)],
+        /// A web page that shows what the server does and its configuration, and changes nothing
+        dashboard: Unread [kind(DashboardOptions::KIND), beyond()],
+    }
+}
+
+options! {
+    /// The dashboard. It asks for a token, for a client's certificate that `tls` verifies, or for both
+    pub struct DashboardOptions: DASHBOARD = "dashboard" {
+        /// Address and port: `127.0.0.1:9080`; one that other machines reach needs `tls`
+        listen: Unread [kind(Kind::String(Text::NotEmpty)), required(), beyond()],
+        /// Absolute path of a file with the token, of at least 32 characters; it belongs to root or the server's user, and nobody else can
+        /// read it. A new token in it counts after a few seconds, and ends every session
+        token_file: Option<PathBuf> [kind(Kind::String(Text::Path)), beyond()],
+        /// TLS, as of a listener. With `client_ca` and no `token_file`, a client's certificate is what lets in
+        tls: Unread [kind(TlsOptions::KIND), beyond()],
     }
 }
 

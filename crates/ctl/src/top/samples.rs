@@ -1,9 +1,9 @@
 //! A look at the server: `/status`, and the counters and histograms of `/metrics`.
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
 use serde_json::{Map, Value};
+use tutti_metrics::Readings;
 
 use crate::client::Client;
 use crate::report::Failure;
@@ -13,11 +13,8 @@ use crate::report::Failure;
 pub(super) struct Sample {
     pub(super) at: Instant,
     pub(super) status: Value,
-    /// Values of `/metrics`, by family and labels.
-    metrics: BTreeMap<String, Vec<(Labels, f64)>>,
+    readings: Readings,
 }
-
-type Labels = BTreeMap<String, String>;
 
 /// Something of the page: an application, or a server of an upstream.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -53,16 +50,10 @@ impl Sample {
     }
 
     pub(super) fn of(at: Instant, status: Value, text: &str) -> Sample {
-        let mut metrics: BTreeMap<String, Vec<(Labels, f64)>> = BTreeMap::new();
-        for line in text.lines().filter(|line| !line.starts_with('#')) {
-            if let Some((name, labels, value)) = value_of(line) {
-                metrics.entry(name).or_default().push((labels, value));
-            }
-        }
         Sample {
             at,
             status,
-            metrics,
+            readings: Readings::of(text),
         }
     }
 
@@ -71,23 +62,11 @@ impl Sample {
         number.unwrap_or_default()
     }
 
-    /// The sum of all values of a family whose labels are these.
-    pub(super) fn sum(&self, family: &str, labels: &[(&str, &str)]) -> f64 {
-        let values = self.metrics.get(family).into_iter().flatten();
-        let meant = values.filter(|(found, _)| has(found, labels));
-        meant.map(|(_, value)| value).sum()
-    }
-
     /// The count in a second since the look before.
     pub(super) fn rate(&self, before: &Sample, family: &str, labels: &[(&str, &str)]) -> f64 {
-        let seconds = self.at.saturating_duration_since(before.at).as_secs_f64();
-        let more = self.sum(family, labels) - before.sum(family, labels);
-        // Fewer than before: another router counts.
-        if seconds > 0.0 {
-            more.max(0.0) / seconds
-        } else {
-            0.0
-        }
+        let time = self.at.saturating_duration_since(before.at);
+        let rate = self.readings.rate(&before.readings, time, family, labels);
+        rate.unwrap_or_default()
     }
 
     /// So much of the requests since the look before took no longer than this, in seconds.
@@ -97,47 +76,8 @@ impl Sample {
         labels: &[(&str, &str)],
         part: f64,
     ) -> Option<f64> {
-        let now = self.buckets(labels);
-        let then = before.buckets(labels);
-        let mut lower = (0.0, 0.0);
-        let counted: Vec<(f64, f64)> = now
-            .iter()
-            .map(|(bound, count)| {
-                let known = then.iter().find(|(other, _)| other == bound);
-                (*bound, count - known.map_or(0.0, |(_, count)| *count))
-            })
-            .collect();
-        let (_, all) = *counted.last()?;
-        if all <= 0.0 {
-            return None;
-        }
-        for (bound, count) in counted {
-            if count >= all * part {
-                if bound.is_infinite() || count <= lower.1 {
-                    return Some(lower.0);
-                }
-                let inside = (all * part - lower.1) / (count - lower.1);
-                return Some(lower.0 + (bound - lower.0) * inside);
-            }
-            lower = (bound, count);
-        }
-        None
-    }
-
-    /// Upper bounds and how many were below them, in order.
-    fn buckets(&self, labels: &[(&str, &str)]) -> Vec<(f64, f64)> {
-        let mut buckets: Vec<(f64, f64)> = Vec::new();
-        let values = self.metrics.get(DURATIONS).into_iter().flatten();
-        for (found, value) in values.filter(|(found, _)| has(found, labels)) {
-            let bound = found.get("le").and_then(|bound| number(bound));
-            let Some(bound) = bound else { continue };
-            match buckets.iter_mut().find(|(known, _)| *known == bound) {
-                Some((_, count)) => *count += value,
-                None => buckets.push((bound, *value)),
-            }
-        }
-        buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
-        buckets
+        let before = &before.readings;
+        self.readings.quantile(before, DURATIONS, labels, part)
     }
 
     /// A row for each application.
@@ -198,54 +138,8 @@ impl Sample {
 /// The counter of all requests.
 pub(super) const REQUESTS: &str = "tutti_requests_total";
 
-/// The buckets of their durations.
-const DURATIONS: &str = "tutti_request_duration_seconds_bucket";
-
-fn has(found: &Labels, labels: &[(&str, &str)]) -> bool {
-    let mut labels = labels.iter();
-    labels.all(|(name, value)| found.get(*name).is_some_and(|found| found == value))
-}
-
-/// A line of Prometheus's text format, of those that this server writes: no time stamps.
-fn value_of(line: &str) -> Option<(String, Labels, f64)> {
-    let (named, value) = line.rsplit_once(' ')?;
-    let value = number(value)?;
-    let Some((name, rest)) = named.split_once('{') else {
-        return Some((named.to_owned(), Labels::new(), value));
-    };
-    let mut labels = Labels::new();
-    let mut rest = rest;
-    while let Some((label, after)) = rest.split_once("=\"") {
-        let (text, end) = quoted(after)?;
-        labels.insert(label.to_owned(), text);
-        rest = after.get(end..)?.trim_start_matches(',');
-    }
-    Some((name.to_owned(), labels, value))
-}
-
-/// The text up to the closing quote, and where that ends.
-fn quoted(text: &str) -> Option<(String, usize)> {
-    let mut plain = String::new();
-    let mut characters = text.char_indices();
-    while let Some((place, character)) = characters.next() {
-        match character {
-            '"' => return Some((plain, place + 1)),
-            '\\' => match characters.next()?.1 {
-                'n' => plain.push('\n'),
-                other => plain.push(other),
-            },
-            other => plain.push(other),
-        }
-    }
-    None
-}
-
-fn number(text: &str) -> Option<f64> {
-    match text {
-        "+Inf" => Some(f64::INFINITY),
-        text => text.parse().ok(),
-    }
-}
+/// Their durations.
+const DURATIONS: &str = "tutti_request_duration_seconds";
 
 #[cfg(test)]
 pub(super) mod tests {

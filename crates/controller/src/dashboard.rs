@@ -1,0 +1,283 @@
+//! The dashboard as the configuration wants it: main gives its socket and its token, and it is served as long as the control socket is.
+//!
+//! A change is made ready before it is made, so that an address that is taken or a token that cannot be read refuses it; what was there goes on
+//! then. At a start there is nobody to refuse: what is wrong is a problem of `/status`, and tried again. What must never happen: a port that
+//! stays open when the configuration has none, or that serves somebody whom the configuration in force would not let in.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+use tutti_config::model::Dashboard;
+use tutti_config::{Config, Diagnostic, Diagnostics};
+use tutti_control::Changes;
+use tutti_dashboard::{Entry, Site};
+use tutti_log::Level;
+use tutti_protocol::{FromController, Place, Token};
+use tutti_role::certificates::Certificates;
+use tutti_tls::{Bundle, Offer, Source};
+
+use super::line::fetch;
+use super::service::{ControllerService, Inner};
+
+/// How often its token and certificates are looked at, and what could not be had is tried again.
+const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The protocol inside TLS (RFC 7301).
+const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
+
+/// The state of the dashboard.
+#[derive(Default)]
+pub(super) struct Keeper(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    site: Option<Arc<Site>>,
+    /// The control socket is served, so the dashboard may be.
+    may_serve: bool,
+    listening: Option<Listening>,
+    /// Why it is not as the configuration says.
+    problem: Option<Diagnostic>,
+}
+
+struct Listening {
+    address: SocketAddr,
+    accepting: AbortHandle,
+    watching: AbortHandle,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.accepting.abort();
+        self.watching.abort();
+    }
+}
+
+/// A dashboard that can be served.
+pub(super) struct Ready {
+    address: SocketAddr,
+    /// `None`: it listens there already.
+    socket: Option<OwnedFd>,
+    entry: Entry,
+}
+
+impl Keeper {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn problem(&self) -> Option<Diagnostic> {
+        self.state().problem.clone()
+    }
+
+    fn address(&self) -> Option<SocketAddr> {
+        let state = self.state();
+        state.listening.as_ref().map(|listening| listening.address)
+    }
+}
+
+impl Inner {
+    /// Has everything that the dashboard of this configuration needs, or says what cannot be had. To be called by who holds `changing`.
+    pub(super) async fn prepare_dashboard(
+        &self,
+        config: &Config,
+        certificates: &Certificates,
+    ) -> Result<Option<Ready>, Diagnostics> {
+        let Some(wanted) = &config.settings.dashboard else {
+            return Ok(None);
+        };
+        let ready = self.ready(wanted, certificates).await;
+        ready.map(Some).map_err(Diagnostics::one)
+    }
+
+    async fn ready(
+        &self,
+        wanted: &Dashboard,
+        certificates: &Certificates,
+    ) -> Result<Ready, Diagnostic> {
+        let at = |option: &str| wanted.pointer.child(option);
+        let token = match &wanted.token_file {
+            None => None,
+            Some(file) => {
+                let token = self.read_token(file).await;
+                Some(token.map_err(|reason| Diagnostic::apply(at("token_file"), reason))?)
+            }
+        };
+        let tls = match &wanted.tls {
+            None => None,
+            Some(tls) => {
+                let offer = Offer::new(
+                    tls,
+                    &mut |source| found(source, certificates),
+                    &PROTOCOLS,
+                    None,
+                );
+                let offer = offer
+                    .map_err(|error| Diagnostic::apply(error.pointer.clone(), error.to_string()))?;
+                Some(offer.config())
+            }
+        };
+        let socket = if self.dashboard.address() == Some(wanted.address) {
+            None
+        } else {
+            let place = Place::Inet(wanted.address);
+            let make = |id| FromController::Listen {
+                id,
+                place: place.clone(),
+            };
+            let done = self.link.request(&make, Vec::new()).await;
+            let done = done.map_err(|refused| {
+                let message = format!("cannot listen at `{}`: {}", wanted.address, refused.message);
+                Diagnostic::apply(at("listen"), message)
+            })?;
+            done.descriptors.into_iter().next()
+        };
+        Ok(Ready {
+            address: wanted.address,
+            socket,
+            entry: Entry { token, tls },
+        })
+    }
+
+    async fn read_token(&self, file: &Path) -> Result<Token, String> {
+        let make = |id| FromController::ReadToken {
+            id,
+            file: file.to_owned(),
+        };
+        let text = fetch(&self.link, &make).await?.unwrap_or_default();
+        serde_json::from_slice(&text).map_err(|error| error.to_string())
+    }
+
+    /// The change will not be: main closes what was opened for it alone.
+    pub(super) fn abandon_dashboard(&self, ready: Option<Ready>) {
+        if let Some(ready) = ready.filter(|ready| ready.socket.is_some()) {
+            self.unlisten(ready.address);
+        }
+    }
+
+    fn unlisten(&self, address: SocketAddr) {
+        let place = Place::Inet(address);
+        self.link.tell(&FromController::Unlisten { place });
+    }
+
+    /// Serves this from now on, and nothing else. To be called by who holds `changing`.
+    pub(super) fn serve_dashboard(&self, ready: Option<Ready>) {
+        let mut state = self.dashboard.state();
+        state.problem = None;
+        let before = state.listening.as_ref().map(|listening| listening.address);
+        let after = ready.as_ref().map(|ready| ready.address);
+        if before != after {
+            state.listening = None;
+            if let Some(before) = before {
+                self.unlisten(before);
+            }
+        }
+        let Some(ready) = ready else {
+            return;
+        };
+        let Some(site) = state.site.clone().filter(|_| state.may_serve) else {
+            drop(state);
+            return self.abandon_dashboard(Some(ready));
+        };
+        site.set_entry(ready.entry);
+        if let Some(socket) = ready.socket {
+            let watched = Arc::clone(&site);
+            let log = self.log.clone();
+            state.listening = Some(Listening {
+                address: ready.address,
+                accepting: tokio::spawn(async move {
+                    if let Err(error) = tutti_dashboard::serve(socket, site).await {
+                        log.line(
+                            Level::Alert,
+                            &format!("cannot serve the dashboard: {error}"),
+                        );
+                    }
+                })
+                .abort_handle(),
+                watching: tokio::spawn(async move { watched.watch().await }).abort_handle(),
+            });
+            let text = format!("the dashboard listens at {}", ready.address);
+            self.log.line(Level::Notice, &text);
+        }
+    }
+
+    /// Serves what the configuration in force says, as far as it can be had now.
+    async fn tend_dashboard(&self) {
+        let _alone = self.changing.lock().await;
+        if !self.dashboard.state().may_serve {
+            return;
+        }
+        let config = self.config.load_full();
+        match self
+            .prepare_dashboard(&config, &self.certificates.load_full())
+            .await
+        {
+            Ok(ready) => self.serve_dashboard(ready),
+            Err(faults) => {
+                let fault = faults.0.into_iter().next();
+                let mut state = self.dashboard.state();
+                if state.problem != fault
+                    && let Some(fault) = &fault
+                {
+                    let goes_on = match &state.listening {
+                        Some(_) => "the dashboard goes on with what it had",
+                        None => "there is no dashboard",
+                    };
+                    let text = format!("{goes_on}: {}", fault.detail());
+                    self.log.line(Level::Alert, &text);
+                }
+                state.problem = fault;
+            }
+        }
+    }
+}
+
+/// Certificates of the configuration or of a file.
+fn found(source: Source<'_>, certificates: &Certificates) -> Result<Arc<Bundle>, String> {
+    match source {
+        Source::Stored(name) => certificates
+            .get(name)
+            .ok_or_else(|| format!("the certificate bundle `{name}` does not exist")),
+        Source::File(path) => {
+            let named = |reason: String| format!("`{}`: {reason}", path.display());
+            let text = std::fs::read(path).map_err(|error| named(error.to_string()))?;
+            let bundle = Bundle::parse(&text, std::time::SystemTime::now());
+            bundle
+                .map(Arc::new)
+                .map_err(|error| named(error.to_string()))
+        }
+    }
+}
+
+impl ControllerService {
+    /// Serves the dashboard from now on, if the configuration has one. `changes` remembers the last that was refused.
+    pub(super) fn open_dashboard(&self, changes: &Arc<Changes>) {
+        let mut state = self.0.dashboard.state();
+        if state.site.is_none() {
+            let site = Site::new(
+                Arc::new(self.clone()),
+                Arc::clone(changes),
+                self.0.log.clone(),
+            );
+            state.site = Some(site);
+            let inner = Arc::clone(&self.0);
+            tokio::spawn(async move {
+                loop {
+                    inner.tend_dashboard().await;
+                    tokio::time::sleep(LOOK_INTERVAL).await;
+                }
+            });
+        }
+        state.may_serve = true;
+    }
+
+    /// Serves it no more: another controller does, or nobody. Main keeps the socket for that.
+    pub(super) fn close_dashboard(&self) {
+        let mut state = self.0.dashboard.state();
+        state.may_serve = false;
+        state.listening = None;
+    }
+}

@@ -1,0 +1,175 @@
+//! The configuration in force, the last change that was refused with its faults where they are, and the history.
+
+use maud::{Markup, html};
+use serde_json::Value;
+use tutti_config::{Diagnostic, Document};
+use tutti_control::RefusedChange;
+
+use crate::listing::{Line, Listing, MOST_LINES, words as words_of};
+use crate::markup::{moment, plain, table, words};
+use crate::problems;
+use crate::redact::Redactor;
+use crate::watch::Seen;
+
+/// The page's content.
+pub(crate) fn content(
+    seen: &Seen,
+    document: &Document,
+    refused: Option<&RefusedChange>,
+    history: &Result<Value, String>,
+    redactor: &Redactor,
+) -> Markup {
+    let listing = Listing::of(document, redactor);
+    let faults = problems::of_configuration(seen);
+    html! {
+        @if let Some(refused) = refused { (refusal(refused, redactor)) }
+        section aria-labelledby="in-force" {
+            h2 id="in-force" { "In force" }
+            @if !faults.is_empty() {
+                p.alert { strong { (faults.len()) " of its parts " @if faults.len() == 1 { "is" } @else { "are" } " not served" } ", marked below." }
+            }
+            p.note { "Values that may be secrets are hidden; another mark is another value." }
+            (marked(&listing, &faults, "line", "Configuration in force", redactor))
+        }
+        section aria-labelledby="history" {
+            h2 id="history" { "History" }
+            (changes(history))
+        }
+    }
+}
+
+fn refusal(refused: &RefusedChange, redactor: &Redactor) -> Markup {
+    html! {
+        section aria-labelledby="refused" {
+            h2 id="refused" { "Refused change" }
+            p {
+                "The last change, " code { (refused.cause.change) } " by " (refused.cause.by) " at " (moment(refused.time))
+                ", was refused, and nothing has changed."
+            }
+            @match &refused.document {
+                Some(document) => {
+                    @let listing = Listing::of(document, redactor);
+                    ul { @for fault in &refused.faults.0 {
+                        @let line = listing.line_of(&fault.pointer).unwrap_or_default();
+                        li {
+                            a href=(format!("#refused-{}", line + 1)) { "Line " (line + 1) }
+                            ": " (listing.words_of(fault, redactor))
+                        }
+                    } }
+                    details open {
+                        summary { "The configuration as it would have been" }
+                        (marked(&listing, &refused.faults.0, "refused", "Configuration that was refused", redactor))
+                    }
+                }
+                None => {
+                    ul { @for fault in &refused.faults.0 { li { (fault.place()) (words_of(fault, redactor)) } } }
+                    p.note { "What was sent cannot be read, so it is not shown." }
+                }
+            }
+        }
+    }
+}
+
+/// The lines, each fault beneath its own.
+fn marked(
+    listing: &Listing,
+    faults: &[Diagnostic],
+    prefix: &str,
+    name: &str,
+    redactor: &Redactor,
+) -> Markup {
+    let at = |number: usize| {
+        let here = faults.iter().filter(move |fault| {
+            let line = listing.line_of(&fault.pointer);
+            line.unwrap_or_default() == number
+        });
+        here.map(|fault| listing.words_of(fault, redactor))
+            .collect::<Vec<_>>()
+    };
+    // Looked up once for each fault, not for each line.
+    let mut with_faults: Vec<usize> = faults
+        .iter()
+        .map(|fault| listing.line_of(&fault.pointer).unwrap_or_default())
+        .collect();
+    with_faults.sort_unstable();
+    let one = |number: usize, line: &Line| {
+        let found = match with_faults.binary_search(&number) {
+            Ok(_) => at(number),
+            Err(_) => Vec::new(),
+        };
+        html! {
+            li id=(format!("{prefix}-{}", number + 1)) class=[(!found.is_empty()).then_some("marked")] {
+                code { (line.text) }
+                @for words in &found { p.mark { strong { "Problem: " } (words) } }
+            }
+        }
+    };
+    html! {
+        div.scroll.code role="region" aria-label=(name) tabindex="0" {
+            ol { @for (number, line) in listing.lines.iter().enumerate() { (one(number, line)) } }
+        }
+        @if listing.is_cut {
+            p.note { "Only the first " (MOST_LINES) " lines are shown; " code { "tutti config" } " shows all." }
+        }
+    }
+}
+
+fn changes(history: &Result<Value, String>) -> Markup {
+    let entries = match history {
+        Ok(entries) => entries.as_array().cloned().unwrap_or_default(),
+        Err(why) => return html! { p.alert { "The history cannot be read: " (why) } },
+    };
+    let numbers: Vec<u64> = entries
+        .iter()
+        .filter_map(|entry| entry.get("number")?.as_u64())
+        .collect();
+    let columns = [
+        words("Change"),
+        words("Time"),
+        words("By"),
+        words("What"),
+        words("Difference"),
+    ];
+    let rows: Vec<Vec<Markup>> = entries
+        .iter()
+        .enumerate()
+        .map(|(index, entry)| {
+            let text = |member: &str| html! { (plain(entry.get(member))) };
+            let number = entry.get("number").and_then(Value::as_u64).unwrap_or_default();
+            vec![
+                html! { (number) },
+                text("time"),
+                text("by"),
+                text("change"),
+                match numbers.get(index + 1) {
+                    Some(before) => html! {
+                        a href=(format!("/configuration/compare?from={before}&to={number}")) { "Change " (number) " compared with " (before) }
+                    },
+                    None => html! { "the oldest kept" },
+                },
+            ]
+        })
+        .collect();
+    html! {
+        @if rows.is_empty() { p.note { "There were no changes." } }
+        @else {
+            (table("changes", "Changes of the configuration, the newest first", &columns, &rows))
+            form.compare method="get" action="/configuration/compare" {
+                (choice("from", "Compare", &numbers, 1))
+                (choice("to", "with", &numbers, 0))
+                button type="submit" { "Compare" }
+            }
+        }
+    }
+}
+
+fn choice(name: &str, label: &str, numbers: &[u64], chosen: usize) -> Markup {
+    html! {
+        label for=(name) { (label) }
+        select id=(name) name=(name) {
+            @for (index, number) in numbers.iter().enumerate() {
+                option value=(number) selected[index == chosen] { "change " (number) }
+            }
+        }
+    }
+}

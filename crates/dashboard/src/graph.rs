@@ -1,0 +1,193 @@
+//! The last hour as SVG, drawn here: it is there without a script.
+//!
+//! Each line has its own pattern of dashes, and a legend with its last value; the picture has a name and a summary for who does not see it.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use maud::{Markup, html};
+
+use crate::markup::maybe;
+use crate::watch::{KEPT, Number, Point, STEP};
+
+/// Inner size of the picture, in its own units; the window scales it.
+const WIDTH: f64 = 320.0;
+const HEIGHT: f64 = 84.0;
+
+/// Room for the largest value above, and for the times below.
+const TOP: f64 = 14.0;
+const BOTTOM: f64 = 14.0;
+
+/// A graph.
+pub(crate) struct Graph {
+    /// One word.
+    pub(crate) id: &'static str,
+    pub(crate) title: &'static str,
+    /// At most three: there are as many patterns.
+    pub(crate) lines: &'static [(&'static str, Number)],
+    pub(crate) show: fn(f64) -> String,
+}
+
+/// Draws it.
+pub(crate) fn draw(graph: &Graph, points: &VecDeque<Point>, now: Option<Instant>) -> Markup {
+    let values = graph
+        .lines
+        .iter()
+        .flat_map(|(_, number)| points.iter().filter_map(|point| point.value(*number)));
+    let highest = values.fold(0.0, f64::max);
+    let scale = nice(highest);
+    let lines: Vec<(String, &str, Option<f64>)> = graph
+        .lines
+        .iter()
+        .map(|(name, number)| {
+            let path = now.map_or_else(String::new, |now| path(points, *number, now, scale));
+            let last = points.back().and_then(|point| point.value(*number));
+            (path, *name, last)
+        })
+        .collect();
+    let (title, description) = (format!("{}-title", graph.id), format!("{}-text", graph.id));
+    let bottom = TOP + HEIGHT;
+    html! {
+        section.graph {
+            h3 id=(title) { (graph.title) }
+            div id=(graph.id) data-live {
+                svg role="img" aria-labelledby=(title) aria-describedby=(description)
+                    viewBox=(format!("0 0 {WIDTH} {}", bottom + BOTTOM)) {
+                    line.axis x1="0" y1=(bottom) x2=(WIDTH) y2=(bottom) {}
+                    line.grid x1="0" y1=(TOP) x2=(WIDTH) y2=(TOP) {}
+                    line.grid x1="0" y1=(TOP + HEIGHT / 2.0) x2=(WIDTH) y2=(TOP + HEIGHT / 2.0) {}
+                    text x="0" y=(TOP - 3.0) { ((graph.show)(scale)) }
+                    text x="0" y=(bottom + 11.0) { "1 h ago" }
+                    text x=(WIDTH / 2.0) y=(bottom + 11.0) text-anchor="middle" { "30 min" }
+                    text x=(WIDTH) y=(bottom + 11.0) text-anchor="end" { "now" }
+                    @for (index, (path, _, _)) in lines.iter().enumerate() {
+                        @if !path.is_empty() {
+                            path.(format!("line-{index}")) d=(path) {}
+                        }
+                    }
+                }
+                p.visually-hidden id=(description) { (summary(graph, points)) }
+                ul.legend {
+                    @for (index, (_, name, last)) in lines.iter().enumerate() {
+                        li {
+                            svg.key viewBox="0 0 24 8" aria-hidden="true" {
+                                path.(format!("line-{index}")) d="M0 4H24" {}
+                            }
+                            (name) " " strong { (maybe(*last, graph.show)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The graph in words.
+fn summary(graph: &Graph, points: &VecDeque<Point>) -> String {
+    let mut text = String::new();
+    for (name, number) in graph.lines {
+        let values: Vec<f64> = points
+            .iter()
+            .filter_map(|point| point.value(*number))
+            .collect();
+        let (Some(last), false) = (points.back(), values.is_empty()) else {
+            let _ = write!(text, "{name}: nothing yet. ");
+            continue;
+        };
+        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = values.iter().copied().fold(0.0, f64::max);
+        let show = graph.show;
+        let _ = write!(
+            text,
+            "{name}: now {}, in the last hour from {} to {}. ",
+            maybe(last.value(*number), show),
+            show(low),
+            show(high)
+        );
+    }
+    text
+}
+
+/// A round number that nothing exceeds.
+fn nice(highest: f64) -> f64 {
+    if highest <= 0.0 {
+        return 1.0;
+    }
+    let power = 10f64.powf(highest.log10().floor());
+    let steps = [1.0, 2.0, 2.5, 5.0, 10.0];
+    let step = steps.into_iter().find(|step| step * power >= highest);
+    step.unwrap_or(10.0) * power
+}
+
+/// The line, with gaps where nothing is known.
+fn path(points: &VecDeque<Point>, number: Number, now: Instant, scale: f64) -> String {
+    let mut path = String::new();
+    let mut before: Option<Instant> = None;
+    for point in points {
+        let age = now.saturating_duration_since(point.at);
+        let (Some(value), true) = (point.value(number), age <= KEPT) else {
+            before = None;
+            continue;
+        };
+        let x = WIDTH * (1.0 - age.as_secs_f64() / KEPT.as_secs_f64());
+        let y = TOP + HEIGHT * (1.0 - (value / scale).clamp(0.0, 1.0));
+        let is_next = |before: Instant| point.at.saturating_duration_since(before) < longest_step();
+        let command = if before.is_some_and(is_next) {
+            'L'
+        } else {
+            'M'
+        };
+        let _ = write!(path, "{command}{x:.1} {y:.1}");
+        if command == 'M' {
+            // A point by itself is seen too.
+            path.push_str("h.5");
+        }
+        before = Some(point.at);
+    }
+    path
+}
+
+/// Points further apart are not joined.
+fn longest_step() -> Duration {
+    STEP * 3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watch::tests::look_at;
+
+    #[test]
+    fn scales_are_round() {
+        assert_eq!(
+            [0.0, 0.03, 1.0, 7.0, 230.0].map(nice),
+            [1.0, 0.05, 1.0, 10.0, 250.0]
+        );
+    }
+
+    #[test]
+    fn a_gap_is_not_bridged_and_the_summary_says_what_is_drawn() {
+        let first = Instant::now();
+        let mut seen = crate::watch::Seen::default();
+        for (step, router, requests) in [(0, 1, 0), (10, 1, 100), (20, 2, 5), (30, 2, 205)] {
+            seen.add(look_at(first, step, router, requests));
+        }
+        let now = first + Duration::from_secs(30);
+        let path = path(&seen.points, Number::Requests, now, 20.0);
+        assert_eq!(path, "M318.2 56.0h.5M320.0 14.0h.5");
+        let graph = Graph {
+            id: "requests",
+            title: "Requests",
+            lines: &[("all", Number::Requests)],
+            show: crate::markup::rate,
+        };
+        let words = summary(&graph, &seen.points);
+        assert_eq!(words, "all: now 20/s, in the last hour from 10/s to 20/s. ");
+        let drawn = draw(&graph, &seen.points, Some(now)).into_string();
+        assert!(
+            drawn.contains("role=\"img\" aria-labelledby=\"requests-title\""),
+            "{drawn}"
+        );
+    }
+}

@@ -1,0 +1,31 @@
+//! The form for the token.
+
+use maud::{DOCTYPE, Markup, html};
+
+use crate::page::head;
+
+/// The page; `to` is where one wanted to go, `is_wrong` after a token that was not right.
+pub(crate) fn page(to: &str, is_wrong: bool) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            (head("Log in"))
+            body.login {
+                main id="content" {
+                    h1 { "Tutti" }
+                    form method="post" action="/login" {
+                        @if is_wrong {
+                            p.alert id="wrong" role="alert" { "That is not the token." }
+                        }
+                        label for="token" { "Token" }
+                        input type="password" id="token" name="token" required autofocus autocomplete="current-password"
+                            aria-describedby=(if is_wrong { "wrong help" } else { "help" }) aria-invalid=[is_wrong.then_some("true")];
+                        p.help id="help" { "It is in the file that " code { "token_file" } " of " code { "settings.dashboard" } " names." }
+                        input type="hidden" name="to" value=(to);
+                        button type="submit" { "Log in" }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Pieces of pages: tables, numbers as people read them, times. The library escapes every text that is put into markup here.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+/// A column of a table.
+pub(crate) struct Column {
+    pub(crate) name: &'static str,
+    pub(crate) is_number: bool,
+}
+
+/// A column of words.
+pub(crate) const fn words(name: &'static str) -> Column {
+    Column {
+        name,
+        is_number: false,
+    }
+}
+
+/// A column of numbers.
+pub(crate) const fn number(name: &'static str) -> Column {
+    Column {
+        name,
+        is_number: true,
+    }
+}
+
+/// A table with a caption, whose first column names its rows. Where it is too wide for the window it is scrolled, also with the keyboard,
+/// and the page is not. The script replaces the body; `id` is one word.
+pub(crate) fn table(id: &str, caption: &str, columns: &[Column], rows: &[Vec<Markup>]) -> Markup {
+    let caption_id = format!("{id}-caption");
+    html! {
+        div.scroll role="region" aria-labelledby=(caption_id) tabindex="0" {
+            table {
+                caption id=(caption_id) { (caption) }
+                thead { tr {
+                    @for column in columns {
+                        th scope="col" class=[column.is_number.then_some("number")] { (column.name) }
+                    }
+                } }
+                tbody id=(id) data-live {
+                    @for row in rows { tr {
+                        @for (index, cell) in row.iter().enumerate() {
+                            @if index == 0 {
+                                th scope="row" { (cell) }
+                            } @else {
+                                td class=[columns.get(index).filter(|column| column.is_number).map(|_| "number")] { (cell) }
+                            }
+                        }
+                    } }
+                }
+            }
+        }
+    }
+}
+
+/// A state, told by a word and a mark and not by the colour alone.
+pub(crate) fn state(word: &str, mood: Mood) -> Markup {
+    let (class, mark) = match mood {
+        Mood::Good => ("good", "✓"),
+        Mood::Doubtful => ("doubtful", "!"),
+        Mood::Bad => ("bad", "✗"),
+    };
+    html! { span.state.(class) { span aria-hidden="true" { (mark) " " } (word) } }
+}
+
+/// How a state is to be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mood {
+    Good,
+    Doubtful,
+    Bad,
+}
+
+/// A number that may not be there.
+pub(crate) fn plain(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => "–".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Number(number)) => match number.as_u64() {
+            Some(number) => grouped(number),
+            None => number.to_string(),
+        },
+        Some(other) => other.to_string(),
+    }
+}
+
+/// `1 234 567`, with spaces that do not break.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) && digits.len() > 4 {
+            text.push('\u{a0}');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number in a second, or any other that is measured.
+pub(crate) fn measured(value: f64) -> String {
+    if value >= 1000.0 {
+        grouped(value.round() as u64)
+    } else if value >= 100.0 || value.fract() == 0.0 {
+        format!("{value:.0}")
+    } else if value >= 10.0 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.2}")
+    }
+}
+
+pub(crate) fn rate(value: f64) -> String {
+    format!("{}/s", measured(value))
+}
+
+pub(crate) fn bytes(value: f64) -> String {
+    let mut value = value;
+    for unit in ["B", "KiB", "MiB", "GiB"] {
+        if value < 1024.0 {
+            return format!("{} {unit}", measured(value));
+        }
+        value /= 1024.0;
+    }
+    format!("{} TiB", measured(value))
+}
+
+pub(crate) fn bytes_a_second(value: f64) -> String {
+    format!("{}/s", bytes(value))
+}
+
+/// Seconds, in the unit that fits.
+pub(crate) fn seconds(value: f64) -> String {
+    if value < 0.001 {
+        format!("{} µs", measured(value * 1e6))
+    } else if value < 1.0 {
+        format!("{} ms", measured(value * 1e3))
+    } else {
+        format!("{} s", measured(value))
+    }
+}
+
+/// What may not be there.
+pub(crate) fn maybe(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
+    value.map_or_else(|| "–".to_owned(), show)
+}
+
+/// `3 d 4 h`: a span of time in its two largest units.
+pub(crate) fn span(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) => format!("{minutes} min {} s", seconds % 60),
+        (0, _, _) => format!("{hours} h {minutes} min"),
+        _ => format!("{days} d {hours} h"),
+    }
+}
+
+/// A moment, in UTC: it is the same for everybody who looks.
+pub(crate) fn moment(time: SystemTime) -> Markup {
+    let seconds = time
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
+    let Ok(stamp) = jiff::Timestamp::from_second(i64::try_from(seconds).unwrap_or_default()) else {
+        return html! { "–" };
+    };
+    html! { time datetime=(stamp.strftime("%Y-%m-%dT%H:%M:%SZ")) { (stamp.strftime("%Y-%m-%d %H:%M:%S")) " UTC" } }
+}
+
+/// The time of day alone.
+pub(crate) fn clock(time: SystemTime) -> String {
+    let seconds = time
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
+    match jiff::Timestamp::from_second(i64::try_from(seconds).unwrap_or_default()) {
+        Ok(stamp) => stamp.strftime("%H:%M").to_string(),
+        Err(_) => String::new(),
+    }
+}
+
+/// Members of an object of `/status`.
+pub(crate) fn members<'v>(
+    value: &'v Value,
+    pointer: &str,
+) -> impl Iterator<Item = (&'v String, &'v Value)> {
+    value
+        .pointer(pointer)
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(grouped(1234), "1234");
+        assert_eq!(grouped(12_345_678), "12\u{a0}345\u{a0}678");
+        let shown = [0.0, 0.256, 12.34, 123.4].map(measured);
+        assert_eq!(shown, ["0", "0.26", "12.3", "123"]);
+        assert_eq!(bytes(1536.0), "1.50 KiB");
+        assert_eq!(
+            [0.00025, 0.0125, 2.5].map(seconds),
+            ["250 µs", "12.5 ms", "2.50 s"]
+        );
+        assert_eq!(span(Duration::from_secs(273_900)), "3 d 4 h");
+    }
+}

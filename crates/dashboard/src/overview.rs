@@ -1,0 +1,184 @@
+//! The first page: the numbers that tell whether all is well, and the last hour.
+
+use std::time::Duration;
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use crate::graph::{Graph, draw};
+use crate::markup::{self, bytes, bytes_a_second, maybe, measured, plain, rate, seconds, span};
+use crate::running;
+use crate::watch::{Number, Seen};
+
+const GRAPHS: [Graph; 6] = [
+    Graph {
+        id: "graph-requests",
+        title: "Requests per second",
+        lines: &[
+            ("all", Number::Requests),
+            ("client errors (4xx)", Number::ClientErrors),
+            ("server errors (5xx)", Number::ServerErrors),
+        ],
+        show: rate,
+    },
+    Graph {
+        id: "graph-times",
+        title: "Response time",
+        lines: &[
+            ("half within", Number::Median),
+            ("99 % within", Number::Slow),
+        ],
+        show: seconds,
+    },
+    Graph {
+        id: "graph-connections",
+        title: "Client connections",
+        lines: &[("active", Number::Active), ("idle", Number::Idle)],
+        show: measured,
+    },
+    Graph {
+        id: "graph-traffic",
+        title: "Traffic",
+        lines: &[("sent", Number::Sent), ("received", Number::Received)],
+        show: bytes_a_second,
+    },
+    Graph {
+        id: "graph-processes",
+        title: "Application processes",
+        lines: &[
+            ("running", Number::Running),
+            ("busy", Number::Busy),
+            ("requests waiting", Number::Queued),
+        ],
+        show: measured,
+    },
+    Graph {
+        id: "graph-memory",
+        title: "Memory",
+        lines: &[("router and applications", Number::Memory)],
+        show: bytes,
+    },
+];
+
+/// The page's content.
+pub(crate) fn content(seen: &Seen) -> Markup {
+    let last = |number| seen.points.back().and_then(|point| point.value(number));
+    let status = seen.now.as_ref().map(|look| &look.status);
+    let number = |pointer: &str| plain(status.and_then(|status| status.pointer(pointer)));
+    let uptime = status
+        .and_then(|status| status.pointer("/server/uptime"))
+        .and_then(Value::as_u64);
+    let numbers = [
+        ("Requests", maybe(last(Number::Requests), rate)),
+        ("Server errors", maybe(last(Number::ServerErrors), rate)),
+        ("99 % answered within", maybe(last(Number::Slow), seconds)),
+        ("Connections active", number("/connections/active")),
+        ("Connections idle", number("/connections/idle")),
+        ("Processes running", maybe(last(Number::Running), measured)),
+        ("Requests waiting", maybe(last(Number::Queued), measured)),
+        ("Memory", maybe(last(Number::Memory), bytes)),
+    ];
+    let uptime = uptime.map(|seconds| span(Duration::from_secs(seconds)));
+    let server = [
+        ("Version", number("/server/version")),
+        ("Main process", number("/server/pid").replace('\u{a0}', "")),
+        ("Running for", uptime.unwrap_or_else(|| "–".to_owned())),
+        ("Requests since then", number("/requests/total")),
+        ("Languages", languages(status)),
+    ];
+    html! {
+        section aria-labelledby="now" {
+            h2 id="now" { "Now" }
+            dl.numbers id="numbers" data-live {
+                @for (name, value) in numbers { div { dt { (name) } dd { (value) } } }
+            }
+        }
+        @if let Some(look) = &seen.now {
+            (running::table("overview-applications", look, seen.before.as_deref()))
+        }
+        section aria-labelledby="hour" {
+            h2 id="hour" { "The last hour" }
+            div.graphs {
+                @for graph in &GRAPHS { (draw(graph, &seen.points, seen.points.back().map(|point| point.at))) }
+            }
+            details id="hour-table" {
+                summary { "The last hour as a table" }
+                (table(seen))
+            }
+        }
+        section aria-labelledby="server" {
+            h2 id="server" { "Server" }
+            dl.facts id="facts" data-live {
+                @for (name, value) in server { div { dt { (name) } dd { (value) } } }
+            }
+        }
+    }
+}
+
+/// `php 8.2.1, python 3.11.2`
+fn languages(status: Option<&Value>) -> String {
+    let modules = status
+        .into_iter()
+        .flat_map(|status| markup::members(status, "/modules"));
+    let versions = modules.flat_map(|(kind, module)| {
+        let all = match module {
+            Value::Array(all) => all.iter().collect(),
+            one => vec![one],
+        };
+        let version = |one: &Value| plain(one.get("version"));
+        all.into_iter()
+            .map(move |one| format!("{kind} {}", version(one)))
+    });
+    let versions: Vec<String> = versions.collect();
+    if versions.is_empty() {
+        return "none".to_owned();
+    }
+    versions.join(", ")
+}
+
+/// A row for each five minutes, the newest first.
+fn table(seen: &Seen) -> Markup {
+    const EVERY: usize = 30;
+    let columns = [
+        markup::words("Before"),
+        markup::number("Requests"),
+        markup::number("5xx"),
+        markup::number("99 % within"),
+        markup::number("Active"),
+        markup::number("Processes"),
+        markup::number("Memory"),
+    ];
+    let newest = seen.points.back().map(|point| point.at);
+    let rows: Vec<Vec<Markup>> = seen
+        .points
+        .iter()
+        .rev()
+        .step_by(EVERY)
+        .map(|point| {
+            let age = newest.map_or(Duration::ZERO, |newest| {
+                newest.saturating_duration_since(point.at)
+            });
+            let time = seen
+                .now
+                .as_ref()
+                .and_then(|look| look.time.checked_sub(age));
+            let time = time.map(markup::clock).unwrap_or_default();
+            let cells = [
+                time,
+                maybe(point.value(Number::Requests), rate),
+                maybe(point.value(Number::ServerErrors), rate),
+                maybe(point.value(Number::Slow), seconds),
+                maybe(point.value(Number::Active), measured),
+                maybe(point.value(Number::Running), measured),
+                maybe(point.value(Number::Memory), bytes),
+            ];
+            cells.into_iter().map(|cell| html! { (cell) }).collect()
+        })
+        .collect();
+    markup::table(
+        "hour-rows",
+        "Ten seconds of every five minutes (UTC)",
+        &columns,
+        &rows,
+    )
+}

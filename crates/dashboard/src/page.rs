@@ -1,0 +1,112 @@
+//! The frame of every page: head, way to the others, the state of the server, and when its numbers are from.
+
+use std::time::SystemTime;
+
+use maud::{DOCTYPE, Markup, html};
+use serde_json::Value;
+
+use crate::markup::moment;
+use crate::watch::Seen;
+
+/// The pages: path and name.
+pub(crate) const PAGES: [(&str, &str); 8] = [
+    ("/", "Overview"),
+    ("/applications", "Applications"),
+    ("/traffic", "Traffic"),
+    ("/jobs", "Jobs"),
+    ("/configuration", "Configuration"),
+    ("/certificates", "Certificates"),
+    ("/problems", "Problems"),
+    ("/numbers", "Numbers"),
+];
+
+/// What the frame tells.
+pub(crate) struct Frame<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) title: &'a str,
+    pub(crate) seen: &'a Seen,
+    /// There is a session to be ended.
+    pub(crate) has_session: bool,
+}
+
+/// A whole page.
+pub(crate) fn page(frame: &Frame<'_>, content: &Markup) -> Markup {
+    let problems = problem_count(frame.seen);
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            (head(frame.title))
+            body {
+                a.skip href="#content" { "Skip to content" }
+                header {
+                    p.brand { "Tutti" }
+                    nav aria-label="Pages" { ul {
+                        @for (path, name) in PAGES {
+                            li { a href=(path) aria-current=[(path == frame.path).then_some("page")] {
+                                (name)
+                                @if path == "/problems" && problems > 0 { " (" (problems) ")" }
+                            } }
+                        }
+                    } }
+                    @if frame.has_session {
+                        form.logout method="post" action="/logout" { button type="submit" { "Log out" } }
+                    }
+                }
+                main id="content" tabindex="-1" {
+                    h1 { (frame.title) }
+                    div id="state" role="status" data-live { (banner(frame.seen)) }
+                    (content)
+                }
+                footer {
+                    p id="seen" data-live { (as_of(frame.seen)) }
+                    p.controls { a href="" { "Refresh" } }
+                }
+            }
+        }
+    }
+}
+
+/// The head of a page; the script and the style are files, so that the browser may be told to run nothing else.
+pub(crate) fn head(title: &str) -> Markup {
+    html! {
+        head {
+            meta charset="utf-8";
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            title { (title) " – Tutti" }
+            link rel="icon" href="/icon.svg" type="image/svg+xml";
+            link rel="stylesheet" href="/style.css";
+            script src="/script.js" defer {}
+        }
+    }
+}
+
+fn banner(seen: &Seen) -> Markup {
+    html! {
+        @if let Some((since, why)) = &seen.silence {
+            p.alert {
+                strong { "The server does not answer" } " since " (moment(*since)) ": " (why) ". "
+                @if seen.now.is_some() { "The numbers are those from before." }
+            }
+        } @else if seen.now.is_none() {
+            p.note { "The server has not been asked yet. Refresh in a moment." }
+        }
+    }
+}
+
+fn as_of(seen: &Seen) -> Markup {
+    html! {
+        @match &seen.now {
+            Some(look) => { "Numbers of " (moment(look.time)) ", rates over the last 10 to 20 seconds." }
+            None => { "No numbers at " (moment(SystemTime::now())) "." }
+        }
+    }
+}
+
+fn problem_count(seen: &Seen) -> usize {
+    let problems = seen
+        .now
+        .as_ref()
+        .and_then(|look| look.status.get("problems"));
+    problems.and_then(Value::as_array).map_or(0, Vec::len)
+}

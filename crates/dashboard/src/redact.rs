@@ -1,0 +1,181 @@
+//! Values of a configuration that the dashboard does not show: it is for more people than the control API is, who can change everything.
+//!
+//! Hidden are all values of `environment`, keys of session tickets, whatever has a name like a secret's, and what in a URL tells who one is. In
+//! place of a value stands a mark that is another one for another value, and another one after a restart: so a comparison shows that a secret
+//! has changed, and nobody can try values against it.
+
+use aws_lc_rs::hmac;
+use data_encoding::HEXLOWER;
+
+/// Names that have one of these in them.
+const SECRET_WORDS: [&str; 12] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "token",
+    "credential",
+    "auth",
+    "cookie",
+    "dsn",
+    "apikey",
+    "key",
+    "signature",
+];
+
+/// Names that have, and are those of paths, numbers or words.
+const NO_SECRETS: [&str; 5] = [
+    "key",
+    "token_file",
+    "keepalive",
+    "keepalive_interval",
+    "client_ca",
+];
+
+/// Names that are that of a secret as a whole.
+const SECRET_NAMES: [&str; 3] = ["tickets", "environment", "pass_phrase"];
+
+/// Bytes of a mark.
+const MARK_BYTES: usize = 3;
+
+/// Hides values.
+pub(crate) struct Redactor {
+    key: hmac::Key,
+}
+
+impl Redactor {
+    pub(crate) fn new() -> Redactor {
+        let mut key = [0; 32];
+        // Without random bytes marks could be guessed, no more: the values are hidden all the same.
+        let _ = aws_lc_rs::rand::fill(&mut key);
+        Redactor {
+            key: hmac::Key::new(hmac::HMAC_SHA256, &key),
+        }
+    }
+
+    /// The words in place of a value.
+    pub(crate) fn mark(&self, value: &str) -> String {
+        let tag = hmac::sign(&self.key, value.as_bytes());
+        let short = tag.as_ref().get(..MARK_BYTES).unwrap_or_default();
+        format!("hidden, {}", HEXLOWER.encode(short))
+    }
+
+    /// A text without what it tells of a secret, if it does.
+    pub(crate) fn text(&self, text: &str) -> Option<String> {
+        if is_secret_argument(text) || has_credentials(text) {
+            return Some(self.mark(text));
+        }
+        self.url(text)
+    }
+
+    /// A URL without user, password and query.
+    fn url(&self, text: &str) -> Option<String> {
+        let (scheme, rest) = text.split_once("://")?;
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at_checked(end)?;
+        let user = authority.rsplit_once('@');
+        let query = path.split_once('?');
+        if user.is_none() && query.is_none() {
+            return None;
+        }
+        let authority = match user {
+            Some((user, host)) => format!("({})@{host}", self.mark(user)),
+            None => authority.to_owned(),
+        };
+        let path = match query {
+            Some((path, query)) => format!("{path}?({})", self.mark(query)),
+            None => path.to_owned(),
+        };
+        Some(format!("{scheme}://{authority}{path}"))
+    }
+}
+
+/// True if everything in a member of this name is hidden.
+pub(crate) fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let plain: String = name
+        .chars()
+        .filter(|one| *one != '-' && *one != '_')
+        .collect();
+    let has_word = SECRET_WORDS.iter().any(|word| plain.contains(word));
+    SECRET_NAMES.contains(&name.as_str()) || has_word && !NO_SECRETS.contains(&name.as_str())
+}
+
+/// True if the value after this one, in an array of arguments, is a secret: `--password`.
+pub(crate) fn announces_secret(text: &str) -> bool {
+    text.starts_with('-') && !text.contains(['=', ' ']) && is_secret_name(text)
+}
+
+/// `--password=hunter2`, `PGPASSWORD=hunter2`
+fn is_secret_argument(text: &str) -> bool {
+    let name = text.split_once(['=', ':']).map(|(name, _)| name);
+    name.is_some_and(|name| {
+        let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        name.bytes().all(is_word) && is_secret_name(name)
+    })
+}
+
+/// `Bearer TOKEN`, `Basic BASE64`: the value of a header field.
+fn has_credentials(text: &str) -> bool {
+    let scheme = text.split_once(' ').map(|(scheme, _)| scheme);
+    scheme.is_some_and(|scheme| {
+        scheme.eq_ignore_ascii_case("bearer") || scheme.eq_ignore_ascii_case("basic")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_secrets_are_known_and_names_of_options_are_not() {
+        for name in [
+            "environment",
+            "DB_PASSWORD",
+            "X-Api-Key",
+            "Authorization",
+            "tickets",
+            "client_secret",
+            "Set-Cookie",
+            "SENTRY_DSN",
+            "mysqli.default_password",
+        ] {
+            assert!(is_secret_name(name), "{name}");
+        }
+        for name in [
+            "key",
+            "token_file",
+            "root",
+            "pass",
+            "certificate",
+            "user",
+            "script",
+            "keepalive_interval",
+        ] {
+            assert!(!is_secret_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn texts_that_hold_a_secret_are_marked_alike_if_they_are_alike() {
+        let redactor = Redactor::new();
+        let hide = |text: &str| redactor.text(text);
+        assert_eq!(hide("--port=80"), None);
+        assert_eq!(hide("http://127.0.0.1:8080/x"), None);
+        assert_eq!(hide("applications/blog"), None);
+        let hidden = hide("--password=hunter2").unwrap();
+        assert!(hidden.starts_with("hidden, ") && !hidden.contains("hunter2"));
+        assert_eq!(hide("--password=hunter2").unwrap(), hidden);
+        assert_ne!(hide("--password=hunter3").unwrap(), hidden);
+        assert_ne!(Redactor::new().text("--password=hunter2").unwrap(), hidden);
+        let url = hide("https://me:hunter2@collector.example/v1?key=hunter2").unwrap();
+        assert!(
+            url.starts_with("https://(hidden, ")
+                && url.contains(")@collector.example/v1?(hidden, "),
+            "{url}"
+        );
+        assert!(!url.contains("hunter2"));
+        assert!(hide("Bearer abc").unwrap().starts_with("hidden"));
+        assert!(announces_secret("--token") && !announces_secret("--port"));
+    }
+}

@@ -1,0 +1,78 @@
+//! A request as the pages see it, and the reply.
+
+use tutti_http::Method;
+
+/// A whole request.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) method: Method,
+    /// As sent, without the query.
+    pub(crate) path: String,
+    pub(crate) query: String,
+    pub(crate) host: Vec<u8>,
+    pub(crate) origin: Option<Vec<u8>>,
+    pub(crate) fetch_site: Option<Vec<u8>>,
+    pub(crate) authorization: Option<Vec<u8>>,
+    pub(crate) cookies: Vec<u8>,
+    /// The client takes HTML: a browser, which is shown a form where a program is told 401.
+    pub(crate) is_browser: bool,
+    pub(crate) body: Vec<u8>,
+    /// The other end, for the log.
+    pub(crate) peer: String,
+}
+
+impl Request {
+    /// The value of a parameter of the query.
+    pub(crate) fn parameter(&self, name: &str) -> Option<String> {
+        parameter(self.query.as_bytes(), name)
+    }
+}
+
+/// The first value of this name in a form or a query.
+pub(crate) fn parameter(form: &[u8], name: &str) -> Option<String> {
+    form_urlencoded::parse(form)
+        .find(|(found, _)| found == name)
+        .map(|(_, value)| value.into_owned())
+}
+
+/// The reply to the client.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) media_type: &'static str,
+    pub(crate) body: Vec<u8>,
+    pub(crate) cookie: Option<String>,
+    pub(crate) location: Option<String>,
+    pub(crate) allow: Option<&'static str>,
+    pub(crate) authenticate: Option<&'static str>,
+}
+
+impl Reply {
+    pub(crate) fn new(status: u16, media_type: &'static str, body: impl Into<Vec<u8>>) -> Reply {
+        Reply {
+            status,
+            media_type,
+            body: body.into(),
+            cookie: None,
+            location: None,
+            allow: None,
+            authenticate: None,
+        }
+    }
+
+    pub(crate) fn html(status: u16, page: maud::Markup) -> Reply {
+        Reply::new(status, "text/html; charset=utf-8", page.into_string())
+    }
+
+    pub(crate) fn text(status: u16, text: impl Into<String>) -> Reply {
+        Reply::new(status, "text/plain; charset=utf-8", text.into())
+    }
+
+    /// To another page, which is got with `GET`.
+    pub(crate) fn redirect(location: impl Into<String>) -> Reply {
+        Reply {
+            location: Some(location.into()),
+            ..Reply::text(303, "")
+        }
+    }
+}

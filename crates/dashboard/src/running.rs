@@ -1,0 +1,142 @@
+//! Applications and their processes.
+
+use maud::{Markup, html};
+use serde_json::Value;
+use tutti_metrics::names;
+
+use crate::markup::{
+    Mood, bytes, maybe, members, number, plain, rate, seconds, state, table as any_table, words,
+};
+use crate::watch::{Look, Seen};
+
+/// The page's content.
+pub(crate) fn content(seen: &Seen) -> Markup {
+    let Some(look) = &seen.now else {
+        return html! {};
+    };
+    html! {
+        (table("applications", look, seen.before.as_deref()))
+        @for (index, (name, status)) in members(&look.status, "/applications").enumerate() {
+            (one(index, name, status))
+        }
+    }
+}
+
+/// A row for each application.
+pub(crate) fn table(id: &str, look: &Look, before: Option<&Look>) -> Markup {
+    let columns = [
+        words("Application"),
+        words("State"),
+        number("Running"),
+        number("Idle"),
+        number("Starting"),
+        number("Active"),
+        number("Waiting"),
+        number("Requests"),
+        number("Half within"),
+        number("99 % within"),
+        number("Restarts"),
+        number("Failed starts"),
+        number("Memory"),
+    ];
+    let rows: Vec<Vec<Markup>> = members(&look.status, "/applications")
+        .map(|(name, status)| row(name, status, look, before))
+        .collect();
+    html! {
+        @if rows.is_empty() {
+            p.note { "There are no applications." }
+        } @else {
+            (any_table(id, "Applications", &columns, &rows))
+        }
+    }
+}
+
+fn row(name: &str, status: &Value, look: &Look, before: Option<&Look>) -> Vec<Markup> {
+    let number = |pointer: &str| html! { (plain(status.pointer(pointer))) };
+    let labels = [("application", name)];
+    let measured = before.and_then(|before| {
+        let time = look.at.saturating_duration_since(before.at);
+        let readings = &look.readings;
+        let family = names::REQUEST_DURATION.name;
+        let quantile = |part| readings.quantile(&before.readings, family, &labels, part);
+        let requests = readings.rate(&before.readings, time, "tutti_requests_total", &labels);
+        Some((requests, quantile(0.5), quantile(0.99)))
+    });
+    let (requests, median, slow) = measured.unwrap_or_default();
+    let memory = status.get("memory").and_then(Value::as_f64);
+    vec![
+        html! { (name) },
+        state_of(status),
+        number("/processes/running"),
+        number("/processes/idle"),
+        number("/processes/starting"),
+        number("/requests/active"),
+        number("/requests/queued"),
+        html! { (maybe(requests, rate)) },
+        html! { (maybe(median, seconds)) },
+        html! { (maybe(slow, seconds)) },
+        number("/restarts"),
+        number("/failures/total"),
+        html! { (maybe(memory, bytes)) },
+    ]
+}
+
+/// In a word: `/status` says it with numbers.
+fn state_of(status: &Value) -> Markup {
+    let number = |pointer: &str| {
+        status
+            .pointer(pointer)
+            .and_then(Value::as_u64)
+            .unwrap_or_default()
+    };
+    let has_failed = status
+        .pointer("/failures/last")
+        .is_some_and(Value::is_object);
+    match (number("/processes/running"), has_failed) {
+        (0, true) => state("cannot start", Mood::Bad),
+        (_, true) => state("some cannot start", Mood::Doubtful),
+        (0, false) => state("asleep", Mood::Good),
+        (_, false) if number("/requests/queued") > 0 => state("all busy", Mood::Doubtful),
+        (_, false) => state("serves", Mood::Good),
+    }
+}
+
+fn one(index: usize, name: &str, status: &Value) -> Markup {
+    let heading = format!("application-{index}");
+    let pids = status.get("pids").and_then(Value::as_array);
+    let pids: Vec<String> = pids.into_iter().flatten().map(Value::to_string).collect();
+    let last = status
+        .pointer("/failures/last")
+        .filter(|last| last.is_object());
+    let text = |member: &str| {
+        let text = last.and_then(|last| last.get(member)?.as_str());
+        text.filter(|text| !text.is_empty())
+    };
+    html! {
+        section aria-labelledby=(heading) {
+            h2 id=(heading) { (name) }
+            div id=(format!("{heading}-more")) data-live {
+                dl.facts {
+                    div { dt { "Processes" } dd { @if pids.is_empty() { "none" } @else { (pids.join(", ")) } } }
+                    div { dt { "Requests so far" } dd { (plain(status.pointer("/requests/total"))) } }
+                    div { dt { "Place" } dd { code { "/applications/" (name) } } }
+                }
+                @if last.is_some() {
+                    div.alert {
+                        p {
+                            strong { "The last start failed" }
+                            @if let Some(step) = text("step") { ", " (step) }
+                            @if let Some(message) = text("message") { ": " (message) }
+                        }
+                        @if let Some(hint) = text("hint") { p { "Cure: " (hint) } }
+                        @if let Some(pointer) = text("pointer") { p { "Place: " code { (pointer) } } }
+                        @if let Some(output) = text("output") {
+                            p id=(format!("{heading}-output")) { "It wrote:" }
+                            pre tabindex="0" role="region" aria-labelledby=(format!("{heading}-output")) { (output) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

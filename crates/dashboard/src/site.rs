@@ -1,0 +1,262 @@
+//! From a request to its page.
+
+use std::sync::Arc;
+
+use maud::{Markup, html};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use tutti_control::{Changes, Service, is_own_host, is_same_authority};
+use tutti_http::Method;
+use tutti_log::{Level, Log};
+use tutti_protocol::Store;
+
+use crate::door::{Door, Entry};
+use crate::listing::Listing;
+use crate::page::{Frame, PAGES, page};
+use crate::redact::Redactor;
+use crate::reply::{Reply, Request, parameter};
+use crate::watch::{Seen, Watch};
+use crate::{
+    certificates, comparison, configuration, jobs, login, numbers, overview, problems, running,
+};
+
+const STYLE: &str = include_str!("../assets/style.css");
+const SCRIPT: &str = include_str!("../assets/script.js");
+const ICON: &str = include_str!("../assets/icon.svg");
+
+/// The longest path that is gone back to after the login.
+const LONGEST_WAY_BACK: usize = 500;
+
+/// The dashboard of one server. It remembers the last hour, whoever listens meanwhile.
+pub struct Site {
+    service: Arc<dyn Service>,
+    changes: Arc<Changes>,
+    log: Log,
+    redactor: Redactor,
+    watch: Watch,
+    pub(crate) door: Door,
+}
+
+impl Site {
+    /// Lets nobody in before there is an [`Entry`].
+    pub fn new(service: Arc<dyn Service>, changes: Arc<Changes>, log: Log) -> Arc<Site> {
+        Arc::new(Site {
+            service,
+            changes,
+            log,
+            redactor: Redactor::new(),
+            watch: Watch::default(),
+            door: Door::default(),
+        })
+    }
+
+    /// Lets these in from now on.
+    pub fn set_entry(&self, entry: Entry) {
+        self.door.set(entry);
+    }
+
+    /// Looks at the server for ever.
+    pub async fn watch(&self) {
+        self.watch.run(&*self.service).await;
+    }
+
+    /// Answers; true if the client has shown who it is.
+    pub(crate) async fn reply(&self, request: Request) -> (Reply, bool) {
+        // Over TLS a strange name has no certificate that a browser takes.
+        if self.door.tls().is_none() && !is_own_host(&request.host) {
+            let host = String::from_utf8_lossy(&request.host);
+            let text = format!(
+                "`{host}` is not a name of the dashboard: it listens on this machine alone, so send an IP address or `localhost` as `Host`.\n"
+            );
+            return (Reply::text(403, text), false);
+        }
+        if let Some(reply) = asset(&request) {
+            return (reply, false);
+        }
+        match (request.method, request.path.as_str()) {
+            (Method::Get | Method::Head, "/login") => {
+                let to = way_back(request.parameter("to"));
+                if self.door.lets_in(&request) || !self.door.asks_for_token() {
+                    return (Reply::redirect(to), true);
+                }
+                (Reply::html(200, login::page(&to, false)), false)
+            }
+            (Method::Post, "/login") => self.log_in(&request).await,
+            (Method::Post, "/logout") => (self.log_out(&request), false),
+            (_, "/login" | "/logout") => (not_allowed("GET, HEAD, POST"), false),
+            _ if !self.door.lets_in(&request) => (self.refuse(&request).await, false),
+            (Method::Get | Method::Head, _) => (self.page(&request).await, true),
+            _ => (not_allowed("GET, HEAD"), true),
+        }
+    }
+
+    async fn log_in(&self, request: &Request) -> (Reply, bool) {
+        if !is_from_here(request) {
+            let text = "A page of another site must not log anybody in.\n";
+            return (Reply::text(403, text), false);
+        }
+        let to = way_back(parameter(&request.body, "to"));
+        let token = parameter(&request.body, "token").unwrap_or_default();
+        match self.door.log_in(&token, &request.peer, &self.log).await {
+            Some(cookie) => {
+                let text = format!("dashboard: {} has logged in", request.peer);
+                self.log.line(Level::Info, &text);
+                let mut reply = Reply::redirect(to);
+                reply.cookie = Some(cookie);
+                (reply, true)
+            }
+            None => (Reply::html(403, login::page(&to, true)), false),
+        }
+    }
+
+    fn log_out(&self, request: &Request) -> Reply {
+        if !is_from_here(request) {
+            return Reply::text(403, "A page of another site must not log anybody out.\n");
+        }
+        let mut reply = Reply::redirect("/login");
+        reply.cookie = Some(self.door.log_out(request));
+        reply
+    }
+
+    /// A person is shown the form, a program is told what to send.
+    async fn refuse(&self, request: &Request) -> Reply {
+        if request.authorization.is_some() {
+            self.door.refuse(&request.peer, &self.log).await;
+        } else if request.is_browser && matches!(request.method, Method::Get | Method::Head) {
+            let path = match request.query.as_str() {
+                "" => request.path.clone(),
+                query => format!("{}?{query}", request.path),
+            };
+            let to = utf8_percent_encode(&path, NON_ALPHANUMERIC);
+            return Reply::redirect(format!("/login?to={to}"));
+        }
+        let text = "Send the token of `settings.dashboard` as `Authorization: Bearer TOKEN`, or log in at /login.\n";
+        let mut reply = Reply::text(401, text);
+        reply.authenticate = Some("Bearer");
+        reply
+    }
+
+    async fn page(&self, request: &Request) -> Reply {
+        let seen = self.watch.read();
+        let path = request.path.as_str();
+        let content = match path {
+            "/" => overview::content(&seen),
+            "/applications" => running::content(&seen),
+            "/traffic" => numbers::traffic(&seen, &self.service.document()),
+            "/jobs" => jobs::content(&seen),
+            "/configuration" => self.configuration(&seen).await,
+            "/configuration/compare" => match self.comparison(request).await {
+                Ok(content) => content,
+                Err((status, why)) => {
+                    return self.framed(
+                        status,
+                        path,
+                        "Comparison",
+                        &seen,
+                        &html! { p.alert { (why) } },
+                    );
+                }
+            },
+            "/certificates" => {
+                certificates::content(&seen, &self.service.stored(Store::Certificates))
+            }
+            "/problems" => {
+                let listing = Listing::of(&self.service.document(), &self.redactor);
+                let is_refused = self.changes.refused().is_some();
+                problems::content(&seen, &listing, &self.redactor, is_refused)
+            }
+            "/numbers" => numbers::everything(&seen),
+            _ => {
+                let content = html! { p { "There is no such page." } };
+                return self.framed(404, path, "Not found", &seen, &content);
+            }
+        };
+        let mut named = PAGES.iter().filter(|(known, _)| *known == path);
+        let title = named.next().map_or("Comparison", |(_, name)| name);
+        self.framed(200, path, title, &seen, &content)
+    }
+
+    fn framed(&self, status: u16, path: &str, title: &str, seen: &Seen, content: &Markup) -> Reply {
+        let frame = Frame {
+            path,
+            title,
+            seen,
+            has_session: self.door.asks_for_token(),
+        };
+        Reply::html(status, page(&frame, content))
+    }
+
+    async fn configuration(&self, seen: &Seen) -> Markup {
+        let history = self.service.history().await;
+        let refused = self.changes.refused();
+        let document = self.service.document();
+        configuration::content(
+            seen,
+            &document,
+            refused.as_deref(),
+            &history,
+            &self.redactor,
+        )
+    }
+
+    async fn comparison(&self, request: &Request) -> Result<Markup, (u16, String)> {
+        let number = |name: &str| {
+            let number = request
+                .parameter(name)
+                .and_then(|text| text.parse::<u64>().ok());
+            number.ok_or_else(|| (400, format!("`{name}` has to be the number of a change.")))
+        };
+        let (from, to) = (number("from")?, number("to")?);
+        let past = async |number: u64| match self.service.past(number).await {
+            Ok(Some(document)) => Ok(Listing::of(&document, &self.redactor)),
+            Ok(None) => Err((404, format!("Change {number} is not kept."))),
+            Err(why) => Err((500, format!("The history cannot be read: {why}"))),
+        };
+        let (before, after) = (past(from).await?, past(to).await?);
+        Ok(comparison::content((from, &before), (to, &after)))
+    }
+}
+
+/// Files that everybody may have: the form needs them.
+fn asset(request: &Request) -> Option<Reply> {
+    let (media_type, text) = match request.path.as_str() {
+        "/style.css" => ("text/css; charset=utf-8", STYLE),
+        "/script.js" => ("text/javascript; charset=utf-8", SCRIPT),
+        "/icon.svg" => ("image/svg+xml", ICON),
+        _ => return None,
+    };
+    if !matches!(request.method, Method::Get | Method::Head) {
+        return Some(not_allowed("GET, HEAD"));
+    }
+    Some(Reply::new(200, media_type, text))
+}
+
+fn not_allowed(allow: &'static str) -> Reply {
+    let mut reply = Reply::text(405, "The dashboard changes nothing.\n");
+    reply.allow = Some(allow);
+    reply
+}
+
+/// True if a form is on a page of ours, or comes from no browser.
+fn is_from_here(request: &Request) -> bool {
+    if let Some(origin) = &request.origin {
+        return is_same_authority(origin, &request.host, true);
+    }
+    let site = request.fetch_site.as_deref();
+    site.is_none_or(|site| matches!(site, b"same-origin" | b"none"))
+}
+
+/// A path of ours: `//elsewhere.example` is none, and neither is what a browser makes the same of.
+fn way_back(to: Option<String>) -> String {
+    let is_ours = |path: &String| {
+        let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'\\';
+        path.starts_with('/')
+            && !path.starts_with("//")
+            && !path.starts_with("/login")
+            && path.len() <= LONGEST_WAY_BACK
+            && path.bytes().all(is_plain)
+    };
+    to.filter(is_ours).unwrap_or_else(|| "/".to_owned())
+}
+
+#[cfg(test)]
+mod tests;
