@@ -5,12 +5,10 @@
 //! stays open when the configuration has none, or that serves somebody whom the configuration in force would not let in.
 
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::AbortHandle;
 use tutti_config::model::Dashboard;
 use tutti_config::{Config, Diagnostic, Diagnostics};
 use tutti_control::Changes;
@@ -20,6 +18,7 @@ use tutti_protocol::{FromController, Place, Token};
 use tutti_role::certificates::Certificates;
 use tutti_tls::{Bundle, Offer, Source};
 
+use super::dashboard_keeper::{Listening, Ready};
 use super::line::fetch;
 use super::service::{ControllerService, Inner};
 
@@ -28,56 +27,6 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The protocol inside TLS (RFC 7301).
 const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
-
-/// The state of the dashboard.
-#[derive(Default)]
-pub(super) struct Keeper(Mutex<State>);
-
-#[derive(Default)]
-struct State {
-    site: Option<Arc<Site>>,
-    /// The control socket is served, so the dashboard may be.
-    may_serve: bool,
-    listening: Option<Listening>,
-    /// Why it is not as the configuration says.
-    problem: Option<Diagnostic>,
-}
-
-struct Listening {
-    address: SocketAddr,
-    accepting: AbortHandle,
-    watching: AbortHandle,
-}
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        self.accepting.abort();
-        self.watching.abort();
-    }
-}
-
-/// A dashboard that can be served.
-pub(super) struct Ready {
-    address: SocketAddr,
-    /// `None`: it listens there already.
-    socket: Option<OwnedFd>,
-    entry: Entry,
-}
-
-impl Keeper {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn problem(&self) -> Option<Diagnostic> {
-        self.state().problem.clone()
-    }
-
-    fn address(&self) -> Option<SocketAddr> {
-        let state = self.state();
-        state.listening.as_ref().map(|listening| listening.address)
-    }
-}
 
 impl Inner {
     /// Has everything that the dashboard of this configuration needs, or says what cannot be had. To be called by who holds `changing`.
@@ -267,11 +216,15 @@ impl ControllerService {
             tokio::spawn(async move {
                 loop {
                     inner.tend_dashboard().await;
-                    tokio::time::sleep(LOOK_INTERVAL).await;
+                    tokio::select! {
+                        () = tokio::time::sleep(LOOK_INTERVAL) => {}
+                        () = inner.dashboard.opened.notified() => {}
+                    }
                 }
             });
         }
         state.may_serve = true;
+        self.0.dashboard.opened.notify_one();
     }
 
     /// Serves it no more: another controller does, or nobody. Main keeps the socket for that.

@@ -11,6 +11,7 @@ mod certificate_files;
 mod check;
 mod control;
 mod dashboard;
+mod dashboard_keeper;
 mod files;
 mod line;
 mod service;

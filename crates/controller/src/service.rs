@@ -25,7 +25,7 @@ use tutti_role::standing::{Standing, Standings};
 use tutti_role::{context, faults, grants, js_modules, partial};
 use tutti_script::Modules;
 
-use super::dashboard::Keeper;
+use super::dashboard_keeper::Keeper;
 use super::files;
 use super::line::Link;
 

@@ -6,7 +6,7 @@ use tutti_config::{Diagnostic, Document};
 use tutti_control::RefusedChange;
 
 use crate::listing::{Line, Listing, MOST_LINES, words as words_of};
-use crate::markup::{moment, plain, table, words};
+use crate::markup::{moment, plain, table, words, written};
 use crate::problems;
 use crate::redact::Redactor;
 use crate::watch::Seen;
@@ -26,10 +26,13 @@ pub(crate) fn content(
         section aria-labelledby="in-force" {
             h2 id="in-force" { "In force" }
             @if !faults.is_empty() {
-                p.alert { strong { (faults.len()) " of its parts " @if faults.len() == 1 { "is" } @else { "are" } " not served" } ", marked below." }
+                div.alert {
+                    p { strong { (faults.len()) " of its parts " @if faults.len() == 1 { "is" } @else { "are" } " not served:" } }
+                    (links(&listing, &faults, "line", redactor))
+                }
             }
             p.note { "Values that may be secrets are hidden; another mark is another value." }
-            (marked(&listing, &faults, "line", "Configuration in force", redactor))
+            (marked(&listing, &faults, &Shown { prefix: "line", name: "Configuration in force", around: None }, redactor))
         }
         section aria-labelledby="history" {
             h2 id="history" { "History" }
@@ -49,17 +52,9 @@ fn refusal(refused: &RefusedChange, redactor: &Redactor) -> Markup {
             @match &refused.document {
                 Some(document) => {
                     @let listing = Listing::of(document, redactor);
-                    ul { @for fault in &refused.faults.0 {
-                        @let line = listing.line_of(&fault.pointer).unwrap_or_default();
-                        li {
-                            a href=(format!("#refused-{}", line + 1)) { "Line " (line + 1) }
-                            ": " (listing.words_of(fault, redactor))
-                        }
-                    } }
-                    details open {
-                        summary { "The configuration as it would have been" }
-                        (marked(&listing, &refused.faults.0, "refused", "Configuration that was refused", redactor))
-                    }
+                    (links(&listing, &refused.faults.0, "refused", redactor))
+                    p.note { "As it would have been, around the faults:" }
+                    (marked(&listing, &refused.faults.0, &Shown { prefix: "refused", name: "Configuration that was refused", around: Some(AROUND) }, redactor))
                 }
                 None => {
                     ul { @for fault in &refused.faults.0 { li { (fault.place()) (words_of(fault, redactor)) } } }
@@ -70,14 +65,33 @@ fn refusal(refused: &RefusedChange, redactor: &Redactor) -> Markup {
     }
 }
 
+/// The faults, each with the way to its line.
+fn links(listing: &Listing, faults: &[Diagnostic], prefix: &str, redactor: &Redactor) -> Markup {
+    html! {
+        ul { @for fault in faults {
+            @let line = listing.line_of(&fault.pointer).unwrap_or_default();
+            li {
+                a href=(format!("#{prefix}-{}", line + 1)) { "Line " (line + 1) }
+                ": " (listing.words_of(fault, redactor))
+            }
+        } }
+    }
+}
+
+/// Lines shown around a fault of a change that was refused.
+const AROUND: usize = 4;
+
+/// How a listing is shown.
+struct Shown {
+    /// The names of its lines begin with it.
+    prefix: &'static str,
+    name: &'static str,
+    /// Only so many lines around each fault; `None`: all.
+    around: Option<usize>,
+}
+
 /// The lines, each fault beneath its own.
-fn marked(
-    listing: &Listing,
-    faults: &[Diagnostic],
-    prefix: &str,
-    name: &str,
-    redactor: &Redactor,
-) -> Markup {
+fn marked(listing: &Listing, faults: &[Diagnostic], shown: &Shown, redactor: &Redactor) -> Markup {
     let at = |number: usize| {
         let here = faults.iter().filter(move |fault| {
             let line = listing.line_of(&fault.pointer);
@@ -92,21 +106,38 @@ fn marked(
         .map(|fault| listing.line_of(&fault.pointer).unwrap_or_default())
         .collect();
     with_faults.sort_unstable();
-    let one = |number: usize, line: &Line| {
+    let is_shown = |number: usize| {
+        let near = |around: usize| {
+            with_faults
+                .iter()
+                .any(|fault| fault.abs_diff(number) <= around)
+        };
+        shown.around.is_none_or(near)
+    };
+    let mut lines: Vec<(usize, &Line)> = listing.lines.iter().enumerate().collect();
+    lines.retain(|(number, _)| is_shown(*number));
+    let is_gap = |place: usize| {
+        let before = place.checked_sub(1).and_then(|before| lines.get(before));
+        let (before, here) = (before.map(|(number, _)| number + 1), lines.get(place));
+        here.is_some_and(|(number, _)| before.unwrap_or(0) != *number)
+    };
+    let one = |place: usize, number: usize, line: &Line| {
         let found = match with_faults.binary_search(&number) {
             Ok(_) => at(number),
             Err(_) => Vec::new(),
         };
         html! {
-            li id=(format!("{prefix}-{}", number + 1)) class=[(!found.is_empty()).then_some("marked")] {
+            @if is_gap(place) { li.gap aria-hidden="true" { "…" } }
+            li id=(format!("{}-{}", shown.prefix, number + 1)) value=(number + 1)
+                class=[(!found.is_empty()).then_some("marked")] {
                 code { (line.text) }
                 @for words in &found { p.mark { strong { "Problem: " } (words) } }
             }
         }
     };
     html! {
-        div.scroll.code role="region" aria-label=(name) tabindex="0" {
-            ol { @for (number, line) in listing.lines.iter().enumerate() { (one(number, line)) } }
+        div.scroll.code role="region" aria-label=(shown.name) tabindex="0" {
+            ol { @for (place, (number, line)) in lines.iter().enumerate() { (one(place, *number, line)) } }
         }
         @if listing.is_cut {
             p.note { "Only the first " (MOST_LINES) " lines are shown; " code { "tutti config" } " shows all." }
@@ -138,7 +169,7 @@ fn changes(history: &Result<Value, String>) -> Markup {
             let number = entry.get("number").and_then(Value::as_u64).unwrap_or_default();
             vec![
                 html! { (number) },
-                text("time"),
+                written(entry.get("time")),
                 text("by"),
                 text("change"),
                 match numbers.get(index + 1) {

@@ -1,6 +1,6 @@
 //! Who is let in: a token, shown in a form once for a session, or with each request; or a certificate, which TLS has checked before.
 //!
-//! What must never happen: that a token or the key of a session is compared so that the time tells how much of it was right, or is written
+//! Must never happen: that a token or the key of a session is compared so that the time tells how much of it was right, or is written
 //! anywhere.
 
 use std::collections::HashMap;
@@ -30,7 +30,7 @@ const TELL_AGAIN: Duration = Duration::from_secs(10);
 /// Random bytes in the name of a session: as many as a digest has.
 const SESSION_BYTES: usize = 32;
 
-/// What lets a client in.
+/// The secret and the certificates that let a client in.
 #[derive(Clone, Default)]
 pub struct Entry {
     /// The secret to show; `None` only where `tls` lets in none but those with a certificate.

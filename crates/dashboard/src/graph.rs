@@ -27,6 +27,25 @@ pub(crate) struct Graph {
     /// At most three: there are as many patterns.
     pub(crate) lines: &'static [(&'static str, Number)],
     pub(crate) show: fn(f64) -> String,
+    /// Its scale goes in steps of 1024.
+    pub(crate) is_bytes: bool,
+}
+
+/// Spans that are shown: the shortest that has everything, so that a young server's lines are seen.
+const SPANS: [(Duration, [&str; 2]); 3] = [
+    (Duration::from_secs(600), ["10 min ago", "5 min"]),
+    (Duration::from_secs(1800), ["30 min ago", "15 min"]),
+    (KEPT, ["1 h ago", "30 min"]),
+];
+
+fn span_of(points: &VecDeque<Point>, now: Option<Instant>) -> (Duration, [&'static str; 2]) {
+    let oldest = points.front().zip(now);
+    let age = oldest.map_or(Duration::ZERO, |(oldest, now)| {
+        now.saturating_duration_since(oldest.at)
+    });
+    let [short, middle, hour] = SPANS;
+    let fitting = [short, middle].into_iter().find(|(span, _)| age <= *span);
+    fitting.unwrap_or(hour)
 }
 
 /// Draws it.
@@ -36,12 +55,18 @@ pub(crate) fn draw(graph: &Graph, points: &VecDeque<Point>, now: Option<Instant>
         .iter()
         .flat_map(|(_, number)| points.iter().filter_map(|point| point.value(*number)));
     let highest = values.fold(0.0, f64::max);
-    let scale = nice(highest);
+    let scale = if graph.is_bytes {
+        nice_bytes(highest)
+    } else {
+        nice(highest)
+    };
+    let (span, [earliest, middle]) = span_of(points, now);
     let lines: Vec<(String, &str, Option<f64>)> = graph
         .lines
         .iter()
         .map(|(name, number)| {
-            let path = now.map_or_else(String::new, |now| path(points, *number, now, scale));
+            let path =
+                now.map_or_else(String::new, |now| path(points, *number, now, (span, scale)));
             let last = points.back().and_then(|point| point.value(*number));
             (path, *name, last)
         })
@@ -58,8 +83,8 @@ pub(crate) fn draw(graph: &Graph, points: &VecDeque<Point>, now: Option<Instant>
                     line.grid x1="0" y1=(TOP) x2=(WIDTH) y2=(TOP) {}
                     line.grid x1="0" y1=(TOP + HEIGHT / 2.0) x2=(WIDTH) y2=(TOP + HEIGHT / 2.0) {}
                     text x="0" y=(TOP - 3.0) { ((graph.show)(scale)) }
-                    text x="0" y=(bottom + 11.0) { "1 h ago" }
-                    text x=(WIDTH / 2.0) y=(bottom + 11.0) text-anchor="middle" { "30 min" }
+                    text x="0" y=(bottom + 11.0) { (earliest) }
+                    text x=(WIDTH / 2.0) y=(bottom + 11.0) text-anchor="middle" { (middle) }
                     text x=(WIDTH) y=(bottom + 11.0) text-anchor="end" { "now" }
                     @for (index, (path, _, _)) in lines.iter().enumerate() {
                         @if !path.is_empty() {
@@ -120,17 +145,28 @@ fn nice(highest: f64) -> f64 {
     step.unwrap_or(10.0) * power
 }
 
+/// The same of bytes: round in their unit.
+fn nice_bytes(highest: f64) -> f64 {
+    let unit = 1024f64.powf(highest.max(1.0).log(1024.0).floor());
+    nice(highest / unit) * unit
+}
+
 /// The line, with gaps where nothing is known.
-fn path(points: &VecDeque<Point>, number: Number, now: Instant, scale: f64) -> String {
+fn path(
+    points: &VecDeque<Point>,
+    number: Number,
+    now: Instant,
+    (span, scale): (Duration, f64),
+) -> String {
     let mut path = String::new();
     let mut before: Option<Instant> = None;
     for point in points {
         let age = now.saturating_duration_since(point.at);
-        let (Some(value), true) = (point.value(number), age <= KEPT) else {
+        let (Some(value), true) = (point.value(number), age <= span) else {
             before = None;
             continue;
         };
-        let x = WIDTH * (1.0 - age.as_secs_f64() / KEPT.as_secs_f64());
+        let x = WIDTH * (1.0 - age.as_secs_f64() / span.as_secs_f64());
         let y = TOP + HEIGHT * (1.0 - (value / scale).clamp(0.0, 1.0));
         let is_next = |before: Instant| point.at.saturating_duration_since(before) < longest_step();
         let command = if before.is_some_and(is_next) {
@@ -174,13 +210,16 @@ mod tests {
             seen.add(look_at(first, step, router, requests));
         }
         let now = first + Duration::from_secs(30);
-        let path = path(&seen.points, Number::Requests, now, 20.0);
+        let path = path(&seen.points, Number::Requests, now, (KEPT, 20.0));
         assert_eq!(path, "M318.2 56.0h.5M320.0 14.0h.5");
+        assert_eq!(span_of(&seen.points, Some(now)).1, ["10 min ago", "5 min"]);
+        assert_eq!(span_of(&seen.points, Some(now + KEPT)).0, KEPT);
         let graph = Graph {
             id: "requests",
             title: "Requests",
             lines: &[("all", Number::Requests)],
             show: crate::markup::rate,
+            is_bytes: false,
         };
         let words = summary(&graph, &seen.points);
         assert_eq!(words, "all: now 20/s, in the last hour from 10/s to 20/s. ");

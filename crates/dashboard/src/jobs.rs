@@ -5,7 +5,9 @@ use std::time::Duration;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::markup::{Mood, bytes, maybe, members, number, plain, span, state, table, words};
+use crate::markup::{
+    Mood, bytes, maybe, members, number, plain, span, state, table, words, written,
+};
 use crate::watch::{Look, Seen};
 
 /// The page's content.
@@ -91,13 +93,14 @@ fn schedules(look: &Look) -> Markup {
     ];
     let rows: Vec<Vec<Markup>> = members(&look.status, "/schedules")
         .map(|(name, status)| {
+            let time = |pointer: &str| written(status.pointer(pointer));
             let text = |pointer: &str| html! { (plain(status.pointer(pointer))) };
             vec![
                 html! { (name) },
                 last_of(status),
-                text("/last/started"),
-                text("/last/ended"),
-                text("/next"),
+                time("/last/started"),
+                time("/last/ended"),
+                time("/next"),
                 text("/succeeded"),
                 text("/failed"),
                 text("/skipped"),

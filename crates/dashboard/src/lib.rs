@@ -4,7 +4,7 @@
 //! gives a listening socket and the [`Entry`], and takes both away again. Everything shown comes from the control API's [`Service`], whose
 //! orders are never called. The pages need no script; where there is one, it fetches them again and shows what is new.
 //!
-//! What must never happen: a request that changes something but who is logged in; a page for somebody who has not shown the token or a
+//! Must never happen: a request that changes something but who is logged in; a page for somebody who has not shown the token or a
 //! certificate; a name or a message of a stranger that a browser takes for markup; a question to the router for each request, which would
 //! make a flood here one there; a secret of the configuration in a page.
 //!

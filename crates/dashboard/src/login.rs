@@ -17,6 +17,8 @@ pub(crate) fn page(to: &str, is_wrong: bool) -> Markup {
                         @if is_wrong {
                             p.alert id="wrong" role="alert" { "That is not the token." }
                         }
+                        // Managers of passwords want a name beside it.
+                        input type="text" name="username" value="tutti" autocomplete="username" hidden;
                         label for="token" { "Token" }
                         input type="password" id="token" name="token" required autofocus autocomplete="current-password"
                             aria-describedby=(if is_wrong { "wrong help" } else { "help" }) aria-invalid=[is_wrong.then_some("true")];

@@ -63,7 +63,7 @@ pub(crate) fn state(word: &str, mood: Mood) -> Markup {
         Mood::Doubtful => ("doubtful", "!"),
         Mood::Bad => ("bad", "✗"),
     };
-    html! { span.state.(class) { span aria-hidden="true" { (mark) " " } (word) } }
+    html! { span.state.(class) { span aria-hidden="true" { (mark) "\u{a0}" } (word) } }
 }
 
 /// How a state is to be taken.
@@ -143,7 +143,7 @@ pub(crate) fn seconds(value: f64) -> String {
     }
 }
 
-/// What may not be there.
+/// A number that may not be there, shown so.
 pub(crate) fn maybe(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
     value.map_or_else(|| "–".to_owned(), show)
 }
@@ -170,6 +170,15 @@ pub(crate) fn moment(time: SystemTime) -> Markup {
         return html! { "–" };
     };
     html! { time datetime=(stamp.strftime("%Y-%m-%dT%H:%M:%SZ")) { (stamp.strftime("%Y-%m-%d %H:%M:%S")) " UTC" } }
+}
+
+/// A moment that somebody else has written, read well; as it is where it cannot be read.
+pub(crate) fn written(time: Option<&Value>) -> Markup {
+    let text = plain(time);
+    match text.parse::<jiff::Timestamp>() {
+        Ok(stamp) => moment(stamp.into()),
+        Err(_) => html! { (text) },
+    }
 }
 
 /// The time of day alone.

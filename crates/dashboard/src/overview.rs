@@ -20,6 +20,7 @@ const GRAPHS: [Graph; 6] = [
             ("server errors (5xx)", Number::ServerErrors),
         ],
         show: rate,
+        is_bytes: false,
     },
     Graph {
         id: "graph-times",
@@ -29,18 +30,21 @@ const GRAPHS: [Graph; 6] = [
             ("99 % within", Number::Slow),
         ],
         show: seconds,
+        is_bytes: false,
     },
     Graph {
         id: "graph-connections",
         title: "Client connections",
         lines: &[("active", Number::Active), ("idle", Number::Idle)],
         show: measured,
+        is_bytes: false,
     },
     Graph {
         id: "graph-traffic",
         title: "Traffic",
         lines: &[("sent", Number::Sent), ("received", Number::Received)],
         show: bytes_a_second,
+        is_bytes: true,
     },
     Graph {
         id: "graph-processes",
@@ -51,12 +55,14 @@ const GRAPHS: [Graph; 6] = [
             ("requests waiting", Number::Queued),
         ],
         show: measured,
+        is_bytes: false,
     },
     Graph {
         id: "graph-memory",
         title: "Memory",
         lines: &[("router and applications", Number::Memory)],
         show: bytes,
+        is_bytes: true,
     },
 ];
 

@@ -20,7 +20,7 @@ pub(crate) const PAGES: [(&str, &str); 8] = [
     ("/numbers", "Numbers"),
 ];
 
-/// What the frame tells.
+/// Everything that the frame tells.
 pub(crate) struct Frame<'a> {
     pub(crate) path: &'a str,
     pub(crate) title: &'a str,

@@ -1,4 +1,4 @@
-//! What is not as it should be, gathered from everywhere.
+//! Everything that is not as it should be, gathered from everywhere.
 
 use maud::{Markup, html};
 use serde_json::Value;

@@ -71,7 +71,7 @@ impl Point {
     }
 }
 
-/// What was seen so far.
+/// Everything seen so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     /// The last look that there was an answer to.
@@ -130,7 +130,11 @@ fn numbers(now: &Look, before: &Look) -> [Option<f64>; NUMBERS] {
     let of_applications = |pointer: &str| {
         let applications = now.status.get("applications")?.as_object()?;
         let numbers = applications.values().map(|one| one.pointer(pointer));
-        Some(numbers.filter_map(|number| number?.as_f64()).sum::<f64>())
+        Some(
+            numbers
+                .filter_map(|number| number?.as_f64())
+                .fold(0.0, |sum, one| sum + one),
+        )
     };
     let busy = now
         .readings
@@ -181,7 +185,7 @@ impl Watch {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What there is to be shown. Who reads is noted: looks come faster then.
+    /// Everything there is to be shown. Who reads is noted: looks come faster then.
     pub(crate) fn read(&self) -> Seen {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if read

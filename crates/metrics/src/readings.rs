@@ -1,4 +1,4 @@
-//! What a page in Prometheus's text format says, read again: for who shows the numbers of a running server.
+//! The numbers that a page in Prometheus's text format says, read again: for who shows the numbers of a running server.
 //!
 //! Reads what this server writes, and leaves out what it does not understand. Rates and quantiles are of two pages, one some time after the
 //! other; where another process has begun to count in between there are none, rather than a negative or a huge one.
@@ -37,7 +37,8 @@ impl Readings {
     pub fn sum(&self, family: &str, labels: &[(&str, &str)]) -> f64 {
         let values = self.families.get(family).into_iter().flatten();
         let meant = values.filter(|(found, _)| has(found, labels));
-        meant.map(|(_, value)| value).sum()
+        // A sum of nothing would be -0.
+        meant.fold(0.0, |sum, (_, value)| sum + value)
     }
 
     /// All values, each with the name that it has in the text, `family{label="value"}`.
