@@ -50,6 +50,9 @@ pub struct Changes {
     refused: std::sync::Mutex<Option<Arc<RefusedChange>>>,
 }
 
+/// Bytes of the largest configuration that is remembered once it is refused.
+const LARGEST_REMEMBERED: usize = 1 << 20;
+
 /// A change that was not made because of what it would have put in force.
 #[derive(Debug)]
 pub struct RefusedChange {
@@ -57,7 +60,7 @@ pub struct RefusedChange {
     pub time: SystemTime,
     /// Who wanted it.
     pub cause: Cause,
-    /// The configuration as it would have been; `None` where what was sent cannot be read.
+    /// The configuration as it would have been; `None` where what was sent cannot be read, or is too large to be remembered.
     pub document: Option<Document>,
     /// Why not.
     pub faults: Diagnostics,
@@ -101,7 +104,7 @@ impl Changes {
         self.remember(done.as_ref().err().map(|faults| RefusedChange {
             time: SystemTime::now(),
             cause,
-            document: Some(document),
+            document: Some(document).filter(|one| one.to_json().len() <= LARGEST_REMEMBERED),
             faults: faults.clone(),
         }));
         done

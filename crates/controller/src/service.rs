@@ -311,7 +311,7 @@ impl Inner {
             Err(refused) if refused.reason == Reason::Unknown => return Ok(None),
             Err(refused) => {
                 let faults = faults_of(refused);
-                let why = faults.0.first().map(|fault| fault.detail().into());
+                let why = faults.0.first().map(Diagnostic::detail);
                 return Err(why.unwrap_or_default());
             }
         };

@@ -58,7 +58,7 @@ fn refusal(refused: &RefusedChange, redactor: &Redactor) -> Markup {
                 }
                 None => {
                     ul { @for fault in &refused.faults.0 { li { (fault.place()) (words_of(fault, redactor)) } } }
-                    p.note { "What was sent cannot be read, so it is not shown." }
+                    p.note { "What was sent is not shown: it cannot be read, or is larger than 1 MiB." }
                 }
             }
         }

@@ -76,7 +76,8 @@ where
             Err(reply) => return connection.refuse(&reply).await,
         };
         let (reply, lets_in) = site.reply(request).await;
-        is_known.store(lets_in, Ordering::Relaxed);
+        // Files are for everybody: they do not make a stranger of who has logged in.
+        is_known.fetch_or(lets_in, Ordering::Relaxed);
         connection
             .write(&reply, (version, method), keep_alive)
             .await?;
@@ -84,6 +85,10 @@ where
             return connection.stream.shutdown().await;
         }
     }
+}
+
+fn refusal(status: u16, why: &dyn std::fmt::Display) -> Box<Reply> {
+    Box::new(Reply::text(status, format!("{why}\n")))
 }
 
 struct Connection<S> {
@@ -103,7 +108,7 @@ struct Opening {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Reads a request head; `None` when the client has left between requests.
-    async fn open(&mut self, peer: &str) -> io::Result<Option<Result<Opening, Reply>>> {
+    async fn open(&mut self, peer: &str) -> io::Result<Option<Result<Opening, Box<Reply>>>> {
         let reading = async {
             loop {
                 match self.head.parse(&self.input, &self.limits) {
@@ -114,8 +119,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     }
                     Ok(Progress::Incomplete) => {}
                     Err(error) => {
-                        let reply = Reply::text(error.status(), format!("{error}\n"));
-                        return Ok(Some(Err(reply)));
+                        return Ok(Some(Err(refusal(error.status(), &error))));
                     }
                 }
                 if self.stream.read_buf(&mut self.input).await? == 0 {
@@ -130,10 +134,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    fn opening(&self, peer: &str) -> Result<Opening, Reply> {
+    fn opening(&self, peer: &str) -> Result<Opening, Box<Reply>> {
         let view = self.head.view(&self.input);
         let decoder = BodyDecoder::new(view.body_length(), &self.limits)
-            .map_err(|error| Reply::text(error.status(), format!("{error}\n")))?;
+            .map_err(|error| refusal(error.status(), &error))?;
         let target = view.origin_target();
         let mut parts = target.splitn(2, |&byte| byte == b'?');
         let mut text = || String::from_utf8_lossy(parts.next().unwrap_or_default()).into_owned();
@@ -141,10 +145,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let first = |name: &[u8]| view.get_all(name).next().map(<[u8]>::to_vec);
         // Two of them, and somebody is tricked.
         if view.get_all(b"authorization").count() > 1 {
-            return Err(Reply::text(
-                400,
-                "There is more than one `Authorization`.\n",
-            ));
+            return Err(refusal(400, &"there is more than one `Authorization`"));
         }
         let cookies: Vec<&[u8]> = view.get_all(b"cookie").collect();
         let accept = first(b"accept").unwrap_or_default();
@@ -170,7 +171,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Reads the body.
-    async fn body(&mut self, opening: Opening) -> io::Result<Result<Request, Reply>> {
+    async fn body(&mut self, opening: Opening) -> io::Result<Result<Request, Box<Reply>>> {
         let Opening {
             mut request,
             mut decoder,
@@ -188,7 +189,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                         }
                     }
                     Err(error) => {
-                        return Ok(Err(Reply::text(error.status(), format!("{error}\n"))));
+                        return Ok(Err(refusal(error.status(), &error)));
                     }
                 }
                 if self.stream.read_buf(&mut self.input).await? == 0 {
@@ -196,7 +197,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
             }
         };
-        let read: io::Result<Result<(), Reply>> = timeout(PATIENCE, reading).await?;
+        let read: io::Result<Result<(), Box<Reply>>> = timeout(PATIENCE, reading).await?;
         Ok(read?.map(|()| request))
     }
 

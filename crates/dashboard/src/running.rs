@@ -54,13 +54,13 @@ pub(crate) fn table(id: &str, look: &Look, before: Option<&Look>) -> Markup {
 fn row(name: &str, status: &Value, look: &Look, before: Option<&Look>) -> Vec<Markup> {
     let number = |pointer: &str| html! { (plain(status.pointer(pointer))) };
     let labels = [("application", name)];
-    let measured = before.and_then(|before| {
+    let measured = before.map(|before| {
         let time = look.at.saturating_duration_since(before.at);
         let readings = &look.readings;
         let family = names::REQUEST_DURATION.name;
         let quantile = |part| readings.quantile(&before.readings, family, &labels, part);
         let requests = readings.rate(&before.readings, time, "tutti_requests_total", &labels);
-        Some((requests, quantile(0.5), quantile(0.99)))
+        (requests, quantile(0.5), quantile(0.99))
     });
     let (requests, median, slow) = measured.unwrap_or_default();
     let memory = status.get("memory").and_then(Value::as_f64);

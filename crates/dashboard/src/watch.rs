@@ -91,9 +91,11 @@ impl Seen {
         let look = Arc::new(look);
         self.silence = None;
         let last = self.last_point.clone();
+        // The first rates are there soon.
+        let step = if self.points.is_empty() { PACE } else { STEP };
         // A little early is on time: looks do not come to the millisecond.
         let is_due =
-            |last: &Arc<Look>| look.at.saturating_duration_since(last.at) + PACE / 2 >= STEP;
+            |last: &Arc<Look>| look.at.saturating_duration_since(last.at) + PACE / 2 >= step;
         if last.as_ref().is_none_or(is_due) {
             if let Some(last) = &last {
                 self.points.push_back(Point {

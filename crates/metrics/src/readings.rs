@@ -219,4 +219,16 @@ mod tests {
         let labels = [("application", "a\"},b=\n")];
         assert_eq!(page(1, 7).sum("tutti_requests_total", &labels), 7.0);
     }
+
+    #[test]
+    fn names_may_have_any_character() {
+        let line = r#"a_total{application="a \"b\" c,d=\\e",class="2xx"} 7"#;
+        let (name, labels, value) = value_of(line).unwrap();
+        assert_eq!((name.as_str(), value), ("a_total", 7.0));
+        assert_eq!(labels["application"], r#"a "b" c,d=\e"#);
+        assert_eq!(labels["class"], "2xx");
+        for line in ["", "a", "a{b=\"c} 1", "a{b=\"c\"} x", "{} 1"] {
+            let _ = value_of(line);
+        }
+    }
 }

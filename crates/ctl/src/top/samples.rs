@@ -211,16 +211,4 @@ pub(super) mod tests {
         // Another router counts from 0.
         assert_eq!(before.rate(&now, REQUESTS, &[]), 0.0);
     }
-
-    #[test]
-    fn names_may_have_any_character() {
-        let line = r#"a_total{application="a \"b\" c,d=\\e",class="2xx"} 7"#;
-        let (name, labels, value) = value_of(line).unwrap();
-        assert_eq!((name.as_str(), value), ("a_total", 7.0));
-        assert_eq!(labels["application"], r#"a "b" c,d=\e"#);
-        assert_eq!(labels["class"], "2xx");
-        for line in ["", "a", "a{b=\"c} 1", "a{b=\"c\"} x", "{} 1"] {
-            let _ = value_of(line);
-        }
-    }
 }
