@@ -61,8 +61,13 @@ function isSelected(part) {
 
 function unreachable() {
     const state = document.getElementById("state");
+    const text = "The dashboard itself does not answer. The numbers are those from before.";
+    if (state.textContent === text) {
+        // A screen reader has said it.
+        return;
+    }
     const message = document.createElement("p");
     message.className = "alert";
-    message.textContent = "The dashboard itself does not answer. The numbers are those from before.";
+    message.textContent = text;
     state.replaceChildren(message);
 }

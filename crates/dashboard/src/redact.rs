@@ -23,14 +23,8 @@ const SECRET_WORDS: [&str; 12] = [
     "signature",
 ];
 
-/// Names that have, and are those of paths, numbers or words.
-const NO_SECRETS: [&str; 5] = [
-    "key",
-    "token_file",
-    "keepalive",
-    "keepalive_interval",
-    "client_ca",
-];
+/// Names that have, and are those of paths.
+const NO_SECRETS: [&str; 2] = ["key", "token_file"];
 
 /// Names that are that of a secret as a whole.
 const SECRET_NAMES: [&str; 3] = ["tickets", "environment", "pass_phrase"];
