@@ -512,6 +512,50 @@ mod tests {
     }
 
     #[test]
+    fn the_dashboards_socket_is_never_a_routers_nor_the_other_way_round() {
+        let folder = tempfile::tempdir().unwrap();
+        let instance = instance(folder.path());
+        let free = || {
+            let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            Place::Inet(port.local_addr().unwrap())
+        };
+        let (of_dashboard, of_router) = (free(), free());
+        let grants = Grants {
+            places: [&of_dashboard, &of_router]
+                .map(|place| PlaceGrant {
+                    place: place.clone(),
+                    backlog: 1,
+                })
+                .to_vec(),
+            ..Grants::default()
+        };
+        let mut holdings = with_grants(&grants);
+        holdings.grants.places = vec![grants.places[1].clone()];
+        let refused = holdings.listen_for_dashboard(&of_router).unwrap_err();
+        assert!(refused.to_string().contains("a listener has this address"));
+        let socket = holdings.listen_for_dashboard(&of_dashboard).unwrap();
+        let listen = FromRouter::Listen {
+            id: 1,
+            place: of_dashboard.clone(),
+        };
+        let answer = holdings.carry_out(&instance, ROUTER, listen, Vec::new());
+        assert!(refusal(answer).contains("the dashboard listens there"));
+        // A router in wrong hands closes what is its own, and one that has ended takes nothing with it.
+        let unlisten = FromRouter::Unlisten {
+            place: of_dashboard.clone(),
+        };
+        holdings.carry_out(&instance, ROUTER, unlisten, Vec::new());
+        holdings.release_what_is_not_granted();
+        let Place::Inet(address) = of_dashboard else {
+            panic!("{of_dashboard:?}");
+        };
+        drop(socket);
+        std::net::TcpStream::connect(address).unwrap();
+        holdings.sockets.release_of_dashboard(&of_dashboard);
+        std::net::TcpStream::connect(address).unwrap_err();
+    }
+
+    #[test]
     fn users_are_only_for_a_server_started_by_root() {
         let folder = tempfile::tempdir().unwrap();
         let instance = instance(folder.path());
