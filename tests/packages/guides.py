@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 # Pages whose commands another test runs: they need a compiler, another server's files, or are the program's own help.
 ELSEWHERE = {
     "docs/command-line.md": "crates/ctl/src/page.rs",
+    "docs/dashboard.md": "tests/e2e/tests/dashboard.rs",
     "docs/install.md": "tests/packages/run.py",
     "docs/moving-from-unit.md": "crates/daemon/tests/moving.rs",
     "docs/node.md": "tests/e2e/tests/node.rs",

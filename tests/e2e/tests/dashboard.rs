@@ -15,7 +15,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use tutti_e2e::authority::{Authority, EC};
-use tutti_e2e::documents::json_examples;
+use tutti_e2e::documents::{examples, json_examples};
 use tutti_e2e::tls;
 use tutti_sys::signal;
 use tutti_testkit::client::{self, Client, Reply};
@@ -492,7 +492,18 @@ fn the_examples_of_the_guide_are_right() {
     let guide = include_str!("../../../docs/dashboard.md");
     let server = Server::start(&ServerOptions::default());
     tls::certificate(&server);
-    let token = token_file(&server, TOKEN);
+    let token = server.folder().join("etc/dashboard-token");
+    let commands: Vec<String> = examples(guide, "console")[0]
+        .lines()
+        .map(|line| line.strip_prefix("# ").unwrap().to_owned())
+        .collect();
+    assert_eq!(commands.len(), 2);
+    let folder = token.parent().unwrap().to_str().unwrap();
+    for command in commands {
+        let command = command.replace("/etc/tutti", folder);
+        let done = Command::new("sh").args(["-c", &command]).status().unwrap();
+        assert!(done.success(), "{command}");
+    }
     let own = format!("127.0.0.1:{}", free_port());
     let others = format!("*:{}", free_port());
     let places = [
@@ -502,9 +513,9 @@ fn the_examples_of_the_guide_are_right() {
         ("dashboard.example.com", "site"),
         ("staff", "site"),
     ];
-    let examples = json_examples(guide, &places);
-    assert_eq!(examples.len(), 3);
-    for example in examples {
-        server.put("/config", &example);
+    let configurations = json_examples(guide, &places);
+    assert_eq!(configurations.len(), 3);
+    for configuration in configurations {
+        server.put("/config", &configuration);
     }
 }
