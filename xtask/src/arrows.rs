@@ -33,6 +33,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("upstream", &["config", "tls"]),
     ("telemetry", &["config"]),
     ("jobs", &["config", "log"]),
+    (
+        "commands",
+        &["config", "log", "options", "pool", "sys", "wire"],
+    ),
     ("cron", &[]),
     ("openssl", &[]),
     ("files", &["config", "http"]),
@@ -71,7 +75,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("main", &["log", "options", "protocol", "sys", "wire"]),
     (
         "role",
-        &["config", "log", "pool", "protocol", "script", "sys", "tls"],
+        &[
+            "commands", "config", "log", "pool", "protocol", "script", "sys", "tls",
+        ],
     ),
     (
         "controller",
@@ -91,6 +97,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "router",
         &[
+            "commands",
             "config",
             "jobs",
             "log",

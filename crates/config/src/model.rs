@@ -311,13 +311,24 @@ pub struct Spooler {
     pub pointer: Pointer,
     /// Its name.
     pub name: String,
-    /// Where jobs are delivered to; no spooler.
-    pub pass: Pass,
+    /// Where jobs are delivered to; no spooler. `None`: they are runs of a command.
+    pub pass: Option<Pass>,
     /// Its bounds.
     pub options: SpoolerOptions,
 }
 
-/// A request that the server makes to itself at certain times.
+/// A command of an application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// Where it was written.
+    pub pointer: Pointer,
+    /// The application.
+    pub application: String,
+    /// The program and its arguments.
+    pub words: Vec<String>,
+}
+
+/// A request that the server makes to itself at certain times, or a command that it runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
     /// Its name.
@@ -328,6 +339,8 @@ pub struct Schedule {
     pub headers: Vec<(String, String)>,
     /// The rest of it, and what becomes of missed runs.
     pub options: ScheduleOptions,
+    /// The command, where it is no request.
+    pub command: Option<Command>,
     /// Its runs are jobs, one at a time: of this spooler, whose name no spooler of the configuration has.
     pub runs: Arc<Spooler>,
 }
@@ -349,6 +362,11 @@ impl Config {
     pub fn all_spoolers(&self) -> impl Iterator<Item = &Arc<Spooler>> {
         let schedules = self.schedules.values();
         self.spoolers.values().chain(schedules.map(|one| &one.runs))
+    }
+
+    /// Those of them whose jobs are requests.
+    pub fn delivering_spoolers(&self) -> impl Iterator<Item = &Arc<Spooler>> {
+        self.all_spoolers().filter(|one| one.pass.is_some())
     }
 }
 
@@ -388,6 +406,8 @@ impl Application {
         let mut members = Map::new();
         self.common.write(&mut members);
         self.special.write(&mut members);
+        // They are none of its business, and no reason to replace its workers.
+        members.remove(Common::mules.name);
         members.into()
     }
 }

@@ -37,13 +37,15 @@ pub(crate) struct Failure {
     pub(crate) why: String,
     /// The receiver has said when to come again.
     pub(crate) retry_after: Option<Duration>,
+    /// The server ended it because it ends itself: that says nothing about the job.
+    pub(crate) is_ours: bool,
 }
 
 impl Failure {
-    fn new(why: impl Into<String>) -> Self {
+    pub(crate) fn new(why: impl Into<String>) -> Self {
         Failure {
             why: why.into(),
-            retry_after: None,
+            ..Failure::default()
         }
     }
 }
@@ -113,6 +115,7 @@ async fn exchange(
     Err(Failure {
         why: format!("answered {}", answer.status().as_u16()),
         retry_after: wish.map(|seconds| Duration::from_secs(seconds.min(LONGEST_WISH))),
+        is_ours: false,
     })
 }
 

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use tutti_config::model::{SCHEDULE_PREFIX, Spooler};
 use tutti_log::Level;
 
 use crate::clock::now;
-use crate::delivery::{Label, deliver, is_deliverable};
+use crate::delivery::{Failure, Label, deliver, is_deliverable};
 use crate::queue::{Standing, Time, written};
 use crate::state::State;
 use crate::store::{self, Addition, Found, Listener, Order, Request, StoreError};
@@ -28,6 +29,18 @@ pub(crate) const OVERHEAD: u64 = 256;
 /// How often failed jobs are looked at that are to be removed.
 const TIDYING: Duration = Duration::from_secs(30);
 
+/// A command that has not succeeded.
+#[derive(Debug)]
+pub struct RunEnded {
+    /// For people.
+    pub why: String,
+    /// The server ended it because it ends itself.
+    pub is_ours: bool,
+}
+
+/// A command that is being run; the last lines of its output.
+pub type Running = Pin<Box<dyn Future<Output = Option<Result<String, RunEnded>>> + Send>>;
+
 /// Provides what jobs need from outside.
 pub trait Surroundings: Send + Sync + 'static {
     /// A connection to where this spooler passes its jobs.
@@ -35,6 +48,9 @@ pub trait Surroundings: Send + Sync + 'static {
     /// # Errors
     /// Whatever stands against it.
     fn connect(&self, spooler: &str) -> io::Result<OwnedFd>;
+
+    /// Runs the command of a schedule; `None`: it has none any more.
+    fn run_command(&self, schedule: &str, timeout: Duration) -> Running;
 
     /// A job was delivered after the store was closed: whoever has the store now is to be told.
     fn tell_successor(&self, spooler: &str, id: u64);
@@ -370,8 +386,7 @@ impl Jobs {
                     id,
                     attempt,
                 };
-                let connection = self.0.around.connect(name);
-                Some(deliver(connection, &label, request, spooler.options.timeout).await)
+                Some(self.carry_out_job(&spooler, &label, request).await)
             }
             Ok(Ok(None)) => {
                 let line = format!(
@@ -399,6 +414,35 @@ impl Jobs {
         }
         self.0.ended.notify_waiters();
         self.0.stirred.notify_one();
+    }
+
+    /// Sends a job to where its spooler passes it, or runs the command that it stands for.
+    async fn carry_out_job(
+        &self,
+        spooler: &Spooler,
+        label: &Label<'_>,
+        request: Request,
+    ) -> Result<(), Failure> {
+        let timeout = spooler.options.timeout;
+        let schedule = spooler.name.strip_prefix(SCHEDULE_PREFIX);
+        let Some(schedule) = schedule.filter(|_| spooler.pass.is_none()) else {
+            let connection = self.0.around.connect(&spooler.name);
+            return deliver(connection, label, request, timeout).await;
+        };
+        let running = self.0.around.run_command(schedule, timeout);
+        let outcome = match running.await {
+            // It became a request, or went, before it began.
+            None => Err(Failure::new("the schedule has no command any more")),
+            Some(Ok(output)) => Ok(output),
+            Some(Err(ended)) => Err(Failure {
+                is_ours: ended.is_ours,
+                ..Failure::new(ended.why)
+            }),
+        };
+        if let Some(timed) = self.0.state().schedules.get_mut(schedule) {
+            timed.output = outcome.as_ref().ok().cloned();
+        }
+        outcome.map(drop)
     }
 
     /// Removes failed jobs that have been kept as long as they are to be.

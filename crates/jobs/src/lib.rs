@@ -29,7 +29,7 @@ mod store;
 mod tending;
 mod timing;
 
-pub use jobs::{Jobs, Refusal, Surroundings};
+pub use jobs::{Jobs, Refusal, RunEnded, Running, Surroundings};
 pub use queue::Counts;
 pub use schedules::ScheduleStatus;
 pub use store::{Request, StoreError};

@@ -34,6 +34,8 @@ pub struct ScheduleStatus {
     pub ended: Option<u64>,
     /// Why the last run that ended failed; empty: it did not.
     pub error: String,
+    /// The last lines of the output, if the last run was a command that succeeded since the router was started.
+    pub output: Option<String>,
     /// Since the router was started.
     pub counts: RunCounts,
 }
@@ -116,6 +118,7 @@ impl Jobs {
                 started: (run.started > 0).then_some(run.started),
                 ended: (run.ended > 0 && run.ended >= run.started).then_some(run.ended),
                 error: run.error.clone(),
+                output: timed.output.clone(),
                 counts: timed.counts,
             }
         };

@@ -38,6 +38,8 @@ pub(crate) struct Timed {
     /// When it is due.
     pub(crate) next: Option<Time>,
     pub(crate) counts: RunCounts,
+    /// The last lines that a command has written which succeeded.
+    pub(crate) output: Option<String>,
 }
 
 impl State {
@@ -96,6 +98,7 @@ impl State {
                 run: Run::default(),
                 next: None,
                 counts: RunCounts::default(),
+                output: None,
             });
             self.schedules.insert(name.clone(), timed);
         }
@@ -135,7 +138,9 @@ impl State {
                 queue.give_back(id);
                 return None;
             }
-            Some(Err(failure)) if rests && failure.why.starts_with("no answer") => {
+            Some(Err(failure))
+                if failure.is_ours || (rests && failure.why.starts_with("no answer")) =>
+            {
                 queue.give_back(id);
                 return None;
             }

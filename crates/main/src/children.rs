@@ -11,12 +11,13 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use tutti_protocol::ApplicationGrant;
+use tutti_protocol::{ApplicationGrant, CommandGrant};
 use tutti_sys::spawn::{Spawn, inherited};
 use tutti_sys::{lifeline, priority, proc, signal};
-use tutti_wire::control::MODULE_VARIABLE;
+use tutti_wire::command;
+use tutti_wire::control::{FD_CONTROL, FD_LIFELINE, FD_START, MODULE_VARIABLE};
 
-use super::handover::HandedGroup;
+use super::handover::{HandedCommand, HandedGroup};
 use super::hosts::Hosts;
 use super::isolation::{Refusal, Surroundings};
 use super::service_manager;
@@ -33,6 +34,8 @@ struct Group {
     grant: Option<Rc<ApplicationGrant>>,
     /// When it will be killed.
     doomed: Option<Instant>,
+    /// The command that it runs, if it is no application's workers.
+    command: Option<HandedCommand>,
 }
 
 /// All groups, by the number of their leader.
@@ -53,6 +56,21 @@ pub(super) struct Prototype<'a> {
     pub(super) start_document: OwnedFd,
     /// In the order of [`tutti_protocol::FromRouter::Start`].
     pub(super) descriptors: Vec<OwnedFd>,
+}
+
+/// A new process that runs a command.
+pub(super) struct Runner<'a> {
+    /// Process of the router that asked for it.
+    pub(super) router: i32,
+    pub(super) host: &'a Path,
+    /// The grant that says what it is.
+    pub(super) grant: Rc<CommandGrant>,
+    pub(super) surroundings: Surroundings,
+    pub(super) start_document: OwnedFd,
+    /// In the order of [`tutti_protocol::FromRouter::RunCommand`].
+    pub(super) descriptors: Vec<OwnedFd>,
+    /// Which of the command's processes; `None`: it only looks.
+    pub(super) process: Option<u32>,
 }
 
 /// Descriptors before the events: control, segment, spool, output.
@@ -113,9 +131,78 @@ impl Children {
                 router: prototype.router,
                 grant: Some(prototype.grant),
                 doomed: None,
+                command: None,
             },
         );
         Ok(pid)
+    }
+
+    /// Starts the runner of a command; its number. `None`: a former process of this place and number has not ended yet.
+    pub(super) fn run_command(&mut self, runner: Runner<'_>) -> Result<Option<i32>, Refusal> {
+        let command = HandedCommand {
+            place: runner.process.map(|process| (runner.grant.place.clone(), process)),
+            stop_timeout: runner.grant.stop_timeout,
+        };
+        let is_same = |group: &Group| {
+            let other = group.command.as_ref().and_then(|other| other.place.as_ref());
+            other.is_some() && other == command.place.as_ref()
+        };
+        if self.groups.values().any(is_same) {
+            return Ok(None);
+        }
+        let [control, output] = <[OwnedFd; 2]>::try_from(runner.descriptors).map_err(|_| {
+            let text = "a command takes two descriptors";
+            Refusal::from(io::Error::new(io::ErrorKind::InvalidInput, text))
+        })?;
+        let (ours, theirs) = lifeline::pair()?;
+        let twin = output.try_clone()?;
+        let role = match runner.process {
+            Some(_) => command::RUN,
+            None => command::LOOK,
+        };
+        let mut spawn = Spawn::new(runner.host)?
+            .argument_zero("tutti: runner")?
+            .argument(role)?
+            .variable(MODULE_VARIABLE, runner.host)?
+            .new_session()
+            // It sees the end of main by its lifeline, and ends all that it has started before itself; a stopped one is woken for that.
+            .death_signal(libc::SIGCONT)
+            .descriptor(File::open("/dev/null")?.into(), 0)
+            .descriptor(output, 1)
+            .descriptor(twin, 2)
+            .descriptor(control, FD_CONTROL)
+            .descriptor(runner.start_document, FD_START)
+            .descriptor(theirs, FD_LIFELINE);
+        if let Some(program) = self.hosts.unreadable(runner.host)? {
+            spawn = spawn.program_file(program);
+        }
+        for (name, value) in service_manager::environment() {
+            spawn = spawn.variable(name, value)?;
+        }
+        let kind = runner.surroundings.kind();
+        let pid = runner
+            .surroundings
+            .put_around(spawn)?
+            .start()
+            .map_err(|error| kind.explain(&error))?;
+        self.groups.insert(
+            pid,
+            Group {
+                lifeline: ours,
+                router: runner.router,
+                grant: None,
+                doomed: None,
+                command: Some(command),
+            },
+        );
+        Ok(Some(pid))
+    }
+
+    /// A child has ended. If it was the runner of a command, nobody minds what is left of its group.
+    pub(super) fn ended(&self, pid: i32) {
+        if self.groups.get(&pid).is_some_and(|group| group.command.is_some()) {
+            let _ = signal::send_group(pid, libc::SIGKILL);
+        }
     }
 
     /// A prototype of this router is ready: it need not give way any more.
@@ -140,7 +227,8 @@ impl Children {
     pub(super) fn has_of(&self, router: i32, grant: &Rc<ApplicationGrant>) -> bool {
         self.groups.values().any(|group| {
             let started_as = group.grant.as_ref();
-            group.router == router && started_as.is_none_or(|own| Rc::ptr_eq(own, grant))
+            let is_application = group.command.is_none() && group.router == router;
+            is_application && started_as.is_none_or(|own| Rc::ptr_eq(own, grant))
         })
     }
 
@@ -156,6 +244,7 @@ impl Children {
             leader,
             lifeline: group.lifeline.as_raw_fd(),
             router: group.router,
+            command: group.command.clone(),
         };
         self.groups.iter().map(handed).collect()
     }
@@ -167,6 +256,7 @@ impl Children {
             router: handed.router,
             grant: None,
             doomed: None,
+            command: handed.command.clone(),
         };
         self.groups.insert(handed.leader, group);
         Ok(())
@@ -183,12 +273,22 @@ impl Children {
         });
     }
 
-    /// Asks the groups of a router, or all, to end, and makes those that have not after a while.
+    /// Asks the groups of a router, or all, to end, and makes those that have not after a while. Runners of commands have seen the end
+    /// of their router, and give the command its own signal and time; only if everything ends they have no more than others.
     pub(super) fn end(&mut self, router: Option<i32>, now: Instant) {
         for (&leader, group) in &mut self.groups {
-            if group.doomed.is_none() && router.is_none_or(|router| router == group.router) {
-                group.doomed = Some(now + GRACE);
-                let _ = signal::send_group(leader, libc::SIGTERM);
+            let is_meant = router.is_none_or(|router| router == group.router);
+            match &group.command {
+                Some(command) if is_meant => {
+                    let own = Duration::from_millis(command.stop_timeout);
+                    let until = now + if router.is_some() { own + GRACE } else { GRACE };
+                    group.doomed = Some(group.doomed.map_or(until, |doomed| doomed.min(until)));
+                }
+                None if is_meant && group.doomed.is_none() => {
+                    group.doomed = Some(now + GRACE);
+                    let _ = signal::send_group(leader, libc::SIGTERM);
+                }
+                _ => {}
             }
         }
     }

@@ -45,6 +45,18 @@ pub(super) struct HandedGroup {
     pub(super) leader: i32,
     pub(super) lifeline: RawFd,
     pub(super) router: i32,
+    /// The command that it runs.
+    #[serde(default)]
+    pub(super) command: Option<HandedCommand>,
+}
+
+/// What is known of a process group that runs a command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct HandedCommand {
+    /// Its place in the configuration, and which of its processes it is; `None`: it only looks.
+    pub(super) place: Option<(String, u32)>,
+    /// Milliseconds that it may take to end.
+    pub(super) stop_timeout: u64,
 }
 
 /// A listening socket.

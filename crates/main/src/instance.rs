@@ -2,11 +2,12 @@
 
 use std::ffi::OsString;
 use std::fs::File;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use tutti_log::{Level, Log};
-use tutti_protocol::{Access, Module};
+use tutti_protocol::{Access, ApplicationGrant, Module};
 use tutti_sys::credentials::Credentials;
 
 use super::flags::Places;
@@ -41,6 +42,16 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
+    /// The module that runs an application.
+    pub(crate) fn module_of(&self, grant: &ApplicationGrant) -> io::Result<&Module> {
+        let mut modules = self.modules.iter();
+        let found = modules.find(|m| m.kind == grant.kind && m.version == grant.version);
+        found.ok_or_else(|| {
+            let text = format!("no module for `{} {}`", grant.kind, grant.version);
+            io::Error::new(io::ErrorKind::NotFound, text)
+        })
+    }
+
     /// Makes the folder of temporary files anew if somebody has removed it. Where that fails, what needs it says so.
     pub(crate) fn ensure_temporary(&self) {
         let folder = &self.places.temporary;

@@ -7,18 +7,19 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Instant;
 
 use tutti_log as log;
 use tutti_log::Level;
-use tutti_protocol::{FromRouter, Grants, Place, ToRouter};
+use tutti_protocol::{ApplicationGrant, CommandGrant, FromRouter, Grants, Place, ToRouter};
 use tutti_sys::credentials::{self, Credentials};
 use tutti_sys::error::context;
 use tutti_sys::unnamed::UnnamedFile;
 use tutti_sys::{guarded, memfd, signal};
 use tutti_wire::control::{Start, encode};
 
-use super::children::{Children, Prototype};
+use super::children::{Children, Prototype, Runner};
 use super::dynamic_users::{self, AUTO};
 use super::instance::Instance;
 use super::isolation::{Cgroups, Preparation, Refusal, Surroundings};
@@ -148,6 +149,9 @@ impl Holdings {
                 None
             }
             FromRouter::Start { .. } => self.start(instance, router, message, descriptors),
+            FromRouter::RunCommand { .. } => {
+                self.run_command(instance, router, &message, descriptors)
+            }
             FromRouter::Settle { id, pid } => {
                 if let Err(error) = self.children.settle(router, pid) {
                     let text = format!("process {pid} keeps a low priority: {error}");
@@ -181,6 +185,9 @@ impl Holdings {
             FromRouter::OpenJobs { .. } => "the file of jobs".to_owned(),
             FromRouter::Start { name, start, .. } => {
                 format!("to start application {name:?} as {start}")
+            }
+            FromRouter::RunCommand { place, start, .. } => {
+                format!("to run the command at {place:?} as {start}")
             }
             other => format!("{other:?}"),
         };
@@ -247,6 +254,83 @@ impl Holdings {
         })
     }
 
+    fn run_command(
+        &mut self,
+        instance: &Instance,
+        router: i32,
+        message: &FromRouter,
+        descriptors: Vec<OwnedFd>,
+    ) -> Answer {
+        let FromRouter::RunCommand {
+            id,
+            ref place,
+            ref start,
+            process,
+        } = *message
+        else {
+            return None;
+        };
+        let rights = self.rights.get(&router);
+        let grant = rights.and_then(|rights| rights.command(place, start));
+        let grant = grant.filter(|grant| process.is_none_or(|process| process < grant.processes));
+        let Some(grant) = grant else {
+            return self.refuse(instance, router, id, message);
+        };
+        match self.run_granted(instance, router, grant, process, descriptors) {
+            Ok(pid) => Some((ToRouter::Done { id, pid }, Vec::new())),
+            Err(refusal) => failed(id, refusal),
+        }
+    }
+
+    fn run_granted(
+        &mut self,
+        instance: &Instance,
+        router: i32,
+        grant: Rc<CommandGrant>,
+        process: Option<u32>,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<Option<i32>, Refusal> {
+        let own = instance.module_of(&grant.application)?;
+        // The host of programs of their own is the smallest; each can run a command.
+        let small = instance.modules.iter().find(|module| module.kind == "external");
+        let host = small.unwrap_or(own);
+        let needed: Vec<PathBuf> = host.dependencies.iter().chain(&own.dependencies).cloned().collect();
+        let surroundings = self.surroundings(instance, &grant.application, (&needed, &host.libraries))?;
+        self.children.run_command(Runner {
+            router,
+            host: &host.path,
+            surroundings,
+            start_document: memfd::document("tutti-command", grant.start.as_bytes())?,
+            grant,
+            descriptors,
+            process,
+        })
+    }
+
+    /// Who and where the processes of an application are. Of the files: those that they need in a new root, and those they cannot be
+    /// started without.
+    fn surroundings(
+        &mut self,
+        instance: &Instance,
+        grant: &ApplicationGrant,
+        (dependencies, libraries): (&[PathBuf], &[PathBuf]),
+    ) -> Result<Surroundings, Refusal> {
+        let (user, group) = (grant.user.as_deref(), grant.group.as_deref());
+        let credentials = credentials_for(instance, &grant.name, user, group)
+            .map_err(|error| unfit(&error, user, group))?;
+        match &grant.isolation {
+            None => Ok(Surroundings::plain(credentials)),
+            Some(isolation) => Preparation {
+                isolation,
+                credentials,
+                dependencies,
+                libraries,
+                cgroups: &mut self.cgroups,
+            }
+            .carry_out(),
+        }
+    }
+
     /// The change that a router was to make ready will not be: what was opened for it alone goes.
     pub(super) fn abandon_change(&mut self, router: i32) {
         let Some(rights) = self.rights.get_mut(&router) else {
@@ -275,32 +359,13 @@ impl Holdings {
         &mut self,
         instance: &Instance,
         router: i32,
-        grant: std::rc::Rc<tutti_protocol::ApplicationGrant>,
+        grant: Rc<ApplicationGrant>,
         (threads, workers): (u32, u32),
         descriptors: Vec<OwnedFd>,
     ) -> Result<i32, Refusal> {
-        let module = instance
-            .modules
-            .iter()
-            .find(|m| m.kind == grant.kind && m.version == grant.version)
-            .ok_or_else(|| {
-                let text = format!("no module for `{} {}`", grant.kind, grant.version);
-                io::Error::new(io::ErrorKind::NotFound, text)
-            })?;
-        let (user, group) = (grant.user.as_deref(), grant.group.as_deref());
-        let credentials = credentials_for(instance, &grant.name, user, group)
-            .map_err(|error| unfit(&error, user, group))?;
-        let surroundings = match &grant.isolation {
-            None => Surroundings::plain(credentials),
-            Some(isolation) => Preparation {
-                isolation,
-                credentials,
-                dependencies: &module.dependencies,
-                libraries: &module.libraries,
-                cgroups: &mut self.cgroups,
-            }
-            .carry_out()?,
-        };
+        let module = instance.module_of(&grant)?;
+        let files = (module.dependencies.as_slice(), module.libraries.as_slice());
+        let surroundings = self.surroundings(instance, &grant, files)?;
         let start: Start = serde_json::from_str(&grant.start).map_err(io::Error::from)?;
         // Wrong ones spoil the router's own application.
         let start = Start {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use tutti_protocol::{ApplicationGrant, FromRouter, Grants, Place, PlaceGrant};
+use tutti_protocol::{ApplicationGrant, CommandGrant, FromRouter, Grants, Place, PlaceGrant};
 
 use super::children::Children;
 
@@ -27,6 +27,7 @@ struct Granted {
     spools: HashSet<PathBuf>,
     jobs: bool,
     applications: Vec<Rc<ApplicationGrant>>,
+    commands: Vec<Rc<CommandGrant>>,
 }
 
 impl Granted {
@@ -45,7 +46,13 @@ impl Granted {
             spools: grants.spools.iter().cloned().collect(),
             jobs: grants.jobs,
             applications: applications.collect(),
+            commands: grants.commands.iter().cloned().map(Rc::new).collect(),
         }
+    }
+
+    fn command(&self, place: &str, start: &str) -> Option<&Rc<CommandGrant>> {
+        let mut commands = self.commands.iter();
+        commands.find(|grant| grant.place == place && grant.start == start)
     }
 }
 
@@ -148,6 +155,13 @@ impl Rights {
             .cloned()
     }
 
+    /// The command of this place and start document.
+    pub(super) fn command(&self, place: &str, start: &str) -> Option<Rc<CommandGrant>> {
+        self.all()
+            .find_map(|granted| granted.command(place, start))
+            .cloned()
+    }
+
     /// True if it could have had this a moment ago.
     pub(super) fn had(&self, wanted: &FromRouter, now: Instant) -> bool {
         let recent = self.recent.as_ref();
@@ -160,6 +174,9 @@ impl Rights {
             FromRouter::Start { name, start, .. } => {
                 let mut applications = granted.applications.iter();
                 applications.any(|grant| grant.name == *name && grant.start == *start)
+            }
+            FromRouter::RunCommand { place, start, .. } => {
+                granted.command(place, start).is_some()
             }
             _ => false,
         })
@@ -198,6 +215,12 @@ impl Rights {
             jobs: self.in_force.jobs,
             applications: applications
                 .map(|grant| ApplicationGrant::clone(grant))
+                .collect(),
+            commands: self
+                .in_force
+                .commands
+                .iter()
+                .map(|grant| CommandGrant::clone(grant))
                 .collect(),
         }
     }

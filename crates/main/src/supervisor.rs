@@ -284,6 +284,7 @@ impl Supervisor {
             } else if self.controller(pid).is_some() {
                 self.some_controller_ended(pid, ended);
             } else if !self.trial_ended(pid, ended) {
+                self.holdings.children.ended(pid);
                 let news = ToRouter::Exited {
                     pid,
                     status: ended.into(),

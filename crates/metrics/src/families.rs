@@ -124,6 +124,10 @@ families! {
     PROCESS_ENDS = Counter "tutti_application_process_ends" None ["application", "reason"] "Processes that ended. `left`: of their own will, or after the requests they may have; `told`: the server told them to leave; `memory`: over `limits.memory` or `limits.memory_max`; `timeout`: over a time limit, and did not come back; `start`: before they were ready; `exit`: with a code other than 0; `killed`: by SIGKILL from outside, mostly the kernel for want of memory; `signal`: a crash; `unknown`";
     APPLICATION_MEMORY = Gauge "tutti_application_resident_memory_bytes" Bytes ["application"] "Memory of an application's processes; what they share counts for each";
 
+    MULE_PROCESSES = Gauge "tutti_mule_processes" None ["application", "mule", "state"] "Processes of a mule: `running`, `starting`, `stopping`, or `waiting` to be started again because they have ended";
+    MULE_RESTARTS = Counter "tutti_mule_restarts" None ["application", "mule"] "Processes of a mule that were started again because they had ended or could not be started";
+    MULE_MEMORY = Gauge "tutti_mule_resident_memory_bytes" Bytes ["application", "mule"] "Memory of a mule's processes and of what they have started; what they share counts for each";
+
     UPSTREAM_UP = Gauge "tutti_upstream_server_up" None ["upstream", "server"] "1 if a server gets requests; with several addresses, how many of them do";
     UPSTREAM_ACTIVE = Gauge "tutti_upstream_server_active_requests" None ["upstream", "server"] "Requests that a server has now";
     UPSTREAM_REQUESTS = Counter "tutti_upstream_server_requests" None ["upstream", "server"] "Requests that a server was given; a request that is tried again counts each time";

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::isolation::Isolation;
+use crate::mules::Mule;
 use crate::processes::{Limits, Processes};
 use crate::table::{Kind, Names, Text};
-use crate::{Complaints, Named, Options, Unread, options};
+use crate::{Complaints, Named, Options, Typed as _, Unread, options};
 
 options! {
     /// An application
@@ -37,6 +38,8 @@ options! {
         stderr: Option<PathBuf> [],
         /// Namespaces, file system root, cgroup
         isolation: Option<Isolation> [],
+        /// Commands that run beside the processes for requests, such as consumers of queues (`docs/mules.md`)
+        mules: Named<Mule> [kind(Kind::Map(Names::NotEmpty, &Mule::KIND)), beyond()],
     }
 }
 
@@ -48,6 +51,11 @@ impl Common {
         if let Some(isolation) = &self.isolation {
             complaints.inside("isolation", |complaints| isolation.check(complaints));
         }
+        complaints.inside(Self::mules.name, |complaints| {
+            for (name, mule) in &self.mules.0 {
+                complaints.inside(name, |complaints| mule.check(complaints));
+            }
+        });
     }
 }
 

@@ -19,6 +19,7 @@ pub mod isolation;
 pub mod java;
 pub mod log_target;
 pub mod logging;
+pub mod mules;
 pub mod node;
 pub mod perl;
 pub mod php;

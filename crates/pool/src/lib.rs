@@ -81,11 +81,14 @@ pub use self::{
         ExitStatus, LaunchFuture, LaunchRequest, Launched, Launcher, Level, LogSink, SettleFuture,
     },
     manager::{Manager, Prepared, RestartError},
+    output::Output,
+    readiness::readable,
     scheduling::Clocks,
     spec::{
         AppSpec, DEFAULT_CONCURRENCY, DEFAULT_MAX_BODY_SIZE, DEFAULT_QUEUE_LENGTH, HostOptions,
         Limits, Processes,
     },
+    supervisor::number_of,
     tally::End,
 };
 pub use tutti_wire::{Opcode, Piece, Readable, RequestHead, ResponseHead};

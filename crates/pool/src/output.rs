@@ -31,9 +31,9 @@ pub(crate) enum Drained {
     End,
 }
 
-/// One pipe, written by a prototype and all of its workers.
+/// One pipe, written by a prototype and all of its workers, or by a command and all that it starts.
 #[derive(Debug)]
-pub(crate) struct Output {
+pub struct Output {
     pipe: AsyncFd<OwnedFd>,
     state: Mutex<State>,
     /// Some of the lines may be answers.
@@ -61,13 +61,31 @@ impl Output {
         })
     }
 
-    /// The prototype that it is from has this number.
-    pub(crate) fn is_of(&self, process: i32) {
+    /// The same for a command, which is asked nothing.
+    ///
+    /// # Errors
+    /// There is no runtime that watches it.
+    pub fn of_command(pipe: OwnedFd) -> io::Result<Output> {
+        Output::new(pipe, Arc::default())
+    }
+
+    /// Takes what is in the pipe now.
+    pub fn drain_now(&self, name: &str, log: &(impl LogSink + ?Sized)) {
+        while self.drain(name, log) == Drained::Partly {}
+    }
+
+    /// The end of what was written.
+    pub fn tail(&self) -> String {
+        self.tail_since(0)
+    }
+
+    /// The prototype or command that it is from has this number.
+    pub fn is_of(&self, process: i32) {
         self.process.store(process, Ordering::Relaxed);
     }
 
     /// Reads for ever.
-    pub(crate) async fn forward(self: Arc<Self>, name: Arc<str>, log: Arc<dyn LogSink>) {
+    pub async fn forward(self: Arc<Self>, name: Arc<str>, log: Arc<dyn LogSink>) {
         loop {
             let Ok(mut guard) = self.pipe.readable().await else {
                 return;
@@ -84,7 +102,7 @@ impl Output {
     /// Takes what is in the pipe now, up to a bound well above what a pipe holds.
     ///
     /// Bytes that a process wrote before it died are in the pipe when its death is known, so this completes the report.
-    pub(crate) fn drain(&self, name: &str, log: &dyn LogSink) -> Drained {
+    pub(crate) fn drain(&self, name: &str, log: &(impl LogSink + ?Sized)) -> Drained {
         let mut buffer = [0_u8; 8192];
         let process = self.process.load(Ordering::Relaxed);
         let put = |line: &[u8]| {

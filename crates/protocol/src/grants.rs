@@ -25,6 +25,9 @@ pub struct Grants {
     pub jobs: bool,
     /// Applications that may be started.
     pub applications: Vec<ApplicationGrant>,
+    /// Commands that may be run.
+    #[serde(default)]
+    pub commands: Vec<CommandGrant>,
 }
 
 /// A listening socket.
@@ -53,4 +56,19 @@ pub struct ApplicationGrant {
     pub isolation: Option<Isolation>,
     /// The start document but for the numbers that only a router knows: `threads` and `workers` are 0.
     pub start: String,
+}
+
+/// A command of an application.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandGrant {
+    /// The application's grant, which says as whom and where it runs.
+    pub application: ApplicationGrant,
+    /// Its place in the configuration: of processes of one place and number there is never more than one at a time.
+    pub place: String,
+    /// How many processes may run it at once.
+    pub processes: u32,
+    /// The start document of its runner.
+    pub start: String,
+    /// Milliseconds that it may take to end: main kills what is left after that.
+    pub stop_timeout: u64,
 }

@@ -27,7 +27,7 @@ use std::path::PathBuf;
 
 pub use access::{Access, Token};
 pub use controller::{ControllerHello, FromController, Reason, ToController};
-pub use grants::{ApplicationGrant, Grants, PlaceGrant};
+pub use grants::{ApplicationGrant, CommandGrant, Grants, PlaceGrant};
 pub use packet::{LONGEST, LONGEST_OF_ROUTER, Packet, read_large, receive};
 pub use router::{FromRouter, RouterHello, ToRouter, Told};
 use serde::{Deserialize, Serialize};

@@ -37,7 +37,7 @@ pub enum ToRouter {
     Done {
         /// Number of the request.
         id: u64,
-        /// Number of the process started.
+        /// Number of the process started. `None` for a command: a former process of this place and number has not ended yet.
         pid: Option<i32>,
     },
     /// A request failed.
@@ -188,6 +188,18 @@ pub enum FromRouter {
         threads: u32,
         /// Worker numbers of the segment.
         workers: u32,
+    },
+    /// Run a command; answered with the process number of its runner. Descriptors: control, output. What it is and as whom it runs is
+    /// in the grant.
+    RunCommand {
+        /// Number of the request.
+        id: u64,
+        /// Its place in the configuration.
+        place: String,
+        /// The start document of the runner, as it is in the grant.
+        start: String,
+        /// Which of its processes, from 0; `None`: only look whether it can be run.
+        process: Option<u32>,
     },
     /// This prototype is ready and need not give way any more.
     Settle {

@@ -2,10 +2,11 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use tutti_commands::CommandSpec;
 use tutti_config::Config;
 use tutti_config::model::{Application, ListenAddress};
 use tutti_pool::AppSpec;
-use tutti_protocol::{ApplicationGrant, Grants, Place, PlaceGrant};
+use tutti_protocol::{ApplicationGrant, CommandGrant, Grants, Place, PlaceGrant};
 
 /// The queue where the configuration gives none: listen(2) cuts it to `net.core.somaxconn`.
 const LONGEST_BACKLOG: i32 = i32::MAX;
@@ -41,7 +42,23 @@ pub fn of(config: &Config) -> Grants {
         spools: spool.collect(),
         jobs: config.all_spoolers().next().is_some(),
         applications: applications.map(|one| application_grant(one)).collect(),
+        commands: commands(config),
     }
+}
+
+fn commands(config: &Config) -> Vec<CommandGrant> {
+    let grant = |spec: CommandSpec| {
+        let application = config.applications.get(&*spec.application)?;
+        Some(CommandGrant {
+            application: application_grant(application),
+            processes: spec.processes,
+            stop_timeout: u64::try_from(spec.stop_timeout.as_millis()).unwrap_or(u64::MAX),
+            start: spec.start,
+            place: spec.place,
+        })
+    };
+    let specs = tutti_commands::all(config).into_iter();
+    specs.filter_map(grant).collect()
 }
 
 fn application_grant(application: &Application) -> ApplicationGrant {

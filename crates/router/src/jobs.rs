@@ -3,12 +3,14 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
+use tutti_commands::Commands;
 use tutti_config::model::written;
 use tutti_jobs::{
-    Jobs, Refusal, Request, ScheduleStatus, SpoolerStatus, StoreError, Surroundings, Task,
+    Jobs, Refusal, Request, RunEnded, Running, ScheduleStatus, SpoolerStatus, StoreError, Surroundings, Task,
 };
 use tutti_log::{Level, Log};
 use tutti_metrics::{Page, names};
@@ -23,6 +25,7 @@ const COME_AGAIN: u32 = 5;
 /// The router as its jobs see it.
 pub(super) struct Around {
     pub(super) server: Arc<Server>,
+    pub(super) commands: Commands,
     pub(super) log: Log,
     pub(super) link: Arc<Link>,
 }
@@ -30,6 +33,20 @@ pub(super) struct Around {
 impl Surroundings for Around {
     fn connect(&self, spooler: &str) -> io::Result<OwnedFd> {
         self.server.connect(spooler)
+    }
+
+    fn run_command(&self, schedule: &str, timeout: Duration) -> Running {
+        let (commands, schedule) = (self.commands.clone(), schedule.to_owned());
+        Box::pin(async move {
+            let ended = commands.run(&schedule, timeout).await?;
+            Some(match ended {
+                Ok(outcome) => Ok(outcome.output),
+                Err(failure) => Err(RunEnded {
+                    why: failure.why,
+                    is_ours: failure.is_ours,
+                }),
+            })
+        })
     }
 
     fn tell_successor(&self, spooler: &str, id: u64) {
@@ -152,7 +169,7 @@ pub(super) fn schedules(jobs: &Jobs) -> Option<Value> {
             (Some(_), "") => "succeeded".into(),
             (Some(_), error) => format!("failed: {error}").into(),
         };
-        let status = json!({
+        let mut status = json!({
             "next": schedule.next.map(written),
             "running": schedule.is_running,
             "last": {
@@ -165,6 +182,9 @@ pub(super) fn schedules(jobs: &Jobs) -> Option<Value> {
             "skipped": counts.skipped,
             "missed": counts.missed,
         });
+        if let Some(output) = &schedule.output {
+            status["last"]["output"] = output.as_str().into();
+        }
         (schedule.name.clone(), status)
     };
     Some(schedules.iter().map(one).collect::<Map<_, _>>().into())

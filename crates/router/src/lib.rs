@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod changes;
+mod commands;
 mod jobs;
 mod launcher;
 mod line;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
+use tutti_commands::Commands;
 use tutti_config::Document;
 use tutti_config::model::Http;
 use tutti_jobs::Jobs;
@@ -39,6 +41,7 @@ use tutti_sys::{daemon, proc};
 use tutti_telemetry::Exporters;
 
 use self::changes::Changes;
+use self::commands::Starter;
 use self::jobs::Around;
 use self::launcher::MainLauncher;
 use self::line::Link;
@@ -91,8 +94,13 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         scrapes,
         posts,
     })?);
+    let commands = Commands::new(Arc::new(Starter {
+        link: Arc::clone(&link),
+        sink: Arc::clone(&sink),
+    }));
     let jobs = Jobs::new(Around {
         server: Arc::clone(&server),
+        commands: commands.clone(),
         log: log.clone(),
         link: Arc::clone(&link),
     });
@@ -116,6 +124,7 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         manager: manager.clone(),
         exporters: exporters.clone(),
         jobs: jobs.clone(),
+        commands: commands.clone(),
         // The controller has told of those that cannot be used.
         certificates: Certificates::read(&hello.certificates, None),
         js_modules: js_modules::read(&hello.js_modules),
@@ -265,7 +274,9 @@ async fn retire(
         manager.begin_drain();
         out_of_time(service, log, Http::UPGRADE_TIME).await;
     };
-    let drained = async {
+    let commands = &service.0.commands;
+    commands.stop_mules();
+    let requests = async {
         tokio::select! {
             _ = async { tokio::join!(server.ended(), tokio::time::sleep(LAST_ANSWERS)) } => {}
             () = bounded => return cut(tell, manager).await,
@@ -276,6 +287,8 @@ async fn retire(
         server.ended().await;
         manager.shutdown(None).await;
     };
+    // Runs of commands have a time of their own.
+    let drained = async { tokio::join!(requests, commands.ended()) };
     let telling = async {
         loop {
             tell();
@@ -283,7 +296,7 @@ async fn retire(
         }
     };
     tokio::select! {
-        () = drained => true,
+        _ = drained => true,
         () = telling => true,
         _ = stop.wait_for(|stop| *stop != Stop::Retire) => false,
     }
@@ -329,8 +342,10 @@ async fn end(
     server: &Server,
     manager: &Manager,
 ) {
+    let commands = &service.0.commands;
     service.close_listeners();
     server.drain();
+    commands.stop_mules();
     if how == Stop::Graceful {
         manager.begin_drain();
         let graceful = async {
@@ -339,7 +354,7 @@ async fn end(
             // last served by.
             service.forget();
             server.ended().await;
-            manager.shutdown(None).await;
+            tokio::join!(manager.shutdown(None), commands.ended());
         };
         tokio::select! {
             () = graceful => return,
@@ -348,7 +363,9 @@ async fn end(
         }
     }
     // Connections end with the process. What the applications have not ended by then main ends.
-    let _ = tokio::time::timeout(QUICK_STOP, manager.shutdown(Some(Duration::ZERO))).await;
+    commands.stop_runs();
+    let all = async { tokio::join!(manager.shutdown(Some(Duration::ZERO)), commands.ended()) };
+    let _ = tokio::time::timeout(QUICK_STOP, all).await;
 }
 
 /// Hears what main tells without being asked.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use serde_json::Value;
 use tokio::sync::mpsc;
+use tutti_commands::Commands;
 use tutti_config::{Config, Diagnostic, Diagnostics, Document, Pointer};
 use tutti_jobs::Jobs;
 use tutti_log::Level;
@@ -26,6 +27,7 @@ use tutti_server::{Scrape, Server};
 use tutti_sys::memfd;
 use tutti_telemetry::{Counts, Exporters};
 
+use super::commands;
 use super::jobs;
 use super::line::Link;
 use super::metrics::{self, Facts, unix_time};
@@ -50,6 +52,7 @@ pub(super) struct Inner {
     manager: Manager,
     exporters: Exporters,
     pub(super) jobs: Jobs,
+    pub(super) commands: Commands,
     threads: u32,
     stored: Stored,
     pub(super) document: ArcSwap<Document>,
@@ -107,6 +110,7 @@ pub(super) struct Parts {
     pub(super) manager: Manager,
     pub(super) exporters: Exporters,
     pub(super) jobs: Jobs,
+    pub(super) commands: Commands,
     pub(super) certificates: Certificates,
     pub(super) js_modules: Modules,
     pub(super) threads: u32,
@@ -153,6 +157,7 @@ impl RouterService {
             manager: parts.manager,
             exporters: parts.exporters,
             jobs: parts.jobs,
+            commands: parts.commands,
             threads: parts.threads,
             document: ArcSwap::from_pointee(Document::empty()),
             config: ArcSwap::from_pointee(Config::default()),
@@ -328,9 +333,13 @@ impl Inner {
         let spools = self.openings.spools(&config, needed).await?;
         let (mut opened, applications, failures) = match origin {
             Origin::Change | Origin::Running => {
-                let (opened, applications) =
-                    tokio::join!(self.open(&config, origin), self.manager.prepare(specs));
-                let (opened, applications) = both(opened, applications.map_err(start_faults))?;
+                let (opened, applications, commands) = tokio::join!(
+                    self.open(&config, origin),
+                    self.manager.prepare(specs),
+                    self.look_at_commands(&config, origin)
+                );
+                let opened = both(opened, applications.map_err(start_faults));
+                let ((opened, applications), ()) = both(opened, commands)?;
                 (opened, applications, Vec::new())
             }
             Origin::Stored => {
@@ -356,6 +365,15 @@ impl Inner {
             jobs,
             failures,
         })
+    }
+
+    /// Looks whether commands can be run that a change brings. Where others ran before, they are started as soon as they can be.
+    async fn look_at_commands(&self, config: &Config, origin: Origin) -> Result<(), Diagnostics> {
+        if origin != Origin::Change {
+            return Ok(());
+        }
+        let looked = self.commands.look(config).await;
+        looked.map_err(|failures| commands::faults(&failures))
     }
 
     /// Has main open what the configuration needs; listeners of one that is not new are tried again.
@@ -388,6 +406,7 @@ impl Inner {
         self.open_jobs(jobs);
         self.jobs.configure(&config);
         applications.commit();
+        self.commands.configure(&config);
         tokio::spawn(retired.end());
         self.openings.release(&config, &mut opened);
         self.note_threads(&config);
@@ -440,6 +459,7 @@ impl Inner {
         };
         metrics::measure(&facts, &mut page);
         jobs::measure(&self.jobs, &mut page);
+        commands::measure(&self.commands, &mut page);
         page
     }
 
@@ -471,6 +491,7 @@ impl Inner {
             problems: &self.problems.load().left(&applications),
             telemetry: self.spans(),
             applications: self.manager.measures(),
+            commands: &self.commands,
             spoolers: jobs::status(&self.jobs),
             schedules: jobs::schedules(&self.jobs),
         })
@@ -578,7 +599,10 @@ impl RouterService {
             }
             Question::Restart { application } => {
                 let told = match self.0.manager.restart(&application).await {
-                    Ok(()) => Told::Done,
+                    Ok(()) => {
+                        self.0.commands.restart(&application);
+                        Told::Done
+                    }
                     Err(RestartError::Failed(failure)) => failed(&start_faults(vec![failure])),
                     Err(_) => Told::Unknown,
                 };

@@ -4,17 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
+use tutti_commands::Commands;
 use tutti_config::{Diagnostic, Diagnostics};
 use tutti_pool::{AppMeasures, StartFailure};
 use tutti_protocol::{Module, Totals};
 use tutti_server::{Health, ServerStatus};
 use tutti_telemetry::Counts;
 
+use super::commands;
+
 /// The facts that `/status` tells.
 pub(super) struct Parts<'a> {
     pub(super) modules: &'a [Module],
     pub(super) totals: Totals,
     pub(super) applications: Vec<(Arc<str>, AppMeasures)>,
+    pub(super) commands: &'a Commands,
     pub(super) upstreams: Vec<(String, Vec<ServerStatus>)>,
     pub(super) problems: &'a Diagnostics,
     /// Jobs, where there are spoolers.
@@ -28,9 +32,10 @@ pub(super) struct Parts<'a> {
 /// The whole of `/status`; `upstreams`, `spoolers`, `schedules`, `telemetry` and `problems` only where there are any.
 pub(super) fn whole(parts: &Parts<'_>) -> Value {
     let applications = parts.applications.iter();
-    let applications: Map<String, Value> = applications
+    let mut applications: Map<String, Value> = applications
         .map(|(name, measures)| (name.to_string(), application_status(measures)))
         .collect();
+    commands::add_status(parts.commands, &mut applications);
     let totals = &parts.totals;
     let mut status = json!({
         "modules": modules_status(parts.modules),

@@ -342,8 +342,8 @@ impl Router {
 /// The ways into the routes: those of listeners, then those of the jobs of spoolers, runs of schedules among them.
 fn entrances(config: &Config) -> impl Iterator<Item = (&Pass, &Pointer)> {
     let listeners = config.listeners.iter().map(|one| (&one.pass, &one.pointer));
-    let spoolers = config.all_spoolers();
-    listeners.chain(spoolers.map(|one| (&one.pass, &one.pointer)))
+    let spoolers = config.delivering_spoolers();
+    listeners.chain(spoolers.filter_map(|one| Some((one.pass.as_ref()?, &one.pointer))))
 }
 
 /// Where a request is on its way.

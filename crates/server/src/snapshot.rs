@@ -509,7 +509,7 @@ fn job_entrances(config: &Config, previous: &Snapshot) -> Vec<ListenerEntry> {
             proxy_protocol: None,
         }
     };
-    config.all_spoolers().map(one).collect()
+    config.delivering_spoolers().map(one).collect()
 }
 
 /// The modules there are if they are the same: they know their engines again without being compared.

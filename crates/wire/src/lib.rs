@@ -21,6 +21,8 @@ mod sync;
 #[cfg(feature = "bench")]
 pub mod bench;
 #[cfg(not(loom))]
+pub mod command;
+#[cfg(not(loom))]
 pub mod control;
 #[cfg(not(loom))]
 mod descriptors;

@@ -91,7 +91,7 @@ pub(crate) fn run(program: &Program, handed: &Handed<'_>) -> StartError {
 }
 
 /// The explanation that the bare error lacks (execve(2)).
-fn hint(error: &io::Error) -> Option<&'static str> {
+pub(crate) fn hint(error: &io::Error) -> Option<&'static str> {
     match error.raw_os_error()? {
         libc::ENOENT => {
             Some("the file is there: the interpreter its first line names, or its loader, is not")

@@ -34,6 +34,7 @@ mod process;
 mod program;
 mod prototype;
 mod reports;
+mod runner;
 mod serve;
 mod target;
 mod watch;
@@ -51,12 +52,18 @@ pub use tutti_wire::control::{Describe, Start, WHERE_SIGNAL};
 pub use tutti_wire::worker::{
     ClientGone, Detached, Exchange, Incoming, Message, UnstartedWorker, Worker,
 };
+use tutti_wire::command::{LOOK, RUN};
 pub use tutti_wire::{BodyView, HeadError, Opcode, RequestView};
 
-/// Runs a host: `--describe` prints what it is; otherwise it is the prototype, started by main with its descriptors.
+/// Runs a host: `--describe` prints what it is, with an argument of [`tutti_wire::command`] it runs a command of the application;
+/// otherwise it is the prototype, started by main with its descriptors.
 pub fn main<H: Host>() -> ExitCode {
-    let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|first| first == "--describe") {
+    let first = std::env::args_os().nth(1);
+    let is = |word: &str| first.as_ref().is_some_and(|first| first == word);
+    if is(RUN) || is(LOOK) {
+        return runner::run(is(LOOK));
+    }
+    if is("--describe") {
         module::is_at(module::told());
         let described = dependencies::Described {
             host: H::describe(),

@@ -3,18 +3,16 @@
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 
-use tutti_wire::control::Start;
-
 use crate::error::StartError;
 
 /// Opens the configured files, to append, and puts them in the place of the descriptors 1 and 2.
-pub(crate) fn redirect(start: &Start) -> Result<(), StartError> {
-    if let Some(path) = &start.stdout {
+pub(crate) fn redirect(stdout: Option<&str>, stderr: Option<&str>) -> Result<(), StartError> {
+    if let Some(path) = stdout {
         let file = open("stdout", path)?;
         rustix::stdio::dup2_stdout(&file)
             .map_err(|error| StartError::new("redirecting stdout", error))?;
     }
-    if let Some(path) = &start.stderr {
+    if let Some(path) = stderr {
         let file = open("stderr", path)?;
         rustix::stdio::dup2_stderr(&file)
             .map_err(|error| StartError::new("redirecting stderr", error))?;

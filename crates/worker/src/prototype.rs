@@ -161,7 +161,7 @@ fn prepare<H: Host>(control: &OwnedFd) -> Result<(Inherited, H::App), StartError
         workers,
         spool: spawn::inherited(FD_SPOOL).ok(),
     };
-    output::redirect(&start)?;
+    output::redirect(start.stdout.as_deref(), start.stderr.as_deref())?;
     for (name, value) in &start.environment {
         tutti_sys::fork::set_variable(name, value)
             .map_err(|error| StartError::new("setting the environment", error))?;
@@ -317,7 +317,8 @@ impl Prototype<'_> {
             Ok(ToPrototype::Fork { worker, threads }) => return self.fork(worker, threads),
             Ok(ToPrototype::Quit) => self.quitting = true,
             Ok(ToPrototype::Reopen) => {
-                if let Err(error) = output::redirect(start) {
+                let (stdout, stderr) = (start.stdout.as_deref(), start.stderr.as_deref());
+                if let Err(error) = output::redirect(stdout, stderr) {
                     self.log("error", error.to_string())?;
                 }
             }

@@ -7,11 +7,12 @@ use super::builder::Builder;
 use super::reader::Reader;
 use crate::diagnostic::{Diagnostic, shorten};
 use crate::document::Node;
-use crate::model::{Destination, Pass, SCHEDULE_PREFIX, Schedule, Spooler, Times, Timetable};
+use crate::model::{Command, Destination, Pass, SCHEDULE_PREFIX, Schedule, Spooler, Times, Timetable};
 use crate::pointer::Pointer;
 use crate::table::{ScheduleOptions, SpoolerOptions};
 use tutti_cron::Fault;
 use tutti_options::Options as _;
+use tutti_options::mules::fault_of;
 use tutti_options::table::Opt;
 
 impl<'d> Builder<'d> {
@@ -42,7 +43,7 @@ impl<'d> Builder<'d> {
         }
         Some(Spooler {
             name: name.to_owned(),
-            pass,
+            pass: Some(pass),
             options,
             pointer: reader.pointer,
         })
@@ -81,6 +82,8 @@ impl<'d> Builder<'d> {
     fn schedule(&mut self, name: &str, reader: &Reader<'d>) -> Option<Schedule> {
         let pass = self.receiver(reader, &ScheduleOptions::pass);
         let options: ScheduleOptions = reader.read();
+        let command = self.command(reader, &options);
+        let is_one = self.is_request_or_command(reader);
         let times = match options.every {
             Some(every) => Some(Times::Every(every)),
             None => self
@@ -91,7 +94,7 @@ impl<'d> Builder<'d> {
         let runs = Spooler {
             pointer: reader.pointer.clone(),
             name: format!("{SCHEDULE_PREFIX}{name}"),
-            pass: pass?,
+            pass,
             options: SpoolerOptions {
                 concurrency: 1,
                 max_jobs: 1,
@@ -100,12 +103,54 @@ impl<'d> Builder<'d> {
                 ..SpoolerOptions::of(None::<&Node>)
             },
         };
-        Some(Schedule {
+        let is_whole = is_one && runs.pass.is_some() != command.is_some();
+        is_whole.then_some(Schedule {
             name: name.to_owned(),
             times: times?,
             headers,
             options,
+            command,
             runs: Arc::new(runs),
+        })
+    }
+
+    /// A schedule is one of the two.
+    fn is_request_or_command(&mut self, reader: &Reader<'d>) -> bool {
+        let (pass, command) = (&ScheduleOptions::pass, &ScheduleOptions::command);
+        match (reader.has(pass), reader.has(command)) {
+            (true, true) => {
+                let message = "a schedule makes a request (`pass`) or runs a command, not both";
+                self.refuse(reader, command, message);
+                false
+            }
+            (false, false) => {
+                let place = reader.pointer.clone();
+                let message = "neither `pass` nor `command` says what is to be done";
+                self.wrong(reader.node, place, message);
+                false
+            }
+            _ => true,
+        }
+    }
+
+    fn command(&mut self, reader: &Reader<'d>, options: &ScheduleOptions) -> Option<Command> {
+        let (node, pointer) = reader.get(&ScheduleOptions::command)?;
+        let words = options.command.clone()?;
+        if let Some(fault) = fault_of(&words) {
+            self.wrong(node, pointer, fault);
+            return None;
+        }
+        let (named, place) = reader.get(&ScheduleOptions::application)?;
+        let application = options.application.clone()?;
+        if !self.sections.has_application(&application) {
+            // Says that there is none.
+            self.named_application(named, place);
+            return None;
+        }
+        Some(Command {
+            pointer,
+            application,
+            words,
         })
     }
 

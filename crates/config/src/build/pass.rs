@@ -32,6 +32,11 @@ pub(super) struct Sections<'d> {
 }
 
 impl<'d> Sections<'d> {
+    /// True if there is an application of this name.
+    pub(super) fn has_application(&self, name: &str) -> bool {
+        self.applications.contains_key(name)
+    }
+
     pub(super) fn of(root: &'d Node) -> Sections<'d> {
         let section = |name: &str| {
             let members = root.child(name).map(Node::members).unwrap_or_default();

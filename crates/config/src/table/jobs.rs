@@ -1,7 +1,9 @@
 //! Options of `spoolers` and `schedules`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use tutti_options::mules::{COMMAND, StopSignal};
 use tutti_options::table::{Kind, Names, Text};
 use tutti_options::{Unread, options, words};
 
@@ -37,7 +39,7 @@ options! {
 }
 
 options! {
-    /// A request that the server makes to itself at certain times
+    /// At certain times a request that the server makes to itself (`pass`), or a command of an application (`command`)
     pub struct ScheduleOptions: SCHEDULE = "schedule", exactly_one ["cron", "every"] {
         /// When: minute, hour, day of the month, month and day of the week, as in crontab(5), or a name such as `@daily`
         cron: Unread [kind(Kind::String(Text::NotEmpty)), beyond()],
@@ -46,18 +48,29 @@ options! {
         /// The time zone of `cron`, such as `Europe/Berlin`
         time_zone: String [kind(Kind::String(Text::NotEmpty)), beyond(), default("\"UTC\""), needs(&["cron"])],
         /// Where the request goes
-        pass: Unread [kind(Kind::String(Text::Pass)), beyond(), required()],
+        pass: Unread [kind(Kind::String(Text::Pass)), beyond()],
         /// Its method
-        method: String [kind(Kind::String(Text::Word(&["GET", "POST", "PUT", "PATCH", "DELETE"]))), beyond(), default("\"POST\"")],
+        method: String [kind(Kind::String(Text::Word(&["GET", "POST", "PUT", "PATCH", "DELETE"]))), beyond(), default("\"POST\""), needs(&["pass"])],
         /// Its path and query
-        uri: String [kind(Kind::String(Text::Target)), beyond(), default("\"/\"")],
+        uri: String [kind(Kind::String(Text::Target)), beyond(), default("\"/\""), needs(&["pass"])],
         /// The `Host` of it
-        host: String [kind(Kind::String(Text::HostName)), beyond(), default("\"localhost\"")],
+        host: String [kind(Kind::String(Text::HostName)), beyond(), default("\"localhost\""), needs(&["pass"])],
         /// Its fields
-        headers: Unread [kind(Kind::Map(Names::RequestHeader, &Kind::String(Text::Argument))), beyond()],
+        headers: Unread [kind(Kind::Map(Names::RequestHeader, &Kind::String(Text::Argument))), beyond(), needs(&["pass"])],
         /// Its body
-        body: String [kind(Kind::String(Text::Any)), beyond(), default("\"\"")],
-        /// Time for the whole answer; then the run has failed
+        body: String [kind(Kind::String(Text::Any)), beyond(), default("\"\""), needs(&["pass"])],
+        /// Instead of a request, a program and its arguments; no shell is between. A name without `/` is looked for in `PATH`, a
+        /// relative path starts at the application's `working_directory`
+        command: Option<Vec<String>> [kind(COMMAND), beyond(), needs(&["application"])],
+        /// The application that it is a command of: as its user, in its environment, working directory and isolation
+        application: Option<String> [kind(Kind::String(Text::NotEmpty)), beyond(), needs(&["command"])],
+        /// Environment variables of the command, added to those of the application
+        environment: BTreeMap<String, String> [kind(Kind::Map(Names::Environment, &Kind::String(Text::Argument))), beyond(), needs(&["command"])],
+        /// The signal that tells a command to end which goes on after `timeout`
+        stop_signal: StopSignal [beyond(), default("\"TERM\""), needs(&["command"])],
+        /// Time it may take to end then, until it is killed with all it has started
+        stop_timeout: Duration [kind(Kind::Number(0.0, 86_400.0)), beyond(), default("30"), unit("seconds"), needs(&["command"])],
+        /// Time for the whole answer, or for the command; then the run has failed
         timeout: Duration [kind(PAUSE), beyond(), default("300"), unit("seconds")],
         /// Runs that were due while the server was stopped or the clock was set: leave them out, or make up for all of them
         /// with one run. The log tells either way

@@ -94,7 +94,7 @@ fn pid_of(message: &mut FromPrototype) -> Option<&mut i32> {
 }
 
 /// The number of a process as this process sees it (pidfd_open(2): `Pid:` in the fdinfo).
-fn number_of(pidfd: &OwnedFd) -> Option<i32> {
+pub fn number_of(pidfd: &OwnedFd) -> Option<i32> {
     let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd())).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pid:"))?;
     line.trim().parse().ok().filter(|pid| *pid > 0)

@@ -31,6 +31,7 @@ use tokio::sync::oneshot;
 use tutti_wire::control::{FromPrototype, ToPrototype};
 
 use self::event::Restarted;
+pub use self::control_socket::number_of;
 pub(crate) use self::event::{Event, Handle, Started};
 use self::exits::{Exits, MissingWorkers};
 use self::mode::Mode;

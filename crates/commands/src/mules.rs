@@ -1,0 +1,223 @@
+//! All mules, and what a change of the configuration means for each; the way to run the command of a schedule.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tutti_config::Config;
+
+use crate::process::{LOOK_AGAIN, Process, ProcessStatus};
+use crate::run::{self, Ending, Outcome, RunFailure};
+use crate::runner::{Around, Failure, look};
+use crate::spec::{CommandSpec, all};
+
+/// Commands that are looked at together before a change.
+const LOOKS_AT_ONCE: usize = 8;
+
+/// A mule as people see it.
+#[derive(Clone, Debug)]
+pub struct MuleStatus {
+    /// The application.
+    pub application: Arc<str>,
+    /// Its name.
+    pub name: String,
+    /// Its processes, in order.
+    pub processes: Vec<ProcessStatus>,
+}
+
+/// All commands. A handle: clones are the same thing.
+#[derive(Clone)]
+pub struct Commands(Arc<Inner>);
+
+struct Inner {
+    around: Arc<dyn Around>,
+    state: Mutex<State>,
+    ending: watch::Sender<Ending>,
+    /// Held by each run while it goes on.
+    runs: watch::Sender<usize>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By their places.
+    mules: BTreeMap<String, Entry>,
+    /// Those of schedules, by their names.
+    schedules: BTreeMap<String, Arc<CommandSpec>>,
+    /// Processes that have been told to end for good.
+    leaving: Vec<Process>,
+    is_over: bool,
+}
+
+struct Entry {
+    spec: Arc<CommandSpec>,
+    processes: Vec<Process>,
+}
+
+impl State {
+    fn leave(&mut self, processes: Vec<Process>) {
+        for process in &processes {
+            process.stop();
+        }
+        self.leaving.retain(|process| !process.has_ended());
+        self.leaving.extend(processes);
+    }
+}
+
+impl Commands {
+    /// None yet; inside a runtime.
+    pub fn new(around: Arc<dyn Around>) -> Commands {
+        Commands(Arc::new(Inner {
+            around,
+            state: Mutex::default(),
+            ending: watch::Sender::new(Ending::No),
+            runs: watch::Sender::new(0),
+        }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Every change leaves it whole.
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks whether the commands of a configuration can be run which are new in it.
+    ///
+    /// # Errors
+    /// Those that cannot.
+    pub async fn look(&self, config: &Config) -> Result<(), Vec<Failure>> {
+        let mut new: Vec<Arc<CommandSpec>> = Vec::new();
+        {
+            let state = self.state();
+            for spec in all(config) {
+                let known = match spec.is_mule() {
+                    true => state.mules.get(&spec.place).map(|entry| &entry.spec),
+                    false => state.schedules.get(&spec.name),
+                };
+                if !known.is_some_and(|known| known.has_same_processes(&spec)) {
+                    new.push(Arc::new(spec));
+                }
+            }
+        }
+        let mut failures = Vec::new();
+        for some in new.chunks(LOOKS_AT_ONCE) {
+            let mut looks = JoinSet::new();
+            for spec in some {
+                let (around, spec) = (Arc::clone(&self.0.around), Arc::clone(spec));
+                looks.spawn(async move { look(&around, &spec).await });
+            }
+            let looked = looks.join_all().await;
+            failures.extend(looked.into_iter().filter_map(Result::err));
+        }
+        failures.sort_by(|a, b| a.place.cmp(&b.place));
+        match failures.is_empty() {
+            true => Ok(()),
+            false => Err(failures),
+        }
+    }
+
+    /// Puts the commands of a configuration in force. Processes whose command has not changed go on as they are.
+    pub fn configure(&self, config: &Config) {
+        let state = &mut *self.state();
+        if state.is_over {
+            return;
+        }
+        let mut before = std::mem::take(&mut state.mules);
+        state.schedules.clear();
+        for spec in all(config) {
+            let spec = Arc::new(spec);
+            if !spec.is_mule() {
+                state.schedules.insert(spec.name.clone(), spec);
+                continue;
+            }
+            let mut processes = Vec::new();
+            match before.remove(&spec.place) {
+                Some(entry) if entry.spec.has_same_processes(&spec) => {
+                    processes = entry.processes;
+                    let wanted = usize::try_from(spec.processes).unwrap_or(usize::MAX);
+                    let rest = processes.split_off(wanted.min(processes.len()));
+                    state.leave(rest);
+                    for process in &processes {
+                        process.adapt(&spec);
+                    }
+                }
+                Some(entry) => state.leave(entry.processes),
+                None => {}
+            }
+            // Main starts none of the same number beside one that is leaving.
+            for number in (0..spec.processes).skip(processes.len()) {
+                processes.push(Process::start(&self.0.around, &spec, number));
+            }
+            let place = spec.place.clone();
+            state.mules.insert(place, Entry { spec, processes });
+        }
+        for entry in before.into_values() {
+            state.leave(entry.processes);
+        }
+    }
+
+    /// Replaces the processes of an application's mules: each is started again when it has ended.
+    pub fn restart(&self, application: &str) {
+        for entry in self.state().mules.values() {
+            if *entry.spec.application == *application {
+                entry.processes.iter().for_each(Process::restart);
+            }
+        }
+    }
+
+    /// Ends all mules, for good.
+    pub fn stop_mules(&self) {
+        let state = &mut *self.state();
+        state.is_over = true;
+        for entry in std::mem::take(&mut state.mules).into_values() {
+            state.leave(entry.processes);
+        }
+    }
+
+    /// Ends runs that go on as well.
+    pub fn stop_runs(&self) {
+        self.0.ending.send_replace(Ending::Now);
+    }
+
+    /// Completes when no command runs any more.
+    pub async fn ended(&self) {
+        let mut runs = self.0.runs.subscribe();
+        let _ = runs.wait_for(|count| *count == 0).await;
+        while !self.state().leaving.iter().all(Process::has_ended) {
+            tokio::time::sleep(LOOK_AGAIN / 4).await;
+        }
+    }
+
+    /// Runs the command of a schedule; `None`: it has none.
+    pub async fn run(
+        &self,
+        schedule: &str,
+        timeout: Duration,
+    ) -> Option<Result<Outcome, RunFailure>> {
+        let spec = self.state().schedules.get(schedule).cloned()?;
+        self.0.runs.send_modify(|count| *count += 1);
+        let _counted = Counted(&self.0.runs);
+        let ending = self.0.ending.subscribe();
+        Some(run::run(&self.0.around, &spec, timeout, ending).await)
+    }
+
+    /// All mules.
+    pub fn status(&self) -> Vec<MuleStatus> {
+        let state = self.state();
+        let one = |entry: &Entry| MuleStatus {
+            application: Arc::clone(&entry.spec.application),
+            name: entry.spec.name.clone(),
+            processes: entry.processes.iter().map(Process::status).collect(),
+        };
+        state.mules.values().map(one).collect()
+    }
+}
+
+/// A run that is counted until it is dropped.
+struct Counted<'a>(&'a watch::Sender<usize>);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count = count.saturating_sub(1));
+    }
+}

@@ -1,0 +1,243 @@
+//! The commands of a configuration, as processes are made of them.
+//!
+//! Used by the router to start them, and by the controller to say what may be started: both make the same text of the same
+//! configuration, which main compares.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tutti_config::Config;
+use tutti_config::model::{Application, Command, Schedule};
+use tutti_options::mules::{Mule, StopSignal};
+use tutti_wire::command::CommandStart;
+
+/// One command.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CommandSpec {
+    /// Its place in the configuration: a JSON pointer to the mule or schedule.
+    pub place: String,
+    /// The application.
+    pub application: Arc<str>,
+    /// The JSON pointer of that.
+    pub application_place: String,
+    /// The name of the mule or schedule.
+    pub name: String,
+    /// As people know it: `"app" mule "queue"`.
+    pub title: String,
+    /// The start document of its runner.
+    pub start: String,
+    /// How many processes run it.
+    pub processes: u32,
+    /// How long it may take to end when it is told to.
+    pub stop_timeout: Duration,
+    /// The first pause before it is started again, and the longest.
+    pub pauses: (Duration, Duration),
+    /// Resident bytes beyond which a process is replaced, and beyond which it is killed.
+    pub memory: (Option<u64>, Option<u64>),
+    /// The application but for what concerns its workers alone: another one means another process.
+    around: Value,
+}
+
+/// Options of an application that concern its workers alone.
+const OF_WORKERS: [&str; 5] = [
+    "processes",
+    "limits",
+    "request_buffering",
+    "preload",
+    "watch",
+];
+
+impl CommandSpec {
+    /// The mule of this name of an application.
+    fn of_mule(application: &Application, name: &str, mule: &Mule) -> CommandSpec {
+        let title = format!("\"{}\" mule \"{name}\"", application.name);
+        let limits = &application.common.limits;
+        let place = application.pointer.child("mules").child(name);
+        let command = Command {
+            pointer: place,
+            application: application.name.clone(),
+            words: mule.command.clone(),
+        };
+        CommandSpec {
+            processes: mule.processes,
+            pauses: (mule.backoff, mule.max_backoff),
+            memory: (limits.memory.0, limits.kill_above()),
+            ..CommandSpec::new(
+                application,
+                &command,
+                (title, name),
+                mule.environment.iter(),
+                (mule.stop_signal, mule.stop_timeout),
+            )
+        }
+    }
+
+    /// The command of a schedule.
+    fn of_schedule(application: &Application, schedule: &Schedule, command: &Command) -> Self {
+        let title = format!("\"{}\" schedule \"{}\"", application.name, schedule.name);
+        let options = &schedule.options;
+        let command = Command {
+            pointer: schedule.runs.pointer.clone(),
+            ..command.clone()
+        };
+        CommandSpec::new(
+            application,
+            &command,
+            (title, &schedule.name),
+            options.environment.iter(),
+            (options.stop_signal, options.stop_timeout),
+        )
+    }
+
+    fn new<'a>(
+        application: &Application,
+        command: &Command,
+        (title, name): (String, &str),
+        environment: impl Iterator<Item = (&'a String, &'a String)>,
+        (stop_signal, stop_timeout): (StopSignal, Duration),
+    ) -> CommandSpec {
+        let common = &application.common;
+        let text = |path: &Option<PathBuf>| {
+            path.as_ref().map(|path| path.to_string_lossy().into_owned())
+        };
+        let mut all = common.environment.clone();
+        all.extend(environment.map(|(name, value)| (name.clone(), value.clone())));
+        let start = CommandStart {
+            title: title.clone(),
+            words: command.words.clone(),
+            environment: all,
+            working_directory: text(&common.working_directory),
+            stdout: text(&common.stdout),
+            stderr: text(&common.stderr),
+            stop_signal: number(stop_signal),
+            stop_timeout: u64::try_from(stop_timeout.as_millis()).unwrap_or(u64::MAX),
+        };
+        let mut around = application.start_config();
+        if let Some(members) = around.as_object_mut() {
+            for name in OF_WORKERS {
+                members.remove(name);
+            }
+            members.insert("version".to_owned(), application.module.version.clone().into());
+        }
+        CommandSpec {
+            place: command.pointer.as_str().to_owned(),
+            application: application.name.as_str().into(),
+            application_place: application.pointer.as_str().to_owned(),
+            name: name.to_owned(),
+            title,
+            // String keys and no fallible Serialize: an error cannot occur.
+            start: serde_json::to_string(&start).unwrap_or_default(),
+            processes: 1,
+            stop_timeout,
+            pauses: (Duration::ZERO, Duration::ZERO),
+            memory: (None, None),
+            around,
+        }
+    }
+
+    /// True if a process of the one can go on as one of the other: nothing differs but how many there are and what bounds them from
+    /// outside.
+    pub(crate) fn has_same_processes(&self, other: &CommandSpec) -> bool {
+        let adapted = CommandSpec {
+            processes: other.processes,
+            pauses: other.pauses,
+            memory: other.memory,
+            ..self.clone()
+        };
+        adapted == *other
+    }
+
+    /// True if it is a mule.
+    pub(crate) fn is_mule(&self) -> bool {
+        self.place != self.application_place && self.place.starts_with(&self.application_place)
+    }
+
+    /// The place of an option: one of the command's, else one of the application's.
+    pub(crate) fn place_of(&self, option: Option<&str>) -> String {
+        match option {
+            None => self.place.clone(),
+            Some(option) if option.starts_with("command") => format!("{}/{option}", self.place),
+            Some(option) => format!("{}/{option}", self.application_place),
+        }
+    }
+}
+
+/// All commands of a configuration.
+pub fn all(config: &Config) -> Vec<CommandSpec> {
+    let mut specs = Vec::new();
+    for application in config.applications.values() {
+        for (name, mule) in &application.common.mules.0 {
+            specs.push(CommandSpec::of_mule(application, name, mule));
+        }
+    }
+    for schedule in config.schedules.values() {
+        let Some(command) = &schedule.command else {
+            continue;
+        };
+        if let Some(application) = config.applications.get(&command.application) {
+            specs.push(CommandSpec::of_schedule(application, schedule, command));
+        }
+    }
+    specs
+}
+
+fn number(signal: StopSignal) -> i32 {
+    match signal {
+        StopSignal::Term => libc::SIGTERM,
+        StopSignal::Int => libc::SIGINT,
+        StopSignal::Quit => libc::SIGQUIT,
+        StopSignal::Hup => libc::SIGHUP,
+        StopSignal::Usr1 => libc::SIGUSR1,
+        StopSignal::Usr2 => libc::SIGUSR2,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+
+    fn specs(application: &str, mule: &str) -> Vec<CommandSpec> {
+        let text = format!(
+            r#"{{"applications": {{"a/b": {{"type": "external", "executable": "x", "environment": {{"A": "1", "B": "1"}}{application},
+                "mules": {{"q": {{"command": ["run"], "environment": {{"B": "2"}}{mule}}}}}}}}},
+                "schedules": {{"s": {{"every": 60, "application": "a/b", "command": ["tidy", "all"]}}}}}}"#
+        );
+        let document = tutti_config::parse(text.as_bytes()).unwrap();
+        let context = tutti_config::Context::with_modules([("external", "1")]);
+        all(&tutti_config::validate(&document, &context).unwrap())
+    }
+
+    #[test]
+    fn a_command_has_what_its_application_has() {
+        let specs = specs(r#", "working_directory": "/srv""#, r#", "stop_signal": "QUIT""#);
+        let places: Vec<&str> = specs.iter().map(|spec| spec.place.as_str()).collect();
+        assert_eq!(places, ["/applications/a~1b/mules/q", "/schedules/s"]);
+        assert!(specs[0].is_mule() && !specs[1].is_mule());
+        let start: CommandStart = serde_json::from_str(&specs[0].start).unwrap();
+        assert_eq!((start.environment["A"].as_str(), start.environment["B"].as_str()), ("1", "2"));
+        assert_eq!(start.working_directory.as_deref(), Some("/srv"));
+        assert_eq!((start.stop_signal, start.stop_timeout), (libc::SIGQUIT, 30_000));
+        assert_eq!(specs[0].place_of(Some("command/0")), "/applications/a~1b/mules/q/command/0");
+        assert_eq!(specs[1].place_of(Some("working_directory")), "/applications/a~1b/working_directory");
+        let start: CommandStart = serde_json::from_str(&specs[1].start).unwrap();
+        assert_eq!(start.words, ["tidy", "all"]);
+    }
+
+    #[test]
+    fn what_concerns_workers_alone_leaves_the_process_as_it_is() {
+        let before = &specs("", "")[0];
+        for (application, mule, is_same) in [
+            (r#", "processes": 7, "limits": {"memory": 1000000, "timeout": 5}"#, "", true),
+            ("", r#", "processes": 3, "backoff": 2"#, true),
+            (r#", "user": "nobody""#, "", false),
+            (r#", "arguments": ["new"]"#, "", false),
+            ("", r#", "stop_timeout": 5"#, false),
+        ] {
+            let after = &specs(application, mule)[0];
+            assert_eq!(before.has_same_processes(after), is_same, "{application}{mule}");
+        }
+    }
+}
