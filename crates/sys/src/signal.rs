@@ -101,6 +101,18 @@ pub fn send_group(group: i32, signal: i32) -> io::Result<()> {
     kill_raw(-group, signal)
 }
 
+/// Sends a signal to every process of our pid namespace but ourselves. Only for the first process of one that is not the system's: what
+/// is in it descends from us.
+pub fn send_to_namespace(signal: i32) -> io::Result<()> {
+    if rustix::process::getpid() != rustix::process::Pid::INIT {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "only the first process of a pid namespace may signal all of it",
+        ));
+    }
+    kill_raw(-1, signal)
+}
+
 fn kill_raw(target: i32, signal: i32) -> io::Result<()> {
     // SAFETY: kill takes two integers and touches no memory of ours.
     if unsafe { libc::kill(target, signal) } < 0 {
@@ -123,6 +135,11 @@ pub fn name(signal: i32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nobody_else_signals_a_whole_namespace() {
+        assert!(send_to_namespace(0).is_err());
+    }
 
     #[test]
     fn taken_signal_is_read_not_delivered() {

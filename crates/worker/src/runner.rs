@@ -313,17 +313,26 @@ impl Minded {
             return;
         }
         self.is_killed |= is_over;
+        let number = match is_over {
+            true => libc::SIGKILL,
+            false => self.start.stop_signal,
+        };
+        // First in a pid namespace: everybody else in it is of the command, and `/proc` may be that of another.
+        if process::id() == 1 {
+            if is_over || self.told.insert(1) {
+                let _ = signal::send_to_namespace(number);
+            }
+            return;
+        }
         let left = proc::children(process::id());
         for &pid in &left {
-            if is_over {
-                let _ = signal::send(pid, libc::SIGKILL);
-            } else if self.told.insert(pid) {
-                let _ = signal::send(pid, self.start.stop_signal);
+            if is_over || self.told.insert(pid) {
+                let _ = signal::send(pid, number);
             }
         }
-        if is_over && left.is_empty() && process::has_children() {
-            // Without `/proc` nobody says who they are: the group has them, and this process.
-            let _ = signal::send_group(process::id().max(2), libc::SIGKILL);
+        // Without `/proc` nobody says who they are: the group has them, and this process, which has taken all signals but one.
+        if left.is_empty() && process::has_children() && (is_over || self.told.insert(0)) {
+            let _ = signal::send_group(process::id().max(2), number);
         }
     }
 }

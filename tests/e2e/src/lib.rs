@@ -14,6 +14,7 @@ pub mod answer;
 pub mod authority;
 pub mod backends;
 pub mod collector;
+pub mod commands;
 pub mod documents;
 pub mod external;
 pub mod fpm;
