@@ -30,7 +30,7 @@ pub(crate) const LINES: usize = 5;
 /// A mule is to run until it is told to stop.
 const ENDS_BY_ITSELF: &str = "a mule runs until it is told to end; a command that ends by itself is for `schedules`";
 
-/// What the kernel does that nobody here has done.
+/// The likely reason where nobody here has killed it.
 pub(crate) const KILLED: &str =
     "SIGKILL from outside, mostly by the kernel for want of memory: its log (`dmesg`) says so";
 
@@ -73,7 +73,7 @@ pub struct ProcessStatus {
     pub last: Option<LastEnd>,
 }
 
-/// What a process is to do.
+/// The orders of a process: the latest counts.
 #[derive(Clone, Debug)]
 struct Order {
     spec: Arc<CommandSpec>,
@@ -297,7 +297,7 @@ impl Keeper {
             }
             FromRunner::Ended { status, is_killed } => {
                 watched.ended = Some((status, is_killed));
-                // What it has left behind has its time from now on.
+                // Those it has left behind have their time from now on.
                 watched.told = Some(Instant::now() + spec.stop_timeout + TO_KILL);
                 self.set(ProcessState::Stopping, None);
                 if is_killed && watched.memory.is_none() {

@@ -32,7 +32,7 @@ pub struct StartRequest {
 /// Future of [`Around::start`].
 pub type StartFuture = Pin<Box<dyn Future<Output = Result<Option<i32>, Failure>> + Send>>;
 
-/// What commands need of the router.
+/// Provides what commands need from outside.
 pub trait Around: LogSink {
     /// Starts a runner; its process number. `None`: a former one of this process has not ended yet.
     fn start(&self, request: StartRequest) -> StartFuture;

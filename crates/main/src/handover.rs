@@ -50,7 +50,7 @@ pub(super) struct HandedGroup {
     pub(super) command: Option<HandedCommand>,
 }
 
-/// What is known of a process group that runs a command.
+/// Names the command that a process group runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct HandedCommand {
     /// Its place in the configuration, and which of its processes it is; `None`: it only looks.

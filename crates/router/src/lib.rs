@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod answers;
 mod changes;
 mod commands;
 mod jobs;

@@ -10,21 +10,19 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use serde_json::Value;
-use tokio::sync::mpsc;
 use tutti_commands::Commands;
 use tutti_config::{Config, Diagnostic, Diagnostics, Document, Pointer};
 use tutti_jobs::Jobs;
 use tutti_log::Level;
 use tutti_log::Log;
-use tutti_metrics::{Format, Page};
-use tutti_pool::{AppStatus, Manager, RestartError, StartFailure};
-use tutti_protocol::{Change, Module, Question, Told, Totals};
+use tutti_metrics::Page;
+use tutti_pool::{AppStatus, Manager, StartFailure};
+use tutti_protocol::{Change, Module, Totals};
 use tutti_role::certificates::Certificates;
 use tutti_role::standing::Standings;
-use tutti_role::{context, fault, faults};
+use tutti_role::{context, fault};
 use tutti_script::Modules;
-use tutti_server::{Scrape, Server};
-use tutti_sys::memfd;
+use tutti_server::Server;
 use tutti_telemetry::{Counts, Exporters};
 
 use super::commands;
@@ -35,12 +33,6 @@ use super::opening::{Fetched, Opened, Openings, Running, Unbound};
 use super::status;
 use super::stored::{Renewed, Stored};
 
-/// After a change of `processes`, `/status` waits so long for as many as it asks for: a fork takes milliseconds.
-const SETTLING: Duration = Duration::from_secs(2);
-
-/// Clients that are answered with one look: others get a fresh one.
-const MOST_SCRAPES: usize = 64;
-
 /// The service of this router. A handle: clones are the same thing.
 #[derive(Clone)]
 pub(super) struct RouterService(pub(super) Arc<Inner>);
@@ -49,7 +41,7 @@ pub(super) struct Inner {
     pub(super) log: Log,
     modules: Vec<Module>,
     server: Arc<Server>,
-    manager: Manager,
+    pub(super) manager: Manager,
     exporters: Exporters,
     pub(super) jobs: Jobs,
     pub(super) commands: Commands,
@@ -443,7 +435,7 @@ impl Inner {
     }
 
     /// The metrics, as they are now.
-    fn metrics(&self) -> Page {
+    pub(super) fn metrics(&self) -> Page {
         let mut page = Page::default();
         self.server.measure(&mut page);
         let (generation, changed) = *self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
@@ -481,7 +473,7 @@ impl Inner {
         }
     }
 
-    fn status(&self) -> Value {
+    pub(super) fn status(&self) -> Value {
         let others = *self.others.lock().unwrap_or_else(PoisonError::into_inner);
         let applications = self.manager.status();
         status::whole(&status::Parts {
@@ -498,18 +490,6 @@ impl Inner {
     }
 }
 
-/// An answer that is the content of a file.
-fn told(name: &str, content: &[u8]) -> (Told, Vec<OwnedFd>) {
-    match memfd::document(name, content) {
-        Ok(file) => (Told::Done, vec![file]),
-        Err(error) => {
-            let fault = Diagnostic::apply(Pointer::default(), error.to_string());
-            let faults = faults::to_send(&Diagnostics::one(fault));
-            (Told::Failed { faults }, Vec::new())
-        }
-    }
-}
-
 /// Both results, or the faults of both.
 fn both<A, B>(a: Result<A, Diagnostics>, b: Result<B, Diagnostics>) -> Result<(A, B), Diagnostics> {
     match (a, b) {
@@ -522,7 +502,7 @@ fn both<A, B>(a: Result<A, Diagnostics>, b: Result<B, Diagnostics>) -> Result<(A
     }
 }
 
-fn start_faults(failures: Vec<StartFailure>) -> Diagnostics {
+pub(super) fn start_faults(failures: Vec<StartFailure>) -> Diagnostics {
     Diagnostics(failures.iter().map(start_fault).collect())
 }
 
@@ -550,66 +530,6 @@ fn unstarted_warning(failure: &StartFailure) -> Diagnostic {
         .message
         .push_str("; its requests get 503 until it starts");
     warning
-}
-
-impl RouterService {
-    /// Answers clients that want the metrics, all that wait with one look.
-    pub(super) async fn answer_scrapes(self, mut asked: mpsc::UnboundedReceiver<Scrape>) {
-        let mut waiting = Vec::new();
-        while asked.recv_many(&mut waiting, MOST_SCRAPES).await > 0 {
-            let page = self.0.metrics();
-            let mut written: Vec<(Format, Vec<u8>)> = Vec::new();
-            for Scrape { format, answer } in waiting.drain(..) {
-                let known = written.iter().find(|(known, _)| *known == format);
-                let text = known.map_or_else(|| format.write(&page), |(_, text)| text.clone());
-                if known.is_none() {
-                    written.push((format, text.clone()));
-                }
-                // A client that has gone needs none.
-                let _ = answer.send(text);
-            }
-        }
-    }
-
-    /// Answers what the controller asks.
-    pub(super) async fn answer(&self, question: Question) -> (Told, Vec<OwnedFd>) {
-        let failed = |faults: &Diagnostics| Told::Failed {
-            faults: faults::to_send(faults),
-        };
-        match question {
-            Question::Status => {
-                // Beyond that it tells what there is.
-                let _ = tokio::time::timeout(SETTLING, self.0.manager.settled()).await;
-                let text = self.0.status().to_string();
-                told("tutti-status", text.as_bytes())
-            }
-            Question::Metrics { media_type } => {
-                let format = Format::accepted(&media_type);
-                told("tutti-metrics", &format.write(&self.0.metrics()))
-            }
-            Question::Jobs { spooler, task } => {
-                if let Some(why) = self.0.jobs.unread() {
-                    let fault = Diagnostic::apply(Pointer::default(), &*why);
-                    return (failed(&Diagnostics::one(fault)), Vec::new());
-                }
-                match jobs::carry_out(&self.0.jobs, &spooler, task).await {
-                    Some(outcome) => told("tutti-jobs", outcome.to_string().as_bytes()),
-                    None => (Told::Unknown, Vec::new()),
-                }
-            }
-            Question::Restart { application } => {
-                let told = match self.0.manager.restart(&application).await {
-                    Ok(()) => {
-                        self.0.commands.restart(&application);
-                        Told::Done
-                    }
-                    Err(RestartError::Failed(failure)) => failed(&start_faults(vec![failure])),
-                    Err(_) => Told::Unknown,
-                };
-                (told, Vec::new())
-            }
-        }
-    }
 }
 
 #[cfg(test)]

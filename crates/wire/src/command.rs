@@ -64,7 +64,7 @@ pub enum FromRunner {
     Failed {
         /// The step that failed.
         step: String,
-        /// What the system says.
+        /// The problem.
         message: String,
         /// The cure.
         hint: Option<String>,

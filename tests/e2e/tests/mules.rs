@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use tutti_e2e::commands::{Site, shell, sleeper, wait_for_end};
+use tutti_e2e::documents::{examples, json_examples};
 use tutti_sys::signal;
 use tutti_testkit::{Server, ServerOptions, is_root, processes, skip, wait_until};
 
@@ -121,7 +122,7 @@ fn a_change_touches_only_what_it_concerns() {
     assert!(site.other_pid("b", b) != b);
     wait_for_end(b);
     wait_for_end(c);
-    // What concerns the workers does not concern mules.
+    // Options of the workers do not concern mules.
     site.server.put("/config/applications/app/processes", &json!({"max": 3, "spare": 0}));
     assert!(site.pids("a", 2).contains(&a));
     site.server.put("/config/applications/app/mules/a/processes", &json!(1));
@@ -368,4 +369,43 @@ fn requests_do_not_notice_a_mule_that_fails() {
     // Its mules are no reason to replace workers.
     server.put("/config/applications/site/mules", &json!({}));
     assert_eq!(server.workers("site"), workers);
+}
+
+/// The queue of the guide: a request puts work into it, and the mule does it.
+#[test]
+fn the_guide_works_as_it_stands() {
+    let site = Site::empty(&ServerOptions::default());
+    let guide = include_str!("../../../docs/mules.md");
+    let scripts = examples(guide, "php");
+    site.server.write("shop/index.php", &scripts[0]);
+    site.server.write("shop/consume.php", &scripts[1]);
+    let root = site.server.folder().join("shop");
+    let queue = site.work().join("queue.sqlite");
+    let port = site.server.port().to_string();
+    let places = [
+        ("/var/www/shop", root.to_str().unwrap()),
+        ("/var/lib/shop/queue.sqlite", queue.to_str().unwrap()),
+        ("8080", port.as_str()),
+    ];
+    let guides = json_examples(guide, &places);
+    site.server.put("/config", &guides[0]);
+    let names: Vec<String> = (0..20).map(|number| format!("anna{number}.")).collect();
+    for name in &names {
+        assert_eq!(site.server.get(&format!("/?text={name}")).text(), "queued\n");
+    }
+    for name in &names {
+        site.server.wait_for_log(&format!("\"shop\" output: sends {name}"));
+    }
+    let log = site.server.log();
+    for name in &names {
+        assert_eq!(log.matches(&format!("sends {name}")).count(), 1, "{name}");
+    }
+    let pids = site.server.status("/applications/shop/mules/mail/pids");
+    assert_eq!(pids.as_array().map(Vec::len), Some(2));
+    // By its signal, well within the minute that the guide gives it.
+    site.server.put("/config", &json!({}));
+    for pid in pids.as_array().unwrap() {
+        wait_for_end(pid.as_i64().unwrap() as i32);
+    }
+    assert!(!site.server.log().contains("stop_timeout"));
 }

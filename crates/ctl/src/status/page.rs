@@ -232,10 +232,43 @@ fn application_notes(application: &Value, width: usize) -> Vec<String> {
             line.push_str(pid);
         }
     }
-    if line.trim().is_empty() {
-        return Vec::new();
+    let mut lines = Vec::new();
+    if !line.trim().is_empty() {
+        lines.push(style::quiet(&line));
     }
-    vec![style::quiet(&line)]
+    lines.extend(mules(application).map(|line| style::quiet(&format!("  {line}"))));
+    lines
+}
+
+/// A line for each mule of an application.
+pub(crate) fn mules(application: &Value) -> impl Iterator<Item = String> {
+    let mules = application.get("mules").and_then(Value::as_object);
+    mules.into_iter().flatten().map(|(name, mule)| {
+        let mut parts = Vec::new();
+        for state in ["running", "starting", "stopping", "waiting"] {
+            match number(mule, &format!("/processes/{state}")) {
+                0 => {}
+                count => parts.push(format!("{count} {state}")),
+            }
+        }
+        let each = mule.get("each").and_then(Value::as_array).into_iter().flatten();
+        for process in each {
+            if let Some(pid) = process.get("pid").and_then(Value::as_u64) {
+                let seconds = time(number(process, "/seconds"));
+                parts.push(format!("process {pid} for {seconds}"));
+            }
+        }
+        match number(mule, "/restarts") {
+            0 => {}
+            count => parts.push(format!("{count} restarts")),
+        }
+        // The last end counts as long as nothing runs: then it says why.
+        let last = mule.pointer("/last_end/result").and_then(Value::as_str);
+        if let Some(last) = last.filter(|_| number(mule, "/processes/waiting") > 0) {
+            parts.push(format!("last end: {last}"));
+        }
+        format!("mule {name}: {}", parts.join(", "))
+    })
 }
 
 /// A heading and rows: the first `words` columns to the left, numbers to the right. The first column is cut where the lines would be longer
@@ -437,6 +470,9 @@ mod tests {
             "requests": {"total": 99},
             "applications": {
                 "blog": {"processes": {"running": 5, "starting": 1, "idle": 3}, "pids": [100, 101], "memory": 125_829_120, "requests": {"active": 2, "queued": 6, "total": 1_234_567_890}, "restarts": 8,
+                    "mules": {"queue": {"processes": {"running": 1, "starting": 0, "stopping": 0, "waiting": 1}, "restarts": 3,
+                        "each": [{"state": "running", "pid": 77, "seconds": 61, "restarts": 0}, {"state": "waiting", "pid": null, "seconds": 1, "restarts": 3}],
+                        "last_end": {"result": "exited with code 3"}}},
                     "failures": {"total": 9, "last": {"pointer": "/applications/blog", "step": "boot", "message": "exit code 1",
                         "hint": "look there", "output": "no database\n"}}},
                 "an-application-with-a-name-that-is-much-too-long": {"processes": {"running": 60}, "pids": (1_000_000..1_000_060).collect::<Vec<u32>>(), "memory": 3_221_225_472_u64},
@@ -455,7 +491,7 @@ mod tests {
             "connections  7 accepted, 1 active, 2 idle, 4 closed\n",
             "requests     99 in total\n",
             "modules      php 8.2.35 and 8.4.1, python 3.11.2\n",
-            "\n  1 starting, 9 failed starts; processes 100 101\n",
+            "\n  1 starting, 9 failed starts; processes 100 101\n  mule queue: 1 running, 1 waiting, process 77 for 1 minute 1 second, 3 restarts, last end: exited with code 3\n",
             "/applications/blog (boot): exit code 1\n  hint: look there\n",
             "no database",
             "  /listeners/*:80: in use",

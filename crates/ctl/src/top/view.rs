@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::log_tail::LogTail;
 use super::order::Order;
 use super::samples::{REQUESTS, Row, Sample};
-use crate::status::page::{size, time};
+use crate::status::page::{mules, size, time};
 
 /// Rates that are kept: as many as the widest screen has columns.
 const KEPT: usize = 512;
@@ -343,6 +343,7 @@ impl State {
         let pids: Vec<String> = pids.into_iter().flatten().map(Value::to_string).collect();
         let mut lines =
             vec![Line::from(format!("{name}: processes {}", pids.join(" "))).style(Modifier::BOLD)];
+        lines.extend(mules(status).map(Line::from));
         let last = status.pointer("/failures/last");
         let text = |member: &str| {
             let text = last.and_then(|last| last.get(member));

@@ -1,0 +1,94 @@
+//! Answers to the controller's questions and orders, and to clients that want the metrics.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tutti_config::{Diagnostic, Diagnostics, Pointer};
+use tutti_metrics::Format;
+use tutti_pool::RestartError;
+use tutti_protocol::{Question, Told};
+use tutti_role::faults;
+use tutti_server::Scrape;
+use tutti_sys::memfd;
+
+use super::jobs;
+use super::service::{RouterService, start_faults};
+
+/// After a change of `processes`, `/status` waits so long for as many as it asks for: a fork takes milliseconds.
+const SETTLING: Duration = Duration::from_secs(2);
+
+/// Clients that are answered with one look: others get a fresh one.
+const MOST_SCRAPES: usize = 64;
+
+impl RouterService {
+    /// Answers clients that want the metrics, all that wait with one look.
+    pub(super) async fn answer_scrapes(self, mut asked: mpsc::UnboundedReceiver<Scrape>) {
+        let mut waiting = Vec::new();
+        while asked.recv_many(&mut waiting, MOST_SCRAPES).await > 0 {
+            let page = self.0.metrics();
+            let mut written: Vec<(Format, Vec<u8>)> = Vec::new();
+            for Scrape { format, answer } in waiting.drain(..) {
+                let known = written.iter().find(|(known, _)| *known == format);
+                let text = known.map_or_else(|| format.write(&page), |(_, text)| text.clone());
+                if known.is_none() {
+                    written.push((format, text.clone()));
+                }
+                // A client that has gone needs none.
+                let _ = answer.send(text);
+            }
+        }
+    }
+
+    /// Answers what the controller asks.
+    pub(super) async fn answer(&self, question: Question) -> (Told, Vec<OwnedFd>) {
+        let failed = |faults: &Diagnostics| Told::Failed {
+            faults: faults::to_send(faults),
+        };
+        match question {
+            Question::Status => {
+                // Beyond that it tells what there is.
+                let _ = tokio::time::timeout(SETTLING, self.0.manager.settled()).await;
+                let text = self.0.status().to_string();
+                told("tutti-status", text.as_bytes())
+            }
+            Question::Metrics { media_type } => {
+                let format = Format::accepted(&media_type);
+                told("tutti-metrics", &format.write(&self.0.metrics()))
+            }
+            Question::Jobs { spooler, task } => {
+                if let Some(why) = self.0.jobs.unread() {
+                    let fault = Diagnostic::apply(Pointer::default(), &*why);
+                    return (failed(&Diagnostics::one(fault)), Vec::new());
+                }
+                match jobs::carry_out(&self.0.jobs, &spooler, task).await {
+                    Some(outcome) => told("tutti-jobs", outcome.to_string().as_bytes()),
+                    None => (Told::Unknown, Vec::new()),
+                }
+            }
+            Question::Restart { application } => {
+                let told = match self.0.manager.restart(&application).await {
+                    Ok(()) => {
+                        self.0.commands.restart(&application);
+                        Told::Done
+                    }
+                    Err(RestartError::Failed(failure)) => failed(&start_faults(vec![failure])),
+                    Err(_) => Told::Unknown,
+                };
+                (told, Vec::new())
+            }
+        }
+    }
+}
+
+/// An answer that is the content of a file.
+fn told(name: &str, content: &[u8]) -> (Told, Vec<OwnedFd>) {
+    match memfd::document(name, content) {
+        Ok(file) => (Told::Done, vec![file]),
+        Err(error) => {
+            let fault = Diagnostic::apply(Pointer::default(), error.to_string());
+            let faults = faults::to_send(&Diagnostics::one(fault));
+            (Told::Failed { faults }, Vec::new())
+        }
+    }
+}
