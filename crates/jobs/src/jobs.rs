@@ -315,6 +315,17 @@ impl Jobs {
         self.wait_until(|state| state.is_closed).await;
     }
 
+    /// Completes when no command of a schedule runs whose end is not noted.
+    pub async fn commands_noted(&self) {
+        let is_command = |spooler: &&Arc<Spooler>| spooler.pass.is_none();
+        self.wait_until(|state| {
+            let commands = state.spoolers.values().filter(is_command);
+            let mut queues = commands.filter_map(|one| state.queues.get(&one.name));
+            queues.all(|queue| queue.totals().1 == 0)
+        })
+        .await;
+    }
+
     async fn wait_until(&self, is_so: impl Fn(&State) -> bool) {
         loop {
             let ended = self.0.ended.notified();

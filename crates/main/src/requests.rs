@@ -553,6 +553,28 @@ mod tests {
         }
     }
 
+    /// The start document of a command.
+    const COMMAND: &str = "{\"words\":[\"php\"]}";
+
+    fn command(application: &ApplicationGrant) -> CommandGrant {
+        CommandGrant {
+            application: application.clone(),
+            place: "/applications/x/mules/q".to_owned(),
+            processes: 2,
+            start: COMMAND.to_owned(),
+            stop_timeout: 1000,
+        }
+    }
+
+    fn run(place: &str, start: &str, process: Option<u32>) -> FromRouter {
+        FromRouter::RunCommand {
+            id: 1,
+            place: place.to_owned(),
+            start: start.to_owned(),
+            process,
+        }
+    }
+
     fn refusal(answer: Answer) -> String {
         match answer {
             Some((ToRouter::Failed { message, .. }, _)) => message,
@@ -621,6 +643,43 @@ mod tests {
     }
 
     #[test]
+    fn a_process_of_a_command_is_never_there_twice_whichever_router_asks() {
+        const NEXT: i32 = ROUTER + 1;
+        let folder = tempfile::tempdir().unwrap();
+        let mut instance = instance(folder.path());
+        let host = folder.path().join("host");
+        std::fs::write(&host, "#!/bin/sh\nexec sleep 1000\n").unwrap();
+        let may = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&host, may).unwrap();
+        instance.modules[0].path = host;
+        let grants = Grants {
+            commands: vec![command(&application("8.2.0", None))],
+            ..Grants::default()
+        };
+        let mut holdings = with_grants(&grants);
+        holdings.rights.insert(NEXT, Rights::new(&grants));
+        let mut ask = |router, process| {
+            let message = run("/applications/x/mules/q", COMMAND, process);
+            match holdings.carry_out(&instance, router, message, descriptors(2)) {
+                Some((ToRouter::Done { pid, .. }, _)) => pid,
+                other => panic!("{other:?}"),
+            }
+        };
+        let first = ask(ROUTER, Some(0)).unwrap();
+        assert_eq!((ask(ROUTER, Some(0)), ask(NEXT, Some(0))), (None, None));
+        let second = ask(NEXT, Some(1)).unwrap();
+        // Who only looks is no process of it.
+        let look = ask(NEXT, None).unwrap();
+        holdings.children.kill_of(ROUTER);
+        holdings.children.kill_of(NEXT);
+        for pid in [first, second, look] {
+            let pidfd = tutti_sys::process::pidfd(pid).unwrap();
+            tutti_sys::process::await_end(&pidfd).unwrap();
+            assert!(tutti_sys::process::reap_one(pid).is_some());
+        }
+    }
+
+    #[test]
     fn users_are_only_for_a_server_started_by_root() {
         let folder = tempfile::tempdir().unwrap();
         let instance = instance(folder.path());
@@ -646,6 +705,7 @@ mod tests {
             spools: vec![folder.path().join("spool")],
             jobs: false,
             applications: vec![site.clone()],
+            commands: vec![command(&site)],
         };
         let mut holdings = with_grants(&grants);
         let mut as_root: Start = serde_json::from_str(&site.start).unwrap();
@@ -656,6 +716,9 @@ mod tests {
         let as_root = String::from_utf8(encode(&as_root)).unwrap();
         let wanted = [
             FromRouter::OpenJobs { id: 1 },
+            run("/applications/x/mules/q", "{\"words\":[\"sh\"]}", Some(0)),
+            run("/applications/x/mules/other", COMMAND, Some(0)),
+            run("/applications/x/mules/q", COMMAND, Some(2)),
             FromRouter::Listen {
                 id: 1,
                 place: Place::Path(folder.path().join("other")),

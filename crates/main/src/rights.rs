@@ -251,6 +251,7 @@ mod tests {
                     start: (*start).to_owned(),
                 })
                 .collect(),
+            commands: Vec::new(),
         }
     }
 

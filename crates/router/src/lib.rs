@@ -288,8 +288,12 @@ async fn retire(
         server.ended().await;
         manager.shutdown(None).await;
     };
-    // Runs of commands have a time of their own.
-    let drained = async { tokio::join!(requests, commands.ended()) };
+    // Runs of commands have a time of their own, and the next router is told of their end.
+    let runs = async {
+        commands.ended().await;
+        service.0.jobs.commands_noted().await;
+    };
+    let drained = async { tokio::join!(requests, runs) };
     let telling = async {
         loop {
             tell();
