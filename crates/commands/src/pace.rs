@@ -13,7 +13,11 @@ pub(crate) struct Pace {
 
 impl Pace {
     /// It has ended after so long, or could not be started at all: the pause before the next start.
-    pub(crate) fn ended(&mut self, ran: Duration, (first, longest): (Duration, Duration)) -> Duration {
+    pub(crate) fn ended(
+        &mut self,
+        ran: Duration,
+        (first, longest): (Duration, Duration),
+    ) -> Duration {
         if ran >= STABLE_AFTER {
             self.quick_ends = 0;
             return Duration::ZERO;
@@ -40,7 +44,10 @@ mod tests {
         let mut pace = Pace::default();
         let quick = Duration::from_millis(10);
         let mut next = |ran| pace.ended(ran, pauses).as_secs();
-        assert_eq!([next(quick), next(quick), next(quick), next(quick)], [1, 2, 4, 5]);
+        assert_eq!(
+            [next(quick), next(quick), next(quick), next(quick)],
+            [1, 2, 4, 5]
+        );
         assert_eq!(next(STABLE_AFTER), 0);
         assert_eq!([next(quick), next(quick)], [1, 2]);
         for _ in 0..100 {

@@ -28,7 +28,8 @@ const MEASURE_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) const LINES: usize = 5;
 
 /// A mule is to run until it is told to stop.
-const ENDS_BY_ITSELF: &str = "a mule runs until it is told to end; a command that ends by itself is for `schedules`";
+const ENDS_BY_ITSELF: &str =
+    "a mule runs until it is told to end; a command that ends by itself is for `schedules`";
 
 /// The likely reason where nobody here has killed it.
 pub(crate) const KILLED: &str =
@@ -130,7 +131,8 @@ impl Process {
 
     /// Goes on by another specification, with the process there is.
     pub(crate) fn adapt(&self, spec: &Arc<CommandSpec>) {
-        self.orders.send_modify(|order| order.spec = Arc::clone(spec));
+        self.orders
+            .send_modify(|order| order.spec = Arc::clone(spec));
     }
 
     /// Ends the process and starts another.
@@ -168,7 +170,10 @@ enum End {
     /// It was told to.
     Told,
     /// By itself; with the last lines of its output.
-    Itself { status: Option<ExitStatus>, output: String },
+    Itself {
+        status: Option<ExitStatus>,
+        output: String,
+    },
     /// It used more memory than it may; the text of it.
     Memory(String),
     /// It did not even begin.
@@ -284,7 +289,11 @@ impl Keeper {
                 watched.pid = Some(pid);
                 watched.runner.is_running(pid);
                 self.set(ProcessState::Running, Some(pid));
-                log(&self.around, Level::Info, &format!("{} started (process {pid})", spec.title));
+                log(
+                    &self.around,
+                    Level::Info,
+                    &format!("{} started (process {pid})", spec.title),
+                );
             }
             FromRunner::Failed {
                 step,
@@ -342,7 +351,11 @@ impl Keeper {
         if watched.memory.is_none() || order == ToRunner::Kill {
             let text = format!("uses {used} bytes of memory, more than `{limit}`, and {how}");
             let title = &watched.order.spec.title;
-            log(&self.around, Level::Error, &format!("{title} process {pid} {text}"));
+            log(
+                &self.around,
+                Level::Error,
+                &format!("{title} process {pid} {text}"),
+            );
             watched.memory = Some(text);
             watched.tell_to_end(order);
             self.set(ProcessState::Stopping, watched.pid);
@@ -371,14 +384,24 @@ impl Keeper {
         let pause = self.pace.ended(ran, spec.pauses);
         let mut line = match how.starts_with(&spec.title) {
             true => how.clone(),
-            false => format!("{} {how} after {:.1} seconds", spec.title, ran.as_secs_f64()),
+            false => format!(
+                "{} {how} after {:.1} seconds",
+                spec.title,
+                ran.as_secs_f64()
+            ),
         };
         if !output.is_empty() {
-            line.push_str(&format!(", its last output: {}", output.replace('\n', " | ")));
+            line.push_str(&format!(
+                ", its last output: {}",
+                output.replace('\n', " | ")
+            ));
         }
         line.push_str(&match pause.is_zero() {
             true => "; it is started again".to_owned(),
-            false => format!("; it is started again in {:.1} seconds", pause.as_secs_f64()),
+            false => format!(
+                "; it is started again in {:.1} seconds",
+                pause.as_secs_f64()
+            ),
         });
         // One that ends after a long time is meant to (`--max-time` and the like).
         if let Some(hint) = hint.filter(|hint| !pause.is_zero() || *hint == KILLED) {

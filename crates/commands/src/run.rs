@@ -48,7 +48,11 @@ impl RunFailure {
 
 /// Waits until the server ends.
 async fn ends(ending: &mut watch::Receiver<Ending>) {
-    if ending.wait_for(|ending| *ending == Ending::Now).await.is_err() {
+    if ending
+        .wait_for(|ending| *ending == Ending::Now)
+        .await
+        .is_err()
+    {
         std::future::pending::<()>().await;
     }
 }
@@ -121,7 +125,10 @@ pub(crate) async fn run(
                 Some((_, false)) => "stopped",
                 _ => "killed, for it did not end by its signal",
             };
-            format!("it went on for {} seconds (`timeout`) and was {how}", timeout.as_secs_f64())
+            format!(
+                "it went on for {} seconds (`timeout`) and was {how}",
+                timeout.as_secs_f64()
+            )
         }
         (None, _, Some((ExitStatus::Code(0), _))) => return Ok(Outcome { output }),
         (None, _, ended) => {

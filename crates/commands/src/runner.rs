@@ -71,7 +71,12 @@ impl Failure {
 
     /// Adds the option that is at fault and the cure.
     #[must_use]
-    pub fn because(mut self, spec: &CommandSpec, option: Option<&str>, hint: Option<String>) -> Failure {
+    pub fn because(
+        mut self,
+        spec: &CommandSpec,
+        option: Option<&str>,
+        hint: Option<String>,
+    ) -> Failure {
         self.place = spec.place_of(option);
         self.hint = hint;
         self

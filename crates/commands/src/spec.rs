@@ -100,7 +100,8 @@ impl CommandSpec {
     ) -> CommandSpec {
         let common = &application.common;
         let text = |path: &Option<PathBuf>| {
-            path.as_ref().map(|path| path.to_string_lossy().into_owned())
+            path.as_ref()
+                .map(|path| path.to_string_lossy().into_owned())
         };
         let mut all = common.environment.clone();
         all.extend(environment.map(|(name, value)| (name.clone(), value.clone())));
@@ -119,7 +120,10 @@ impl CommandSpec {
             for name in OF_WORKERS {
                 members.remove(name);
             }
-            members.insert("version".to_owned(), application.module.version.clone().into());
+            members.insert(
+                "version".to_owned(),
+                application.module.version.clone().into(),
+            );
         }
         CommandSpec {
             place: command.pointer.as_str().to_owned(),
@@ -212,16 +216,34 @@ mod tests {
 
     #[test]
     fn a_command_has_what_its_application_has() {
-        let specs = specs(r#", "working_directory": "/srv""#, r#", "stop_signal": "QUIT""#);
+        let specs = specs(
+            r#", "working_directory": "/srv""#,
+            r#", "stop_signal": "QUIT""#,
+        );
         let places: Vec<&str> = specs.iter().map(|spec| spec.place.as_str()).collect();
         assert_eq!(places, ["/applications/a~1b/mules/q", "/schedules/s"]);
         assert!(specs[0].is_mule() && !specs[1].is_mule());
         let start: CommandStart = serde_json::from_str(&specs[0].start).unwrap();
-        assert_eq!((start.environment["A"].as_str(), start.environment["B"].as_str()), ("1", "2"));
+        assert_eq!(
+            (
+                start.environment["A"].as_str(),
+                start.environment["B"].as_str()
+            ),
+            ("1", "2")
+        );
         assert_eq!(start.working_directory.as_deref(), Some("/srv"));
-        assert_eq!((start.stop_signal, start.stop_timeout), (libc::SIGQUIT, 30_000));
-        assert_eq!(specs[0].place_of(Some("command/0")), "/applications/a~1b/mules/q/command/0");
-        assert_eq!(specs[1].place_of(Some("working_directory")), "/applications/a~1b/working_directory");
+        assert_eq!(
+            (start.stop_signal, start.stop_timeout),
+            (libc::SIGQUIT, 30_000)
+        );
+        assert_eq!(
+            specs[0].place_of(Some("command/0")),
+            "/applications/a~1b/mules/q/command/0"
+        );
+        assert_eq!(
+            specs[1].place_of(Some("working_directory")),
+            "/applications/a~1b/working_directory"
+        );
         let start: CommandStart = serde_json::from_str(&specs[1].start).unwrap();
         assert_eq!(start.words, ["tidy", "all"]);
     }
@@ -230,14 +252,22 @@ mod tests {
     fn what_concerns_workers_alone_leaves_the_process_as_it_is() {
         let before = &specs("", "")[0];
         for (application, mule, is_same) in [
-            (r#", "processes": 7, "limits": {"memory": 1000000, "timeout": 5}"#, "", true),
+            (
+                r#", "processes": 7, "limits": {"memory": 1000000, "timeout": 5}"#,
+                "",
+                true,
+            ),
             ("", r#", "processes": 3, "backoff": 2"#, true),
             (r#", "user": "nobody""#, "", false),
             (r#", "arguments": ["new"]"#, "", false),
             ("", r#", "stop_timeout": 5"#, false),
         ] {
             let after = &specs(application, mule)[0];
-            assert_eq!(before.has_same_processes(after), is_same, "{application}{mule}");
+            assert_eq!(
+                before.has_same_processes(after),
+                is_same,
+                "{application}{mule}"
+            );
         }
     }
 }

@@ -140,11 +140,16 @@ impl Children {
     /// Starts the runner of a command; its number. `None`: a former process of this place and number has not ended yet.
     pub(super) fn run_command(&mut self, runner: Runner<'_>) -> Result<Option<i32>, Refusal> {
         let command = HandedCommand {
-            place: runner.process.map(|process| (runner.grant.place.clone(), process)),
+            place: runner
+                .process
+                .map(|process| (runner.grant.place.clone(), process)),
             stop_timeout: runner.grant.stop_timeout,
         };
         let is_same = |group: &Group| {
-            let other = group.command.as_ref().and_then(|other| other.place.as_ref());
+            let other = group
+                .command
+                .as_ref()
+                .and_then(|other| other.place.as_ref());
             other.is_some() && other == command.place.as_ref()
         };
         if self.groups.values().any(is_same) {
@@ -200,7 +205,11 @@ impl Children {
 
     /// A child has ended. If it was the runner of a command, nobody minds what is left of its group.
     pub(super) fn ended(&self, pid: i32) {
-        if self.groups.get(&pid).is_some_and(|group| group.command.is_some()) {
+        if self
+            .groups
+            .get(&pid)
+            .is_some_and(|group| group.command.is_some())
+        {
             let _ = signal::send_group(pid, libc::SIGKILL);
         }
     }

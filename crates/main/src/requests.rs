@@ -292,10 +292,19 @@ impl Holdings {
     ) -> Result<Option<i32>, Refusal> {
         let own = instance.module_of(&grant.application)?;
         // The host of programs of their own is the smallest; each can run a command.
-        let small = instance.modules.iter().find(|module| module.kind == "external");
+        let small = instance
+            .modules
+            .iter()
+            .find(|module| module.kind == "external");
         let host = small.unwrap_or(own);
-        let needed: Vec<PathBuf> = host.dependencies.iter().chain(&own.dependencies).cloned().collect();
-        let surroundings = self.surroundings(instance, &grant.application, (&needed, &host.libraries))?;
+        let needed: Vec<PathBuf> = host
+            .dependencies
+            .iter()
+            .chain(&own.dependencies)
+            .cloned()
+            .collect();
+        let surroundings =
+            self.surroundings(instance, &grant.application, (&needed, &host.libraries))?;
         self.children.run_command(Runner {
             router,
             host: &host.path,

@@ -175,9 +175,7 @@ impl Rights {
                 let mut applications = granted.applications.iter();
                 applications.any(|grant| grant.name == *name && grant.start == *start)
             }
-            FromRouter::RunCommand { place, start, .. } => {
-                granted.command(place, start).is_some()
-            }
+            FromRouter::RunCommand { place, start, .. } => granted.command(place, start).is_some(),
             _ => false,
         })
     }

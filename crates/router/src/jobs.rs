@@ -10,7 +10,8 @@ use tokio::sync::mpsc;
 use tutti_commands::Commands;
 use tutti_config::model::written;
 use tutti_jobs::{
-    Jobs, Refusal, Request, RunEnded, Running, ScheduleStatus, SpoolerStatus, StoreError, Surroundings, Task,
+    Jobs, Refusal, Request, RunEnded, Running, ScheduleStatus, SpoolerStatus, StoreError,
+    Surroundings, Task,
 };
 use tutti_log::{Level, Log};
 use tutti_metrics::{Page, names};

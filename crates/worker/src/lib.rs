@@ -48,11 +48,11 @@ pub use module::module;
 pub use process::{Handover, Process, Requests, Served, Thread, UnstartedThread};
 pub use target::target;
 pub use tutti_sys::fork::Fork;
+use tutti_wire::command::{LOOK, RUN};
 pub use tutti_wire::control::{Describe, Start, WHERE_SIGNAL};
 pub use tutti_wire::worker::{
     ClientGone, Detached, Exchange, Incoming, Message, UnstartedWorker, Worker,
 };
-use tutti_wire::command::{LOOK, RUN};
 pub use tutti_wire::{BodyView, HeadError, Opcode, RequestView};
 
 /// Runs a host: `--describe` prints what it is, with an argument of [`tutti_wire::command`] it runs a command of the application;

@@ -120,8 +120,8 @@ fn begin(control: &OwnedFd, is_look: bool) -> Result<Option<Begun>, StartError> 
     process::hide_memory().map_err(at("hiding the memory"))?;
     let document = inherited(FD_START).and_then(memfd::contents);
     let document = document.map_err(at("reading the start document"))?;
-    let start: CommandStart = decode(&document)
-        .map_err(|error| StartError::new("reading the start document", error))?;
+    let start: CommandStart =
+        decode(&document).map_err(|error| StartError::new("reading the start document", error))?;
     let lifeline = inherited(FD_LIFELINE).map_err(at("taking over the lifeline"))?;
     // Before the line is tied: its signal would end this process, and nobody would end what has left the group.
     let signals = Signals::take(&TAKEN).map_err(at("taking signals"))?;
@@ -178,7 +178,9 @@ fn spawn(start: &CommandStart, program: &std::path::Path) -> io::Result<Spawn> {
     }
     for (name, value) in std::env::vars_os() {
         let is_replaced = name == MODULE_VARIABLE
-            || name.to_str().is_some_and(|name| start.environment.contains_key(name));
+            || name
+                .to_str()
+                .is_some_and(|name| start.environment.contains_key(name));
         if !is_replaced {
             spawn = spawn.variable(name, value)?;
         }
@@ -259,7 +261,9 @@ impl Minded {
             if !matches!(poll(&mut asked, Some(&now)), Ok(count) if count > 0) {
                 return;
             }
-            let received = seqpacket::receive(self.control.as_fd(), buffer).ok().flatten();
+            let received = seqpacket::receive(self.control.as_fd(), buffer)
+                .ok()
+                .flatten();
             let bytes = received.and_then(|received| buffer.get(..received.len));
             match bytes.map(decode) {
                 Some(Ok(ToRunner::Stop)) => self.stop(),

@@ -76,7 +76,8 @@ impl Site {
 
     /// The state of a mule.
     pub fn mule(&self, name: &str) -> Value {
-        self.server.status(&format!("/applications/app/mules/{name}"))
+        self.server
+            .status(&format!("/applications/app/mules/{name}"))
     }
 
     /// Waits until so many processes of a mule run; their numbers.
@@ -88,7 +89,11 @@ impl Site {
         wait_until(&format!("{count} processes of {name}"), || {
             let mule = self.mule(name);
             let all = mule["pids"].as_array().cloned().unwrap_or_default();
-            pids = all.iter().filter_map(Value::as_i64).map(|pid| pid as i32).collect();
+            pids = all
+                .iter()
+                .filter_map(Value::as_i64)
+                .map(|pid| pid as i32)
+                .collect();
             pids.len() == count && mule["processes"]["running"] == json!(count)
         });
         pids
@@ -109,7 +114,9 @@ impl Site {
     pub fn other_pid(&self, name: &str, before: i32) -> i32 {
         wait_until("another process", || {
             self.mule(name)["pids"].as_array().is_some_and(|pids| {
-                pids.first().and_then(Value::as_i64).is_some_and(|pid| pid as i32 != before)
+                pids.first()
+                    .and_then(Value::as_i64)
+                    .is_some_and(|pid| pid as i32 != before)
             })
         });
         self.pid(name)
@@ -131,5 +138,7 @@ pub fn sleeper() -> Value {
 /// # Panics
 /// When it does not.
 pub fn wait_for_end(pid: i32) {
-    wait_until(&format!("the end of process {pid}"), || !processes::is_running(pid));
+    wait_until(&format!("the end of process {pid}"), || {
+        !processes::is_running(pid)
+    });
 }

@@ -45,7 +45,11 @@ fn a_mule_has_what_the_application_has_and_runs_without_a_request() {
     let pid = site.pid("queue");
     site.wait_for_lines("up", 1);
     let user = processes::user(pid).unwrap();
-    let expected = if is_root() { "nobody".to_owned() } else { user.clone() };
+    let expected = if is_root() {
+        "nobody".to_owned()
+    } else {
+        user.clone()
+    };
     assert_eq!(user, expected);
     let who = site.lines("who").join("");
     let work = site.work();
@@ -54,11 +58,15 @@ fn a_mule_has_what_the_application_has_and_runs_without_a_request() {
     // `ls` itself holds one more, the folder it reads.
     assert_eq!(site.lines("descriptors"), ["0 1 2 3 "]);
     let environment = site.lines("environment");
-    assert!(!environment.iter().any(|line| line.starts_with("TUTTI_")), "{environment:?}");
+    assert!(
+        !environment.iter().any(|line| line.starts_with("TUTTI_")),
+        "{environment:?}"
+    );
     for line in ["to the log", "to stderr"] {
         site.server.wait_for_log(&format!("\"app\" output: {line}"));
     }
-    site.server.wait_for_log(&format!("\"app\" mule \"queue\" started (process {pid})"));
+    site.server
+        .wait_for_log(&format!("\"app\" mule \"queue\" started (process {pid})"));
     let status = site.mule("queue");
     assert_eq!(status["restarts"], json!(0));
     assert_eq!(status["each"][0]["state"], json!("running"));
@@ -77,12 +85,16 @@ fn one_that_ends_is_started_again_with_growing_pauses_and_told_of() {
     let site = start(&json!({"bad": bad, "good": sleeper()}));
     let good = site.pid("good");
     let begun = Instant::now();
-    site.server.wait_for_log("\"app\" mule \"bad\" exited with code 3 after 0.");
-    site.server.wait_for_log("its last output: no broker; it is started again in 0.4 seconds");
+    site.server
+        .wait_for_log("\"app\" mule \"bad\" exited with code 3 after 0.");
+    site.server
+        .wait_for_log("its last output: no broker; it is started again in 0.4 seconds");
     site.wait_for_lines("starts", 5);
     // 0.1 + 0.2 + 0.4 + 0.8 seconds: five starts are not to be had sooner, however fast it ends.
     assert!(begun.elapsed().as_secs_f64() > 1.2, "{:?}", begun.elapsed());
-    wait_until("the pause", || site.mule("bad")["processes"]["waiting"] == json!(1));
+    wait_until("the pause", || {
+        site.mule("bad")["processes"]["waiting"] == json!(1)
+    });
     let status = site.mule("bad");
     assert!(status["restarts"].as_u64() >= Some(4), "{status}");
     assert_eq!(status["last_end"]["result"], json!("exited with code 3"));
@@ -93,7 +105,8 @@ fn one_that_ends_is_started_again_with_growing_pauses_and_told_of() {
 #[test]
 fn one_that_ends_well_at_once_is_no_mule() {
     let site = start(&json!({"once": shell("exit 0")}));
-    site.server.wait_for_log("a command that ends by itself is for `schedules`");
+    site.server
+        .wait_for_log("a command that ends by itself is for `schedules`");
 }
 
 #[test]
@@ -106,7 +119,8 @@ fn one_that_is_killed_is_replaced_and_what_it_left_is_ended() {
     let other = site.other_pid("queue", pid);
     assert!(processes::is_running(other));
     site.server.wait_for_log("was ended by SIGKILL after");
-    site.server.wait_for_log("mostly by the kernel for want of memory");
+    site.server
+        .wait_for_log("mostly by the kernel for want of memory");
 }
 
 #[test]
@@ -117,24 +131,34 @@ fn a_change_touches_only_what_it_concerns() {
     two["processes"] = json!(2);
     two["backoff"] = json!(3);
     let other = json!({"command": ["sleep", "200000"]});
-    site.server.put("/config/applications/app/mules", &json!({"a": two, "b": other}));
+    site.server.put(
+        "/config/applications/app/mules",
+        &json!({"a": two, "b": other}),
+    );
     assert!(site.pids("a", 2).contains(&a));
     assert!(site.other_pid("b", b) != b);
     wait_for_end(b);
     wait_for_end(c);
     // Options of the workers do not concern mules.
-    site.server.put("/config/applications/app/processes", &json!({"max": 3, "spare": 0}));
+    site.server.put(
+        "/config/applications/app/processes",
+        &json!({"max": 3, "spare": 0}),
+    );
     assert!(site.pids("a", 2).contains(&a));
-    site.server.put("/config/applications/app/mules/a/processes", &json!(1));
+    site.server
+        .put("/config/applications/app/mules/a/processes", &json!(1));
     assert_eq!(site.pid("a"), a);
     // The environment does.
-    site.server.put("/config/applications/app/environment", &json!({"A": "new"}));
+    site.server
+        .put("/config/applications/app/environment", &json!({"A": "new"}));
     assert!(site.other_pid("a", a) != a);
     wait_for_end(a);
     let last = site.pid("a");
     site.server.put("/config", &json!({}));
     wait_for_end(last);
-    wait_until("no runner", || site.server.pids("tutti: \"app\" mule").is_empty());
+    wait_until("no runner", || {
+        site.server.pids("tutti: \"app\" mule").is_empty()
+    });
 }
 
 #[test]
@@ -150,19 +174,26 @@ fn one_that_does_not_end_is_killed_with_all_it_has_started() {
     let child: i32 = site.wait_for_lines("child", 1)[0].parse().unwrap();
     signal::send(stopped, libc::SIGSTOP).unwrap();
     let all = processes::tree(site.server.pid());
-    let theirs: Vec<_> = all.into_iter().filter(|one| one.title.contains("sleep") || one.title.contains("mule")).collect();
+    let theirs: Vec<_> = all
+        .into_iter()
+        .filter(|one| one.title.contains("sleep") || one.title.contains("mule"))
+        .collect();
     assert!(theirs.len() >= 5, "{theirs:?}");
-    site.server.put("/config/applications/app/mules", &json!({}));
+    site.server
+        .put("/config/applications/app/mules", &json!({}));
     processes::wait_until_gone(&theirs);
     for pid in [deaf, stopped, child] {
         wait_for_end(pid);
     }
-    site.server.wait_for_log("did not end within 0.3 seconds (`stop_timeout`) and was killed");
+    site.server
+        .wait_for_log("did not end within 0.3 seconds (`stop_timeout`) and was killed");
 }
 
 #[test]
 fn its_own_signal_ends_it() {
-    let mut mule = shell("trap 'echo quit > how; exit 0' QUIT; trap 'echo term > how' TERM; echo up > up; while :; do sleep 0.02; done");
+    let mut mule = shell(
+        "trap 'echo quit > how; exit 0' QUIT; trap 'echo term > how' TERM; echo up > up; while :; do sleep 0.02; done",
+    );
     mule["stop_signal"] = json!("QUIT");
     let mut site = start(&json!({"queue": mule}));
     site.wait_for_lines("up", 1);
@@ -179,11 +210,16 @@ fn a_restart_replaces_it() {
     let pid = site.pid("queue");
     site.wait_for_lines("started", 1);
     // An application that nothing runs of is restarted by the next request; the mule at once.
-    let reply = site.server.call("GET", "/control/applications/app/restart", &Value::Null);
+    let reply = site
+        .server
+        .call("GET", "/control/applications/app/restart", &Value::Null);
     assert!(reply.status == 200, "{}", reply.text());
     wait_for_end(pid);
     site.wait_for_lines("started", 2);
-    assert_eq!((site.lines("stopped").len(), site.lines("two").len()), (1, 0));
+    assert_eq!(
+        (site.lines("stopped").len(), site.lines("two").len()),
+        (1, 0)
+    );
     assert_eq!(site.mule("queue")["restarts"], json!(0));
 }
 
@@ -233,7 +269,8 @@ fn a_runner_that_is_killed_takes_the_command_along() {
         wait_for_end(pid);
     }
     assert_ne!(site.other_pid("queue", pid), pid);
-    site.server.wait_for_log("ended with its runner, which was killed");
+    site.server
+        .wait_for_log("ended with its runner, which was killed");
 }
 
 #[test]
@@ -244,11 +281,16 @@ fn what_cannot_be_run_is_an_error_at_its_place() {
     fs::write(site.work().join("broken"), "#!/no/such/interpreter\n").unwrap();
     let application = |mule: Value| site.application(&json!({"queue": sleeper(), "new": mule}));
     let refused = |application: Value| -> (String, String) {
-        let reply = site.server.call("PUT", "/config/applications/app", &application);
+        let reply = site
+            .server
+            .call("PUT", "/config/applications/app", &application);
         // As for workers: the configuration may be right, and the machine not.
         assert_eq!(reply.status, 500, "{}", reply.text());
         let error = reply.json();
-        (error["path"].as_str().unwrap_or_default().to_owned(), reply.text())
+        (
+            error["path"].as_str().unwrap_or_default().to_owned(),
+            reply.text(),
+        )
     };
     for (program, says) in [
         ("no-such-program", "in PATH"),
@@ -278,18 +320,33 @@ fn a_program_that_goes_is_told_of_and_comes_back() {
     let script = "#!/bin/sh\nexec sleep 100000\n";
     let put = || {
         fs::write(&program, script).unwrap();
-        std::os::unix::fs::PermissionsExt::set_mode(&mut fs::metadata(&program).unwrap().permissions(), 0o755);
-        fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        std::os::unix::fs::PermissionsExt::set_mode(
+            &mut fs::metadata(&program).unwrap().permissions(),
+            0o755,
+        );
+        fs::set_permissions(
+            &program,
+            std::os::unix::fs::PermissionsExt::from_mode(0o755),
+        )
+        .unwrap();
     };
     put();
     let mule = json!({"command": ["./consume"], "backoff": 0.1, "max_backoff": 0.2});
-    site.server.put("/config", &site.configuration(&json!({"queue": mule})));
+    site.server
+        .put("/config", &site.configuration(&json!({"queue": mule})));
     let pid = site.pid("queue");
     fs::remove_file(&program).unwrap();
     signal::send(pid, libc::SIGKILL).unwrap();
-    site.server.wait_for_log("cannot be run (looking for the program `./consume`)");
+    site.server
+        .wait_for_log("cannot be run (looking for the program `./consume`)");
     let status = site.mule("queue");
-    assert!(status["last_end"]["result"].as_str().unwrap().contains("working_directory"), "{status}");
+    assert!(
+        status["last_end"]["result"]
+            .as_str()
+            .unwrap()
+            .contains("working_directory"),
+        "{status}"
+    );
     put();
     assert_ne!(site.pid("queue"), pid);
 }
@@ -301,8 +358,10 @@ fn memory_is_bounded_as_for_workers() {
     let site = Site::empty(&ServerOptions::default());
     let mut application = site.application(&json!({"queue": shell(script)}));
     application["limits"] = json!({"memory": 20_000_000, "memory_max": 40_000_000});
-    site.server.put("/config", &json!({"applications": {"app": application}}));
-    site.server.wait_for_log("bytes of memory, more than `limits.memory");
+    site.server
+        .put("/config", &json!({"applications": {"app": application}}));
+    site.server
+        .wait_for_log("bytes of memory, more than `limits.memory");
     site.wait_for_lines("starts", 2);
 }
 
@@ -314,7 +373,8 @@ fn isolation_is_that_of_the_application() {
     let site = Site::empty(&ServerOptions::default());
     let script = "echo $$ > number; grep NoNewPrivs /proc/self/status > privileges; setsid sleep 4718 & echo up > up; wait";
     let mut application = site.application(&json!({"queue": shell(script)}));
-    application["isolation"] = json!({"namespaces": {"pid": true, "mount": true}, "new_privs": false});
+    application["isolation"] =
+        json!({"namespaces": {"pid": true, "mount": true}, "new_privs": false});
     // More than the test has: by its signal, not by force.
     application["mules"]["queue"]["stop_timeout"] = json!(3600);
     let config = json!({"applications": {"app": application}});
@@ -327,21 +387,31 @@ fn isolation_is_that_of_the_application() {
     assert_eq!(site.lines("privileges"), ["NoNewPrivs:\t1"]);
     // Its number inside is a small one, and it is told by the one it has outside.
     assert!(site.lines("number")[0].parse::<i32>().unwrap() < pid);
-    assert!(processes::title(pid).starts_with("sh -c"), "{}", processes::title(pid));
+    assert!(
+        processes::title(pid).starts_with("sh -c"),
+        "{}",
+        processes::title(pid)
+    );
     let all = processes::tree(site.server.pid());
-    let all: Vec<_> = all.into_iter().filter(|one| one.title.contains("4718") || one.pid == pid).collect();
+    let all: Vec<_> = all
+        .into_iter()
+        .filter(|one| one.title.contains("4718") || one.pid == pid)
+        .collect();
     assert_eq!(all.len(), 2, "{all:?}");
-    site.server.put("/config/applications/app/mules", &json!({}));
+    site.server
+        .put("/config/applications/app/mules", &json!({}));
     processes::wait_until_gone(&all);
 }
 
 #[test]
 fn the_files_of_the_application_take_its_output() {
     let site = Site::empty(&ServerOptions::default());
-    let mut application = site.application(&json!({"queue": shell("echo out; echo err >&2; exec sleep 100000")}));
+    let mut application =
+        site.application(&json!({"queue": shell("echo out; echo err >&2; exec sleep 100000")}));
     application["stdout"] = json!(site.work().join("out.log"));
     application["stderr"] = json!(site.work().join("err.log"));
-    site.server.put("/config", &json!({"applications": {"app": application}}));
+    site.server
+        .put("/config", &json!({"applications": {"app": application}}));
     assert_eq!(site.wait_for_lines("out.log", 1), ["out"]);
     assert_eq!(site.wait_for_lines("err.log", 1), ["err"]);
 }
@@ -391,10 +461,14 @@ fn the_guide_works_as_it_stands() {
     site.server.put("/config", &guides[0]);
     let names: Vec<String> = (0..20).map(|number| format!("anna{number}.")).collect();
     for name in &names {
-        assert_eq!(site.server.get(&format!("/?text={name}")).text(), "queued\n");
+        assert_eq!(
+            site.server.get(&format!("/?text={name}")).text(),
+            "queued\n"
+        );
     }
     for name in &names {
-        site.server.wait_for_log(&format!("\"shop\" output: sends {name}"));
+        site.server
+            .wait_for_log(&format!("\"shop\" output: sends {name}"));
     }
     let log = site.server.log();
     for name in &names {

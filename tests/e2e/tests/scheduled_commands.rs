@@ -16,7 +16,8 @@ use tutti_testkit::{ServerOptions, is_root, processes, wait_until};
 /// A site with one schedule, `tidy`, that runs this script each second.
 fn start(script: &str, extra: &Value) -> Site {
     let site = Site::empty(&ServerOptions::default());
-    site.server.put("/config", &configuration(&site, script, extra));
+    site.server
+        .put("/config", &configuration(&site, script, extra));
     site
 }
 
@@ -51,7 +52,11 @@ fn a_command_runs_as_its_application_does_and_its_end_is_told() {
     let script = "echo \"$(id -un) $(pwd) $A $B\" >> who; echo one; echo two done";
     let site = start(script, &json!({"environment": {"B": "schedule"}}));
     let who = site.wait_for_lines("who", 2);
-    let user = if is_root() { "nobody" } else { who[0].split(' ').next().unwrap() };
+    let user = if is_root() {
+        "nobody"
+    } else {
+        who[0].split(' ').next().unwrap()
+    };
     let expected = format!("{user} {} application schedule", site.work().display());
     assert_eq!(who[0], expected);
     wait_until("its end", || status(&site, "/last/result") == "succeeded");
@@ -72,37 +77,48 @@ fn an_exit_that_is_not_0_is_a_failure_with_the_last_lines() {
     );
     wait_until("a result", || {
         let result = status(&site, "/last/result");
-        result.as_str().is_some_and(|text| text.starts_with("failed: it exited with code 4"))
+        result
+            .as_str()
+            .is_some_and(|text| text.starts_with("failed: it exited with code 4"))
     });
     // The next run does not depend on the last.
-    site.server.put("/config", &configuration(&site, "exit 0", &json!({})));
+    site.server
+        .put("/config", &configuration(&site, "exit 0", &json!({})));
     wait_until("a result", || status(&site, "/last/result") == "succeeded");
 }
 
 #[test]
 fn one_that_takes_too_long_is_stopped_and_then_killed() {
-    let script = "trap '' TERM; setsid sleep 4801 & echo $! >> children; while :; do sleep 0.05; done";
+    let script =
+        "trap '' TERM; setsid sleep 4801 & echo $! >> children; while :; do sleep 0.05; done";
     let site = start(script, &json!({"timeout": 0.5, "stop_timeout": 0.3}));
     let child: i32 = site.wait_for_lines("children", 1)[0].parse().unwrap();
-    site.server.wait_for_log("it went on for 0.5 seconds (`timeout`) and was killed");
+    site.server
+        .wait_for_log("it went on for 0.5 seconds (`timeout`) and was killed");
     wait_for_end(child);
     let gentle = "trap 'echo told > told; exit 0' TERM; while :; do sleep 0.02; done";
     let extra = json!({"timeout": 0.5, "stop_timeout": 30});
-    site.server.put("/config", &configuration(&site, gentle, &extra));
+    site.server
+        .put("/config", &configuration(&site, gentle, &extra));
     site.wait_for_lines("told", 1);
-    site.server.wait_for_log("it went on for 0.5 seconds (`timeout`) and was stopped");
+    site.server
+        .wait_for_log("it went on for 0.5 seconds (`timeout`) and was stopped");
 }
 
 #[test]
 fn two_are_never_at_once_over_an_upgrade_and_the_one_goes_on() {
     let site = start(ALONE, &json!({}));
     site.wait_for_lines("began", 1);
-    site.server.wait_for_log("a run is left out, for the one before still goes on");
+    site.server
+        .wait_for_log("a run is left out, for the one before still goes on");
     site.server.upgrade();
     wait_until("runs that are skipped", || {
         status(&site, "/skipped").as_u64() >= Some(2)
     });
-    assert_eq!((site.lines("began").len(), site.lines("ended").len()), (1, 0));
+    assert_eq!(
+        (site.lines("began").len(), site.lines("ended").len()),
+        (1, 0)
+    );
     fs::write(site.work().join("gate"), "").unwrap();
     site.wait_for_lines("began", 2);
     assert_eq!(site.lines("ended")[0], "well");
@@ -131,7 +147,10 @@ fn a_stop_of_the_server_ends_it_and_it_is_made_again() {
     };
     let mut site = Site::empty(&options);
     // A long time between two runs: what comes at once after the start is the one that was cut off.
-    site.server.put("/config", &configuration(&site, ALONE, &json!({"every": 3})));
+    site.server.put(
+        "/config",
+        &configuration(&site, ALONE, &json!({"every": 3})),
+    );
     let first: i32 = site.wait_for_lines("began", 1)[0].parse().unwrap();
     site.server.stop(libc::SIGTERM);
     wait_for_end(first);
@@ -150,14 +169,26 @@ fn what_cannot_be_run_is_an_error_at_its_place() {
             "applications": {"app": site.application(&json!({}))}, "schedules": {"tidy": schedule}
         });
         let reply = site.server.call("PUT", "/config", &config);
-        (reply.status, reply.json()["path"].as_str().unwrap_or_default().to_owned(), reply.text())
+        (
+            reply.status,
+            reply.json()["path"].as_str().unwrap_or_default().to_owned(),
+            reply.text(),
+        )
     };
     let (status, place, text) =
         put(json!({"every": 60, "application": "app", "command": ["no-such-program"]}));
-    assert_eq!((status, place.as_str()), (500, "/schedules/tidy/command/0"), "{text}");
+    assert_eq!(
+        (status, place.as_str()),
+        (500, "/schedules/tidy/command/0"),
+        "{text}"
+    );
     let (status, place, text) =
         put(json!({"every": 60, "application": "other", "command": ["true"]}));
-    assert_eq!((status, place.as_str()), (400, "/schedules/tidy/application"), "{text}");
+    assert_eq!(
+        (status, place.as_str()),
+        (400, "/schedules/tidy/application"),
+        "{text}"
+    );
 }
 
 #[test]

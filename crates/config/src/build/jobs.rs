@@ -7,7 +7,9 @@ use super::builder::Builder;
 use super::reader::Reader;
 use crate::diagnostic::{Diagnostic, shorten};
 use crate::document::Node;
-use crate::model::{Command, Destination, Pass, SCHEDULE_PREFIX, Schedule, Spooler, Times, Timetable};
+use crate::model::{
+    Command, Destination, Pass, SCHEDULE_PREFIX, Schedule, Spooler, Times, Timetable,
+};
 use crate::pointer::Pointer;
 use crate::table::{ScheduleOptions, SpoolerOptions};
 use tutti_cron::Fault;

@@ -251,7 +251,11 @@ pub(crate) fn mules(application: &Value) -> impl Iterator<Item = String> {
                 count => parts.push(format!("{count} {state}")),
             }
         }
-        let each = mule.get("each").and_then(Value::as_array).into_iter().flatten();
+        let each = mule
+            .get("each")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
         for process in each {
             if let Some(pid) = process.get("pid").and_then(Value::as_u64) {
                 let seconds = time(number(process, "/seconds"));

@@ -30,8 +30,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tutti_wire::control::{FromPrototype, ToPrototype};
 
-use self::event::Restarted;
 pub use self::control_socket::number_of;
+use self::event::Restarted;
 pub(crate) use self::event::{Event, Handle, Started};
 use self::exits::{Exits, MissingWorkers};
 use self::mode::Mode;

@@ -54,9 +54,8 @@ pub(super) fn find(name: &str, path: Option<OsString>) -> Result<PathBuf, StartE
 /// Succeeds if the file can be executed. `absent` is the cure where there is no such file.
 fn check(path: &Path, step: &str, absent: &str) -> Result<(), StartError> {
     let shown = path.display();
-    let failed = |message: String, hint: &str| {
-        Err(StartError::new(step, message).hint(hint).member(MEMBER))
-    };
+    let failed =
+        |message: String, hint: &str| Err(StartError::new(step, message).hint(hint).member(MEMBER));
     match std::fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return failed(error.to_string(), absent);
