@@ -23,10 +23,18 @@ use super::sink::Sink;
 /// The signal that nothing survives.
 const SIGKILL: i32 = 9;
 
+/// None yet.
+pub(super) fn new(link: &Arc<Link>, sink: &Arc<Sink>) -> Commands {
+    Commands::new(Arc::new(Starter {
+        link: Arc::clone(link),
+        sink: Arc::clone(sink),
+    }))
+}
+
 /// The router as its commands see it.
-pub(super) struct Starter {
-    pub(super) link: Arc<Link>,
-    pub(super) sink: Arc<Sink>,
+struct Starter {
+    link: Arc<Link>,
+    sink: Arc<Sink>,
 }
 
 impl LogSink for Starter {

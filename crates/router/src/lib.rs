@@ -26,7 +26,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
-use tutti_commands::Commands;
 use tutti_config::Document;
 use tutti_config::model::Http;
 use tutti_jobs::Jobs;
@@ -42,7 +41,6 @@ use tutti_sys::{daemon, proc};
 use tutti_telemetry::Exporters;
 
 use self::changes::Changes;
-use self::commands::Starter;
 use self::jobs::Around;
 use self::launcher::MainLauncher;
 use self::line::Link;
@@ -95,10 +93,7 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         scrapes,
         posts,
     })?);
-    let commands = Commands::new(Arc::new(Starter {
-        link: Arc::clone(&link),
-        sink: Arc::clone(&sink),
-    }));
+    let commands = commands::new(&link, &sink);
     let jobs = Jobs::new(Around {
         server: Arc::clone(&server),
         commands: commands.clone(),
