@@ -236,14 +236,19 @@ fn application_notes(application: &Value, width: usize) -> Vec<String> {
     if !line.trim().is_empty() {
         lines.push(style::quiet(&line));
     }
-    lines.extend(mules(application).map(|line| style::quiet(&format!("  {line}"))));
+    lines.extend(
+        mules(application, width)
+            .iter()
+            .map(|line| style::quiet(line)),
+    );
     lines
 }
 
-/// A line for each mule of an application.
-pub(crate) fn mules(application: &Value) -> impl Iterator<Item = String> {
+/// Each mule of an application, in lines of at most so many columns.
+pub(crate) fn mules(application: &Value, width: usize) -> Vec<String> {
     let mules = application.get("mules").and_then(Value::as_object);
-    mules.into_iter().flatten().map(|(name, mule)| {
+    let mules = mules.into_iter().flatten();
+    let lines = mules.flat_map(|(name, mule)| {
         let mut parts = Vec::new();
         for state in ["running", "starting", "stopping", "waiting"] {
             match number(mule, &format!("/processes/{state}")) {
@@ -271,8 +276,26 @@ pub(crate) fn mules(application: &Value) -> impl Iterator<Item = String> {
         if let Some(last) = last.filter(|_| number(mule, "/processes/waiting") > 0) {
             parts.push(format!("last end: {last}"));
         }
-        format!("mule {name}: {}", parts.join(", "))
-    })
+        folded(format!("  mule {name}:"), &parts, width)
+    });
+    lines.collect()
+}
+
+/// A head and items, which go on in further lines where one is full; what is longer than a line is cut.
+fn folded(head: String, items: &[String], width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = head;
+    for (index, item) in items.iter().enumerate() {
+        let comma = if index + 1 < items.len() { "," } else { "" };
+        let length = line.chars().count() + item.chars().count() + comma.len();
+        if length >= width && index > 0 {
+            lines.push(std::mem::replace(&mut line, "   ".to_owned()));
+        }
+        line.push_str(&format!(" {item}{comma}"));
+    }
+    lines.push(line);
+    let cut = |line: String| line.chars().take(width).collect();
+    lines.into_iter().map(cut).collect()
 }
 
 /// A heading and rows: the first `words` columns to the left, numbers to the right. The first column is cut where the lines would be longer
@@ -495,7 +518,7 @@ mod tests {
             "connections  7 accepted, 1 active, 2 idle, 4 closed\n",
             "requests     99 in total\n",
             "modules      php 8.2.35 and 8.4.1, python 3.11.2\n",
-            "\n  1 starting, 9 failed starts; processes 100 101\n  mule queue: 1 running, 1 waiting, process 77 for 1 minute 1 second, 3 restarts, last end: exited with code 3\n",
+            "\n  1 starting, 9 failed starts; processes 100 101\n  mule queue: 1 running, 1 waiting, process 77 for 1 minute 1 second,\n    3 restarts, last end: exited with code 3\n",
             "/applications/blog (boot): exit code 1\n  hint: look there\n",
             "no database",
             "  /listeners/*:80: in use",

@@ -343,7 +343,7 @@ impl State {
         let pids: Vec<String> = pids.into_iter().flatten().map(Value::to_string).collect();
         let mut lines =
             vec![Line::from(format!("{name}: processes {}", pids.join(" "))).style(Modifier::BOLD)];
-        lines.extend(mules(status).map(Line::from));
+        lines.extend(mules(status, usize::MAX).into_iter().map(Line::from));
         let last = status.pointer("/failures/last");
         let text = |member: &str| {
             let text = last.and_then(|last| last.get(member));
