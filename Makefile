@@ -25,6 +25,8 @@ HOST_MODE = $(if $(filter 0,$(shell id -u)),711,755)
 WASM = 1
 # `packaging/limited` runs each test executable: see there.
 LIMITED = CARGO_TARGET_$(shell rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER=$(CURDIR)/packaging/limited
+# Tests wait for processes most of the time: more of them at once than there are cores.
+TEST_THREADS = RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),$(shell echo $$(($$(nproc) * 2))))
 # This machine's kind; its flags do not reach what builds the build: macros and build scripts.
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 # libFuzzer needs this to see which branches are taken (clang's SanitizerCoverage).
@@ -98,7 +100,7 @@ test-steps:
 	$(TIMED) "repository rules" $(CARGO) xtask check
 	$(TIMED) "building the programs" $(CARGO) build --workspace --bins
 	$(TIMED) "building the tests" $(CARGO) test --workspace --no-run
-	$(TIMED) "tests" env $(LIMITED) $(CARGO) test --workspace --no-fail-fast
+	$(TIMED) "tests" env $(LIMITED) $(TEST_THREADS) $(CARGO) test --workspace --no-fail-fast
 	$(TIMED) "tests of the bench" env -C bench python3 -m unittest -q harness.test_loads
 	$(TIMED) "loom" $(MAKE) --no-print-directory test-loom
 	$(TIMED) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=dev DIST=$(DEV) WASM=
