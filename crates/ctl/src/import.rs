@@ -25,7 +25,7 @@ pub(crate) struct ImportArguments {
     /// The server whose configuration it is
     #[arg(value_enum)]
     kind: Source,
-    /// Its files: nginx.conf or a site's file, with the pools of PHP-FPM for `nginx`; files that they include are found
+    /// Its files: nginx.conf, apache2.conf or a site's file, with the pools of PHP-FPM for these two; files that they include are found
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// File to write the configuration to, which must not exist yet [default: standard output]
@@ -42,6 +42,7 @@ pub(crate) struct ImportArguments {
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Source {
     Nginx,
+    Apache,
     Fpm,
     Uwsgi,
     Caddy,
@@ -58,6 +59,7 @@ enum Findings {
 pub(crate) fn run(arguments: &ImportArguments) -> Result<ExitCode, Failure> {
     let kind = match arguments.kind {
         Source::Nginx => Kind::Nginx,
+        Source::Apache => Kind::Apache,
         Source::Fpm => Kind::Fpm,
         Source::Uwsgi => Kind::Uwsgi,
         Source::Caddy => Kind::Caddy,

@@ -1,12 +1,13 @@
 //! Configurations of other servers, as Tutti's own.
 //!
-//! Owns what nginx, PHP-FPM, uWSGI, Caddy, gunicorn and Puma write, and what of it Tutti has. Called by `tutti import`. It reads
+//! Owns what nginx, Apache, PHP-FPM, uWSGI, Caddy, gunicorn and Puma write, and what of it Tutti has. Called by `tutti import`. It reads
 //! files through [`Sources`] and runs nothing: a configuration that is a program (gunicorn's, Puma's) is read for its literals. It
 //! must never panic on any input, never leave out a thing without a [`Finding`] about it, and never open what the source closes:
 //! where a rule that keeps somebody out cannot be carried over, the place refuses everybody.
 
 #![forbid(unsafe_code)]
 
+mod apache;
 mod caddy;
 mod finding;
 mod fpm;
@@ -38,6 +39,8 @@ use finding::Findings;
 pub enum Kind {
     /// nginx; files that are pools of PHP-FPM are taken as such.
     Nginx,
+    /// Apache httpd, with its `.htaccess` files; files that are pools of PHP-FPM are taken as such.
+    Apache,
     /// Pools of PHP-FPM alone.
     Fpm,
     /// uWSGI: ini, YAML, JSON or XML.
@@ -79,6 +82,7 @@ pub fn import(
     let mut findings = Findings::default();
     let configuration = match kind {
         Kind::Nginx => nginx::import(files, sources, &mut findings)?,
+        Kind::Apache => apache::import(files, sources, &mut findings)?,
         Kind::Fpm => fpm::import(files, sources, &mut findings)?,
         Kind::Uwsgi => uwsgi::import(files, sources, &mut findings)?,
         Kind::Caddy => caddy::import(files, sources, &mut findings)?,

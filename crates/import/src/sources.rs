@@ -19,6 +19,11 @@ pub trait Sources {
 
     /// The names in a folder; none where it cannot be read.
     fn names_in(&self, folder: &Path) -> Vec<String>;
+
+    /// The path without links; the path itself where there is none.
+    fn real(&self, path: &Path) -> PathBuf {
+        path.to_owned()
+    }
 }
 
 /// The files of this machine.
@@ -47,6 +52,10 @@ impl Sources for Disk {
         let mut names: Vec<String> = names.collect();
         names.sort();
         names
+    }
+
+    fn real(&self, path: &Path) -> PathBuf {
+        std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
     }
 }
 

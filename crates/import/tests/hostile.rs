@@ -21,8 +21,9 @@ impl Sources for Everywhere {
     }
 }
 
-const KINDS: [Kind; 6] = [
+const KINDS: [Kind; 7] = [
     Kind::Nginx,
+    Kind::Apache,
     Kind::Fpm,
     Kind::Uwsgi,
     Kind::Caddy,

@@ -82,6 +82,70 @@ http {{
         return [main, *([pool] if pool else [])]
 
 
+class OldApache(Old):
+    """Apache with a file of a site in an `apache2.conf` around it as Debian's is, and PHP-FPM with a pool."""
+
+    def start(self, site, modules, pool=None):
+        folder = self.folder
+        if pool:
+            conf = folder / "fpm.conf"
+            conf.write_text(f"[global]\nerror_log = {folder}/fpm.log\ndaemonize = no\ninclude = {pool}\n")
+            self.run([fpm_program(), "-F", "-y", conf], "fpm-output.log")
+            wait_until((folder / "fpm.sock").exists, 30, f"php-fpm: {self.log()}")
+        library = Path("/usr/lib/apache2/modules")
+        # PHP in Apache wants processes without threads.
+        loaded = ["mpm_prefork" if "php" in modules else "mpm_event", *modules]
+        files = {name: sorted(library.glob("libphp*.so"))[-1] if name == "php" else library / f"mod_{name}.so" for name in loaded}
+        (folder / "sites-enabled").mkdir()
+        (folder / "sites-enabled/site.conf").write_text(site)
+        main = folder / "apache2.conf"
+        main.write_text(f"""
+ServerRoot "{folder}"
+DefaultRuntimeDir {folder}
+PidFile {folder}/pid
+Mutex file:{folder} default
+Timeout 300
+KeepAlive On
+MaxKeepAliveRequests 100
+KeepAliveTimeout 5
+{"User nobody" if IS_ROOT else ""}
+{"Group nogroup" if IS_ROOT else ""}
+HostnameLookups Off
+ErrorLog {folder}/apache.log
+LogLevel warn
+{"".join(f"LoadModule {name}_module {file}{chr(10)}" for name, file in files.items())}
+<IfModule mpm_prefork_module>
+    StartServers 2
+    MaxRequestWorkers 8
+</IfModule>
+Listen 127.0.0.1:{self.port}
+<Directory />
+    Options FollowSymLinks
+    AllowOverride None
+    Require all denied
+</Directory>
+<Directory /usr/share>
+    AllowOverride None
+    Require all granted
+</Directory>
+AccessFileName .htaccess
+<FilesMatch "^\\.ht">
+    Require all denied
+</FilesMatch>
+TypesConfig /etc/mime.types
+IncludeOptional sites-enabled/*.conf
+""")
+        self.run(["apache2", "-f", main, "-DFOREGROUND"], "apache-output.log")
+        self.wait()
+        return [main, *([pool] if pool else [])]
+
+    def start_debian(self, server):
+        """Apache with a copy of Debian's own files."""
+        self.run(["sh", "-c", '. "$1/envvars" && exec apache2 -d "$1" -f "$1/apache2.conf" -DFOREGROUND', "sh", server], "apache-output.log", env={**os.environ, "APACHE_CONFDIR": str(server)})
+        self.wait()
+        return [server / "apache2.conf"]
+
+
 class Imported(Tutti):
     """Tutti with what was imported, its listeners on another port."""
 

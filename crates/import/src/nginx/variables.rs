@@ -75,7 +75,7 @@ fn name(after: &str) -> (&str, &str) {
     after.split_at(end)
 }
 
-pub(super) fn script_text(script: String) -> Text {
+pub(crate) fn script_text(script: String) -> Text {
     Text(vec![Piece::Script(script)])
 }
 
@@ -135,7 +135,7 @@ fn scripted(name: &str) -> Option<String> {
 }
 
 /// The expression for the captures of a regular expression in a text.
-pub(super) fn captures(pattern: &str, ignore_case: bool, subject: &Text) -> Option<String> {
+pub(crate) fn captures(pattern: &str, ignore_case: bool, subject: &Text) -> Option<String> {
     let expression = regex(pattern, ignore_case)?;
     Some(format!("{expression}.exec({})", subject.expression()))
 }
@@ -193,7 +193,7 @@ pub(super) fn map(subject: &Text, entries: &[(String, Text)], default: &Text) ->
 }
 
 /// The query string as an expression.
-pub(super) fn variable_in_script(name: &str) -> String {
+pub(crate) fn variable_in_script(name: &str) -> String {
     scripted(name).map_or_else(|| script_of(name), |script| format!("({script})"))
 }
 

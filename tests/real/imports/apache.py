@@ -1,0 +1,422 @@
+"""Sites on Apache: with PHP in it, with PHP-FPM, with mod_wsgi, as a proxy."""
+
+import shutil
+from pathlib import Path
+
+from imports.nginx import PICTURE, PROBE, pool
+from imports.replay import Request, requests_for
+from imports.servers import IS_ROOT, OldApache
+
+# What Debian switches on, and what its packages of applications want.
+USUAL = ("access_compat", "alias", "authz_core", "authz_host", "authn_core", "auth_basic", "authn_file", "authz_user", "deflate", "dir", "env", "filter", "mime", "negotiation", "setenvif", "rewrite", "headers", "expires", "autoindex")
+
+
+def is_encoded_slash(request, old, new, differing):
+    return old.status == 404 and "%2f" in request.target.lower()
+
+
+def is_file_with_path(request, old, new, differing):
+    return old.status == 404 and new.status == 200 and b"SCRIPT_NAME=/index.php" in new.body and request.target.endswith("/")
+
+
+def is_closed_name_of_nothing(request, old, new, differing):
+    return old.status in (200, 404) and new.status == 403 and b".ht" not in old.body[:20] and any(name in request.target for name in ("/a/.ht", "/deep/evil.php"))
+
+
+def is_other_name_of_type(request, old, new, differing):
+    return differing == ["type"] and "favicon.ic" in request.target
+
+
+# Differences of Apache and any other server.
+APACHE = (
+    ("an encoded slash: Apache says 404 to all of them, Tutti decodes it before it asks who may", is_encoded_slash),
+    ("a file with a path behind it: Apache says 404 where no script answers, Tutti asks the front controller", is_file_with_path),
+    ("a name that is closed, in a folder that is not there: Apache's front controller answers, Tutti says 403", is_closed_name_of_nothing),
+    ("a method that no file has: Apache answers as if it were GET, Tutti says 405", lambda request, old, new, differing: request.method == "POST" and old.status in (200, 404) and new.status == 405),
+    ("the type of icons has two names", is_other_name_of_type),
+)
+
+
+class ApacheSite:
+    """Files, Apache's file of the site, and a server around it as Debian has it."""
+
+    kind = "apache"
+    modules = ("php",)
+    has_php = True
+    has_pool = False
+    lost = ()
+    allowed = ()
+    scrub = ()
+    hosts = ("site.example",)
+    folders = ("/",)
+    fields = ()
+    scripts = ("/index.php",)
+    more = ()
+    adjust = None
+    pool_more = ""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.root = folder / "site"
+
+    def write(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+
+    def start_old(self):
+        self.root.mkdir()
+        self.prepare()
+        for path in [self.root, *self.root.rglob("*")]:
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        self.old = OldApache(self.folder)
+        file = pool(self.folder, self.pool_more) if self.has_pool else None
+        return self.old.start(self.configuration(self.old.port), (*USUAL, *self.modules), file)
+
+    def __init_subclass__(cls):
+        cls.allowed = (*cls.__dict__.get("allowed", ()), *APACHE)
+
+    def paths(self):
+        return [path for path in (f"/{path.relative_to(self.root)}" for path in sorted(self.root.rglob("*")) if path.is_file()) if not path.endswith(".php")][:30]
+
+    def requests(self):
+        return requests_for(self.paths(), self.folders, self.hosts, self.scripts, (*self.encoded(), *self.extra()))
+
+    def encoded(self):
+        """Slashes and periods that are encoded, and names that Apache closes."""
+        some = [path for path in self.paths() if path.count("/") > 1][:3]
+        made = [path[0] + path[1:].replace("/", "%2F", 1) for path in some]
+        return [*made, "/.htaccess", "/.htpasswd", "/%2ehtaccess", "/.HTACCESS", "/.htaccess/x", "/a/.htaccess", "/index.php.bak", "/.user.ini"]
+
+    def extra(self):
+        return ()
+
+    def stop(self):
+        self.old.stop()
+
+
+# Where Debian's php8.2.conf says which files are scripts.
+PHP = r"""
+<FilesMatch ".+\.ph(?:ar|p|tml)$">
+    SetHandler application/x-httpd-php
+</FilesMatch>
+<FilesMatch ".+\.phps$">
+    SetHandler application/x-httpd-php-source
+    Require all denied
+</FilesMatch>
+<FilesMatch "^\.ph(?:ar|p|ps|tml)$">
+    Require all denied
+</FilesMatch>
+"""
+
+
+class WordPressRules(ApacheSite):
+    """The .htaccess that WordPress writes, with what people put beside it."""
+
+    name = "apache-wordpress"
+    folders = ("/", "/wp-admin/", "/wp-content/", "/wp-content/uploads/", "/wp-includes/")
+    scripts = ("/index.php", "/wp-login.php", "/wp-admin/index.php", "/wp-content/uploads/evil.php", "/wp-config.php", "/xmlrpc.php")
+    fields = ("x-content-type-options", "cache-control", "x-frame-options")
+    allowed = (("a folder without an index: the front controller answers, Apache says 403", lambda request, old, new, differing: old.status == 403 and new.status == 200 and b"SCRIPT_NAME=/index.php" in new.body and request.target.split("?")[0].endswith("/")),)
+
+    def prepare(self):
+        for name in ("index.php", "wp-login.php", "wp-admin/index.php", "wp-content/uploads/evil.php", "wp-config.php", "xmlrpc.php", "wp-content/index.php"):
+            self.write(name, PROBE)
+        for name in ("readme.html", "wp-includes/a.js", "wp-content/themes/t/style.css", "wp-content/uploads/b.txt", "wp-includes/images/x.svg", "license.txt", "wp-content/debug.log", "wp-admin/css/c.css"):
+            self.write(name, f"the content of {name}\n" * 3)
+        self.write("wp-content/uploads/picture.jpg", PICTURE)
+        self.write(".htaccess", r"""
+# BEGIN WordPress
+<IfModule mod_rewrite.c>
+RewriteEngine On
+RewriteRule .* - [E=HTTP_AUTHORIZATION:%{HTTP:Authorization}]
+RewriteBase /
+RewriteRule ^index\.php$ - [L]
+RewriteCond %{REQUEST_FILENAME} !-f
+RewriteCond %{REQUEST_FILENAME} !-d
+RewriteRule . /index.php [L]
+</IfModule>
+# END WordPress
+<Files wp-config.php>
+    Require all denied
+</Files>
+<Files xmlrpc.php>
+    Order Deny,Allow
+    Deny from all
+</Files>
+<FilesMatch "\.(log|sql|bak)$">
+    Require all denied
+</FilesMatch>
+<IfModule mod_expires.c>
+    ExpiresActive On
+    ExpiresByType image/jpeg "access plus 1 year"
+    ExpiresByType text/css "access plus 1 month"
+</IfModule>
+Header set X-Content-Type-Options "nosniff"
+Header always set X-Frame-Options SAMEORIGIN
+Options -Indexes
+""")
+        self.write("wp-content/uploads/.htaccess", "<Files *.php>\nRequire all denied\n</Files>\n")
+
+    def configuration(self, port):
+        return f"""
+<VirtualHost *:{port}>
+    ServerName site.example
+    ServerAlias www.site.example *.wild.example
+    DocumentRoot {self.root}
+    DirectoryIndex index.php index.html
+    <Directory {self.root}/>
+        AllowOverride All
+        Require all granted
+    </Directory>
+    {PHP}
+    php_admin_value memory_limit 96M
+</VirtualHost>
+"""
+
+    def extra(self):
+        return ["/2026/11/hello/", "/category/x?paged=2", "/wp-admin", "/wp-admin/none", "/wp-content/", "/wp-content", "/index.php/2026/a", "/wp-login.php/x", "/wp-content/uploads/deep/evil.php", "/wp-config.php/x", "/WP-CONFIG.PHP",
+                Request("GET", "/page", host="www.site.example"), Request("GET", "/page", host="a.wild.example")]
+
+
+class Laravel(ApacheSite):
+    """Laravel's public/.htaccess, behind PHP-FPM with the file of its pool."""
+
+    name = "apache-laravel"
+    modules = ("proxy", "proxy_fcgi")
+    has_pool = True
+    scripts = ("/index.php", "/other.php")
+    folders = ("/", "/build/", "/storage/")
+    pool_more = "env[APP_ENV] = staging"
+
+    allowed = (
+        ("a folder without an index: the front controller answers or takes the slash away, Apache says 403 or adds one", lambda request, old, new, differing: request.target.split("?")[0].rstrip("/") in ("/build", "/storage") and (old.status, new.status) in ((403, 301), (301, 200))),
+    )
+
+    def prepare(self):
+        for name in ("index.php", "other.php"):
+            self.write(name, PROBE)
+        for name in ("build/app.js", "build/app.css", "favicon.ico", "robots.txt", "storage/a.pdf", "storage/b.txt", "hot.html", "build/manifest.json", "web.config"):
+            self.write(name, f"the content of {name}\n" * 2)
+        self.write(".htaccess", r"""
+<IfModule mod_rewrite.c>
+    <IfModule mod_negotiation.c>
+        Options -MultiViews -Indexes
+    </IfModule>
+
+    RewriteEngine On
+
+    # Handle Authorization Header
+    RewriteCond %{HTTP:Authorization} .
+    RewriteRule .* - [E=HTTP_AUTHORIZATION:%{HTTP:Authorization}]
+
+    # Redirect Trailing Slashes If Not A Folder...
+    RewriteCond %{REQUEST_FILENAME} !-d
+    RewriteCond %{REQUEST_URI} (.+)/$
+    RewriteRule ^ %1 [L,R=301]
+
+    # Send Requests To Front Controller...
+    RewriteCond %{REQUEST_FILENAME} !-d
+    RewriteCond %{REQUEST_FILENAME} !-f
+    RewriteRule ^ index.php [L]
+</IfModule>
+""")
+
+    def configuration(self, port):
+        return f"""
+<VirtualHost *:{port}>
+    ServerName site.example
+    DocumentRoot {self.root}
+    DirectoryIndex index.php
+    <Directory {self.root}>
+        AllowOverride All
+        Require all granted
+    </Directory>
+    <FilesMatch \\.php$>
+        SetHandler "proxy:unix:{self.folder}/fpm.sock|fcgi://localhost"
+    </FilesMatch>
+</VirtualHost>
+"""
+
+    def extra(self):
+        return ["/users/1/edit", "/users/1/edit/", "/users/?page=2", "/api/v1/items?page=2", "/build", "/index.php/users/1"]
+
+
+class Symfony(ApacheSite):
+    """The virtual host of Symfony's documentation, with other places closed and redirected."""
+
+    name = "apache-symfony"
+    modules = ("proxy", "proxy_fcgi")
+    has_pool = True
+    scripts = ("/index.php", "/other.php")
+    folders = ("/", "/bundles/", "/private/", "/old/")
+    fields = ("x-frame-options",)
+
+    def prepare(self):
+        for name in ("index.php", "other.php"):
+            self.write(name, PROBE)
+        for name in ("bundles/app.js", "bundles/app.css", "favicon.ico", "robots.txt", "private/secret.txt", "local/a.txt", "x.txt", "bundles/é.txt"):
+            self.write(name, f"the content of {name}\n" * 2)
+
+    def configuration(self, port):
+        return f"""
+<VirtualHost *:{port}>
+    ServerName site.example
+    ServerAlias www.site.example
+    DocumentRoot {self.root}
+    Header always set X-Frame-Options DENY
+    Redirect permanent /old/place http://site.example/new
+    RedirectMatch 404 /\\.git
+    RedirectMatch 302 ^/docs/(.*)\\.htm$ /documents/$1
+    Redirect gone /gone
+    <FilesMatch \\.php$>
+        SetHandler proxy:unix:{self.folder}/fpm.sock|fcgi://dummy
+    </FilesMatch>
+    <Directory {self.root}>
+        AllowOverride None
+        Require all granted
+        FallbackResource /index.php
+    </Directory>
+    <Directory {self.root}/bundles>
+        DirectoryIndex disabled
+        FallbackResource disabled
+    </Directory>
+    <Location /private>
+        Require ip 10.0.0.0/8
+    </Location>
+    <Location /local>
+        Require local
+    </Location>
+</VirtualHost>
+<VirtualHost *:{port}>
+    ServerName old.example
+    RewriteEngine On
+    RewriteCond %{{HTTP_HOST}} ^old\\. [NC]
+    RewriteRule ^/(.*)$ http://site.example/$1 [R=301,L]
+</VirtualHost>
+"""
+
+    def paths(self):
+        return [path.replace("é", "%C3%A9") for path in super().paths()]
+
+    def extra(self):
+        return ["/users/1/edit", "/old/place", "/old/place/x?y=1", "/old/placement", "/docs/a.htm", "/docs/a.htm?x=1", "/.git/config", "/a/.git", "/gone", "/gone/x", "/private", "/privatex", "/local/a.txt", "/index.php/users/1",
+                Request("GET", "/a/b?c=d", host="old.example"), Request("POST", "/a", host="old.example"), Request("GET", "/x.txt", host="www.site.example")]
+
+
+class ReverseProxyApache(ApacheSite):
+    """A balancer, paths that are left out, WebSocket, an application on another path."""
+
+    name = "apache-proxy"
+    modules = ("proxy", "proxy_http", "proxy_balancer", "lbmethod_byrequests", "slotmem_shm", "proxy_wstunnel")
+    scripts = ()
+    folders = ("/", "/api/", "/app/", "/static/", "/admin/")
+
+    def prepare(self):
+        from harness.servers import free_port
+        self.backend_port = free_port()
+        for name in ("static/a.css", "static/b.js", "static/c.png", "static/sub/d.txt", "maintenance.html"):
+            self.write(name, f"the content of {name}\n" * 2)
+
+    def start_old(self):
+        import socket
+        import sys
+
+        from harness.processes import wait_until
+        files = super().start_old()
+        self.old.run([sys.executable, Path(__file__).with_name("backend.py"), str(self.backend_port)], "backend.log")
+
+        def answers():
+            with socket.socket() as probe:
+                return probe.connect_ex(("127.0.0.1", self.backend_port)) == 0
+        wait_until(answers, 30, "the server behind")
+        return files
+
+    def configuration(self, port):
+        return f"""
+<Proxy balancer://app>
+    BalancerMember http://127.0.0.1:{self.backend_port} loadfactor=2
+    ProxySet lbmethod=byrequests
+</Proxy>
+<VirtualHost *:{port}>
+    ServerName site.example
+    DocumentRoot {self.root}
+    ProxyPreserveHost On
+    ProxyTimeout 90
+    <Directory {self.root}>
+        Require all granted
+    </Directory>
+    <Location /admin>
+        Require ip 192.0.2.0/24
+    </Location>
+    RequestHeader set X-Forwarded-Proto "http"
+    Header unset X-Backend
+    ProxyPass /static !
+    ProxyPass /maintenance.html !
+    ProxyPass /api/ http://127.0.0.1:{self.backend_port}/v1/
+    ProxyPass /app http://127.0.0.1:{self.backend_port}/app
+    ProxyPassReverse /app http://127.0.0.1:{self.backend_port}/app
+    ProxyPass /ws/ ws://127.0.0.1:{self.backend_port}/ws/
+    ProxyPass / balancer://app/
+    ProxyPassReverse / balancer://app/
+</VirtualHost>
+"""
+
+    def requests(self):
+        paths = [f"/page/{number}?n={number}" for number in range(60)] + [f"/api/items/{number}" for number in range(30)] + [f"/app/{number}/x" for number in range(20)]
+        made = requests_for(self.paths(), self.folders, self.hosts, (), paths)
+        made += [Request(method, path, body=b"a=b" if method in ("POST", "PUT") else b"") for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD") for path in ("/x", "/api/x", "/app/x", "/redirect", "/error")]
+        return made
+
+
+class DebianDefault(ApacheSite):
+    """Debian's own files as they are after its installation, but for port and folder."""
+
+    name = "apache-debian"
+    folders = ("/", "/sub/", "/icons/", "/cgi-bin/", "/server-status/", "/with/")
+    scripts = ()
+    lost = ("Options Indexes",)
+    allowed = (
+        ("Apache lists a folder without an index", lambda request, old, new, differing: old.status == 200 and b"<title>Index of" in old.body and new.status == 404),
+        ("Apache's own page of its state", lambda request, old, new, differing: "/server-status" in request.target),
+    )
+    default = ("access_compat", "alias", "auth_basic", "authn_core", "authn_file", "authz_core", "authz_host", "authz_user", "autoindex", "deflate", "dir", "env", "filter", "mime", "mpm_event", "negotiation", "reqtimeout", "setenvif", "status")
+
+    def prepare(self):
+        for name in ("index.html", "a.txt", "style.css", "app.js", "pic.svg", "data.json", "sub/page.html", "sub/b.xml", "with/index.htm", "with/a.tar.gz", "x.bz2", "font.woff2", ".hidden", "sub/.htaccess", ".htpasswd", "film.mp4", "Ü space.txt"):
+            self.write(name, f"the content of {name}\n" * 3)
+
+    def start_old(self):
+        self.root.mkdir()
+        self.prepare()
+        for path in [self.root, *self.root.rglob("*")]:
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        self.old = OldApache(self.folder)
+        server = self.folder / "etc-apache2"
+        shutil.copytree("/etc/apache2", server, symlinks=True, ignore=shutil.ignore_patterns("*-enabled"))
+        for kind, names in (("mods", self.default), ("conf", ("charset", "localized-error-pages", "other-vhosts-access-log", "security", "serve-cgi-bin")), ("sites", ("000-default",))):
+            (server / f"{kind}-enabled").mkdir()
+            for name in names:
+                for ending in ("load", "conf"):
+                    if (server / f"{kind}-available" / f"{name}.{ending}").exists():
+                        (server / f"{kind}-enabled" / f"{name}.{ending}").symlink_to(f"../{kind}-available/{name}.{ending}")
+        self.change(server / "ports.conf", "Listen 80", f"Listen 127.0.0.1:{self.old.port}")
+        self.change(server / "sites-available/000-default.conf", "*:80", f"*:{self.old.port}")
+        self.change(server / "sites-available/000-default.conf", "/var/www/html", str(self.root))
+        self.change(server / "apache2.conf", "<Directory /var/www/>", f"<Directory {self.root}/>")
+        for folder in ("log", "run", "lock"):
+            (self.folder / folder).mkdir()
+        with (server / "envvars").open("a") as file:
+            file.write(f"\nexport APACHE_RUN_USER={'nobody' if IS_ROOT else ''}\nexport APACHE_RUN_GROUP=nogroup\nexport APACHE_RUN_DIR={self.folder}/run\nexport APACHE_LOCK_DIR={self.folder}/lock\nexport APACHE_LOG_DIR={self.folder}/log\nexport APACHE_PID_FILE={self.folder}/run/pid\n")
+        return self.old.start_debian(server)
+
+    def change(self, path, old, new):
+        text = path.read_text()
+        assert old in text, (path, old)
+        path.write_text(text.replace(old, new))
+
+    def paths(self):
+        return [path.replace(" ", "%20").replace("Ü", "%C3%9C") for path in super().paths()]
+
+    def extra(self):
+        return ["/icons/text.gif", "/icons", "/icons/", "/icons/none.gif", "/sub", "/with", "/server-status?auto", "/cgi-bin/x", "/film.mp4/x", "/index.html/x", "/.hidden/x"]
