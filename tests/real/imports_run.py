@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(Path(__file__).parent))
 
-from imports.apache import DebianDefault, Laravel, ReverseProxyApache, Symfony, WordPressRules  # noqa: E402
+from imports.apache import DebianDefault, DjangoOnApache, DokuWikiPackage, Laravel, PhpMyAdminPackage, ReverseProxyApache, Symfony, WordPressRules  # noqa: E402
 from imports.caddy import CaddySite  # noqa: E402
 from imports.nginx import Drupal, FrontController, Nextcloud, ReverseProxy, Static, WordPressPackage  # noqa: E402
 from imports.programs import DjangoOnUwsgi, Gunicorn, Puma  # noqa: E402
@@ -26,7 +26,7 @@ from imports.servers import Imported  # noqa: E402
 
 SITES = (WordPressPackage, Nextcloud, Drupal, FrontController, Static, ReverseProxy)
 SITES += (DjangoOnUwsgi, Gunicorn, Puma, CaddySite)
-SITES += (DebianDefault, WordPressRules, Laravel, Symfony, ReverseProxyApache)
+SITES += (DebianDefault, DokuWikiPackage, PhpMyAdminPackage, WordPressRules, Laravel, Symfony, DjangoOnApache, ReverseProxyApache)
 
 # Requests that each configuration is asked at least.
 LEAST = 200

@@ -32,7 +32,7 @@ APACHE = (
     ("an encoded slash: Apache says 404 to all of them, Tutti decodes it before it asks who may", is_encoded_slash),
     ("a file with a path behind it: Apache says 404 where no script answers, Tutti asks the front controller", is_file_with_path),
     ("a name that is closed, in a folder that is not there: Apache's front controller answers, Tutti says 403", is_closed_name_of_nothing),
-    ("a method that no file has: Apache answers as if it were GET, Tutti says 405", lambda request, old, new, differing: request.method == "POST" and old.status in (200, 404) and new.status == 405),
+    ("a method that no file has: Apache answers as if it were GET, Tutti says 405", lambda request, old, new, differing: request.method == "POST" and old.status in (200, 404) and new.status in (404, 405)),
     ("the type of icons has two names", is_other_name_of_type),
 )
 
@@ -420,3 +420,143 @@ class DebianDefault(ApacheSite):
 
     def extra(self):
         return ["/icons/text.gif", "/icons", "/icons/", "/icons/none.gif", "/sub", "/with", "/server-status?auto", "/cgi-bin/x", "/film.mp4/x", "/index.html/x", "/.hidden/x"]
+
+
+class DokuWikiPackage(ApacheSite):
+    """Debian's package with its own apache.conf and its .htaccess files, below `/dokuwiki`."""
+
+    name = "apache-dokuwiki"
+    folders = ("/", "/dokuwiki/", "/dokuwiki/lib/", "/dokuwiki/data/", "/dokuwiki/conf/", "/dokuwiki/inc/", "/dokuwiki/bin/", "/dokuwiki/vendor/")
+    scripts = ("/dokuwiki/doku.php", "/dokuwiki/lib/exe/css.php", "/dokuwiki/inc/init.php", "/dokuwiki/conf/local.php", "/dokuwiki/bin/wantedpages.php", "/dokuwiki/lib/exe/indexer.php")
+    # The farm of sites that the package's file has, and nobody uses.
+    lost = ("AliasMatch",)
+    scrub = (
+        (rb'sectok[^0-9a-f]{1,30}[0-9a-f]{32}', b"TOKEN"),
+        (rb'"[^"]*sectok[^"]*"', b"TOKEN"),
+        (rb"tseed=[0-9a-f]+", b""),
+        (rb"taskrunner[.]php[^\"]*", b""),
+    )
+    wanted = ("/lib/tpl/dokuwiki/images/logo.png", "/lib/images/smileys/facepalm.svg", "/lib/tpl/dokuwiki/style.ini", "/lib/scripts/script.js", "/README", "/COPYING", "/VERSION", "/conf/mime.conf", "/data/pages/start.txt", "/vendor/README", "/inc/html.php.txt")
+    allowed = (
+        ("an address of the farm answers 403", lambda request, old, new, differing: "/dokuwiki/sites/" in request.target),
+    )
+
+    def prepare(self):
+        from sites.dokuwiki import DokuWiki
+        self.root.rmdir()
+        self.wiki = DokuWiki(self.folder)
+        self.wiki.root = self.root
+        self.wiki.prepare()
+        (self.folder / "nothing").mkdir(mode=0o755)
+
+    def configuration(self, port):
+        text = Path("/etc/dokuwiki/apache.conf").read_text().replace("/usr/share/dokuwiki", str(self.root)).replace("/var/lib/dokuwiki/data", f"{self.root}/data")
+        return f"""
+{text}
+<VirtualHost *:{port}>
+    ServerName site.example
+    DocumentRoot {self.folder}/nothing
+    DirectoryIndex index.html index.php
+    {PHP}
+    <Directory {self.root}>
+        Require all granted
+    </Directory>
+    <Directory {self.folder}/nothing>
+        Require all granted
+    </Directory>
+</VirtualHost>
+"""
+
+    def paths(self):
+        return [f"/dokuwiki{path}" for path in self.wanted if (self.root / path[1:]).is_file()]
+
+    def extra(self):
+        return ["/dokuwiki", "/dokuwiki/doku.php?id=start", "/dokuwiki/doku.php/start", "/dokuwiki/doku.php?id=none", "/dokuwiki/doku.php?id=start&do=login", "/dokuwiki/lib/exe/fetch.php?media=x", "/dokuwiki/lib/exe/js.php?t=dokuwiki", "/dokuwiki/.git/config", "/dokuwiki/sites/a",
+                "/dokuwiki/data/pages/start.txt", "/dokuwiki/conf/users.auth.php", "/dokuwiki/conf/../conf/local.php", "/dokuwiki/%64ata/pages/start.txt", "/dokuwiki/_htx", "/dokuwiki/lib/.htaccess"]
+
+
+class PhpMyAdminPackage(ApacheSite):
+    """Debian's package with its own apache.conf, below `/phpmyadmin`, beside the default site."""
+
+    name = "apache-phpmyadmin"
+    folders = ("/", "/phpmyadmin/", "/phpmyadmin/js/", "/phpmyadmin/libraries/", "/phpmyadmin/templates/", "/phpmyadmin/themes/", "/phpmyadmin/setup/")
+    scripts = ("/phpmyadmin/index.php", "/phpmyadmin/libraries/classes/Url.php", "/phpmyadmin/show_config_errors.php")
+    scrub = (
+        (rb"[0-9a-f]{32}", b"TOKEN"),
+        (rb"(?:token|phpMyAdmin|pma_lang|nocache|_nocache|v|s|server_time|PMA_VERSION|time)(?:=|:|\" value=\")[\"']?[0-9A-Za-z%+/.-]*", b"RANDOM"),
+        (rb"name=\"[^\"]*\" value=\"[^\"]*\"", b"FIELD"),
+        (rb"\d{10}(\.\d+)?", b"TIME"),
+    )
+    wanted = ("/js/vendor/jquery/jquery.min.js", "/themes/pmahomme/css/theme.css", "/themes/pmahomme/img/logo_right.png", "/favicon.ico", "/robots.txt", "/themes/dot.gif", "/libraries/classes/Url.php", "/templates/login/header.twig", "/doc/html/index.html", "/README")
+
+    def prepare(self):
+        self.write("index.html", "the content of index.html\n")
+
+    def configuration(self, port):
+        return f"""
+Include /etc/phpmyadmin/apache.conf
+<VirtualHost *:{port}>
+    ServerName site.example
+    DocumentRoot {self.root}
+    DirectoryIndex index.html index.php
+    {PHP}
+    <Directory {self.root}>
+        Require all granted
+    </Directory>
+</VirtualHost>
+"""
+
+    def paths(self):
+        return ["/index.html", *(f"/phpmyadmin{path}" for path in self.wanted if (Path("/usr/share/phpmyadmin") / path[1:]).is_file() and not path.endswith(".php"))]
+
+    def extra(self):
+        return ["/phpmyadmin", "/phpmyadmin/index.php?route=/", "/phpmyadmin/index.php?route=/server/status", "/phpmyadmin/url.php?url=https%3A%2F%2Fwww.phpmyadmin.net%2F", "/phpmyadmin/templates/login/header.twig", "/phpmyadmin/libraries", "/phpmyadmin/libraries/none", "/phpmyadminx"]
+
+
+class DjangoOnApache(ApacheSite):
+    """Django with its admin, by mod_wsgi, as its documentation has it."""
+
+    name = "apache-django"
+    modules = ("wsgi",)
+    hosts = ("127.0.0.1",)
+    scrub = ((rb'name="csrfmiddlewaretoken" value="[^"]*"', b"TOKEN"),)
+    allowed = (
+        ("a path with `//` or `%2e`: both resolve it, Apache leaves it to the application as it came", lambda request, old, new, differing: "//" in request.target or "%2e" in request.target.lower()),
+        ("a body that nobody has read", lambda request, old, new, differing: old.status == 0 and bool(request.body)),
+    )
+
+    def start_old(self):
+        from sites.django import Django
+        self.django = Django(self.folder)
+        self.django.prepare()
+        self.root = self.django.root
+        self.old = OldApache(self.folder)
+        return self.old.start(self.configuration(self.old.port), (*USUAL, *self.modules))
+
+    def configuration(self, port):
+        from sites.python_site import environment
+        return f"""
+WSGISocketPrefix {self.folder}/wsgi
+<VirtualHost *:{port}>
+    ServerName site.example
+    WSGIDaemonProcess site processes=2 threads=4 python-home={environment()} python-path={self.root} home={self.root} {"user=nobody group=nogroup" if IS_ROOT else ""} display-name=%{{GROUP}}
+    WSGIProcessGroup site
+    WSGIScriptAlias / {self.root}/site_wsgi.py
+    Alias /static/ {self.root}/static/
+    <Directory {self.root}/static>
+        Require all granted
+    </Directory>
+    <Directory {self.root}>
+        <Files site_wsgi.py>
+            Require all granted
+        </Files>
+    </Directory>
+</VirtualHost>
+"""
+
+    def requests(self):
+        files = ["/static/admin/css/base.css", "/static/admin/js/theme.js", "/static/admin/img/icon-yes.svg", "/static/admin/css/login.css"]
+        made = requests_for(files, ("/static/", "/static/admin/", "/admin/"), hosts=self.hosts, extra=["/", "/admin/login/", "/admin/login/?next=/admin/", "/admin/notes/note/", "/no/such/page", "/admin", "/static", "/static/no-such.css", "/site_wsgi.py", "/static/../settings.py"])
+        made += [Request("GET", f"/admin/notes/note/{number}/change/", host="127.0.0.1") for number in range(60)]
+        made += [Request(method, path, host="127.0.0.1") for method in ("HEAD", "POST", "PUT", "DELETE", "OPTIONS") for path in ("/", "/admin/", "/admin/login/", "/none/")]
+        return list(dict.fromkeys(made))
