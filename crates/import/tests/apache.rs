@@ -284,6 +284,124 @@ fn sources_of_programs_are_not_handed_out() {
 }
 
 #[test]
+fn scripts_that_do_not_run_are_neither_run_nor_shown() {
+    for stopping in [
+        "<Directory /srv/u>\nphp_flag engine off\n</Directory>",
+        "<DirectoryMatch ^/srv/u>\nphp_admin_flag engine off\n</DirectoryMatch>",
+        "<Directory /srv/u>\nRemoveHandler .php\n</Directory>",
+        "<LocationMatch ^/u>\nForceType text/plain\n</LocationMatch>",
+        "<Directory /srv/u>\nAddType text/plain .php\n</Directory>",
+    ] {
+        let imported = host(&format!(
+            "<FilesMatch \\.php$>\nSetHandler application/x-httpd-php\n</FilesMatch>\n{stopping}"
+        ));
+        let routes = &imported.configuration["routes"];
+        let steps = if routes["s-u"].is_null() {
+            &routes["s"]
+        } else {
+            &routes["s-u"]
+        };
+        assert_eq!(
+            steps[0]["action"],
+            json!({"return": 403}),
+            "{stopping}: {steps}"
+        );
+        assert!(!imported.findings.is_empty(), "{stopping}");
+    }
+}
+
+#[test]
+fn a_second_look_at_rules_that_refuse_is_not_left_out() {
+    // Apache asks all rules again about `/admin.php`.
+    let imported = host(
+        "<FilesMatch \\.php$>\nSetHandler application/x-httpd-php\n</FilesMatch>\n<Directory /srv>\nRewriteEngine On\nRewriteRule ^admin\\.php - [F]\nRewriteRule ^a$ admin.php [L]\n</Directory>",
+    );
+    assert_eq!(lost(&imported), []);
+    let routes = &imported.configuration["routes"];
+    assert_eq!(routes["s"][1]["action"]["pass"], json!("routes/s-settled"));
+    assert_eq!(
+        routes["s-settled"][0],
+        json!({"match": {"uri": "~^/admin\\.php"}, "action": {"return": 403}})
+    );
+}
+
+#[test]
+fn what_is_handed_on_by_a_rule_is_guarded() {
+    let imported = host(
+        "RewriteEngine On\nRewriteRule ^/(.*) http://127.0.0.1:1/$1 [P]\n<Location /private>\nRequire all denied\n</Location>",
+    );
+    let routes = &imported.configuration["routes"];
+    assert_eq!(routes["s"][0]["action"], json!({"pass": "routes/s-proxy"}));
+    assert_eq!(
+        routes["s-proxy"][0],
+        json!({"match": {"uri": ["/private", "/private/*"]}, "action": {"return": 403}})
+    );
+    let imported =
+        host("<Proxy *>\nRequire ip 10.0.0.0/8\n</Proxy>\nProxyPass / http://127.0.0.1:1/");
+    assert_eq!(
+        imported.configuration["routes"]["s-proxy"][0],
+        json!({"match": {"source": "!10.0.0.0/8"}, "action": {"return": 403}})
+    );
+    let imported = host(
+        "<Proxy http://other/>\nRequire all granted\n</Proxy>\n<Proxy *>\nRequire all denied\n</Proxy>\nProxyPass / http://127.0.0.1:1/",
+    );
+    assert_eq!(
+        imported.configuration["routes"]["s"][0],
+        json!({"action": {"return": 403}})
+    );
+}
+
+#[test]
+fn links_are_followed_only_where_they_were() {
+    for (options, follows) in [
+        ("FollowSymLinks", true),
+        ("None", false),
+        ("-FollowSymLinks", false),
+        ("+SymLinksIfOwnerMatch", false),
+    ] {
+        let imported = host(&format!(
+            "DirectoryIndex disabled\n<Directory /srv/u>\nOptions {options}\n</Directory>"
+        ));
+        let steps = imported.configuration["routes"]["s"].as_array().unwrap();
+        let inner = &imported.configuration["routes"]["s-u"][0]["action"];
+        assert_eq!(steps.len(), if follows { 1 } else { 2 }, "{options}");
+        assert_eq!(
+            inner["follow_symlinks"] == json!(false),
+            !follows,
+            "{options}"
+        );
+    }
+}
+
+#[test]
+fn a_file_of_a_folder_that_cannot_be_read_closes_it() {
+    struct Locked(Memory);
+    impl Sources for Locked {
+        fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+            if path == Path::new("/srv/u/.htaccess") {
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
+            self.0.read(path)
+        }
+
+        fn names_in(&self, folder: &Path) -> Vec<String> {
+            self.0.names_in(folder)
+        }
+    }
+    let main = "<Directory /srv>\nAllowOverride All\n</Directory>\nDocumentRoot /srv\n";
+    let memory = Memory(BTreeMap::from([
+        (PathBuf::from(MAIN), main.as_bytes().to_vec()),
+        (PathBuf::from("/srv/u/index.html"), Vec::new()),
+    ]));
+    let imported = import(Kind::Apache, &[PathBuf::from(MAIN)], &Locked(memory)).unwrap();
+    assert_eq!(
+        imported.configuration["routes"]["main"][0],
+        json!({"match": {"uri": ["/u", "/u/*"]}, "action": {"return": 403}})
+    );
+    assert!(!imported.is_whole());
+}
+
+#[test]
 fn files_of_folders_say_more_where_they_may() {
     let main = |allow: &str| {
         format!(

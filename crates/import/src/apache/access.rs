@@ -265,7 +265,7 @@ pub(super) fn ordered(section: &Section, findings: &mut Findings) -> Option<Who>
     {
         return None;
     }
-    let order = says("order").last().map_or_else(String::new, |order| {
+    let order = says("order").next_back().map_or_else(String::new, |order| {
         order.arguments.join("").to_ascii_lowercase()
     });
     let (allow_all, allowed) = hosts(says("allow"), findings, false);

@@ -12,6 +12,9 @@ use super::site::{Compiler, Spot};
 use crate::output::{step, when};
 use crate::template::{Piece, Text, quoted};
 
+/// Names of scripts of PHP, under whatever ending.
+const PHP_NAMES: &str = r"(?i).+\.ph(?:p[0-9]?|ar|tml|t|ps)(?:\.|$)";
+
 /// Who answers for files of a kind.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Handler {
@@ -23,6 +26,8 @@ pub(super) enum Handler {
     Files,
     /// A program that Tutti does not run: its source must not be handed out.
     Closed,
+    /// Scripts that Apache does not run here, whoever else is named for them.
+    Stopped,
 }
 
 /// Files with a handler.
@@ -57,7 +62,9 @@ impl Compiler<'_> {
                         steps.push(step(variant.place.conditions(), share));
                     }
                 }
-                Handler::Closed => steps.push(step(one.wide.conditions(), access::refusal())),
+                Handler::Closed | Handler::Stopped => {
+                    steps.push(step(one.wide.conditions(), access::refusal()))
+                }
                 Handler::Php | Handler::Fastcgi(_) => {
                     has_scripts = true;
                     steps.extend(self.scripts(spot, one, &scripts));
@@ -226,31 +233,10 @@ impl Compiler<'_> {
                     .rfind(|directive| directive.is("options"))
             })
             .collect();
-        // Absolute options say all; those with `+` and `-` change what is there.
-        let mut follows = true;
-        for options in options.iter().rev() {
-            let has = |word: &str| {
-                options
-                    .arguments
-                    .iter()
-                    .any(|argument| argument.eq_ignore_ascii_case(word))
-            };
-            if has("FollowSymLinks")
-                || has("+FollowSymLinks")
-                || has("SymLinksIfOwnerMatch")
-                || has("+SymLinksIfOwnerMatch")
-                || has("All")
-            {
-                follows = true;
-            } else if has("-FollowSymLinks")
-                || options
-                    .arguments
-                    .first()
-                    .is_some_and(|first| !first.starts_with(['+', '-']))
-            {
-                follows = false;
-            }
-        }
+        let follows = options
+            .iter()
+            .find_map(|options| follows(options))
+            .unwrap_or(true);
         if !follows {
             share.insert("follow_symlinks".to_owned(), false.into());
         }
@@ -340,7 +326,7 @@ impl Compiler<'_> {
         let mut all = Vec::new();
         for section in spot.site.sections.iter().rev() {
             for directive in section.directives.iter().rev() {
-                let Some((handler, names)) = self.handler(spot, directive) else {
+                let Some((handler, names)) = self.handler(directive) else {
                     continue;
                 };
                 let mut inner = section.clone();
@@ -364,19 +350,22 @@ impl Compiler<'_> {
                 });
             }
         }
+        all.sort_by_key(|one: &Handled| one.handler != Handler::Stopped);
         all
     }
 
     /// The handler of a directive, and an expression for names of files where it is about endings.
-    fn handler(&mut self, spot: &Spot, directive: &Directive) -> Option<(Handler, Option<String>)> {
+    fn handler(&mut self, directive: &Directive) -> Option<(Handler, Option<String>)> {
         let value = directive.argument(0);
         let php = |value: &str| {
             value.starts_with("application/x-httpd-php")
                 || value.starts_with("php") && value.ends_with("-script")
         };
         match directive.key.as_str() {
-            "sethandler" => Some((self.named_handler(spot, value, directive), None)),
-            "addhandler" | "addtype" if directive.arguments.len() > 1 => {
+            "sethandler" => Some((self.named_handler(value, directive), None)),
+            "addhandler" | "addtype"
+                if directive.arguments.len() > 1 && (directive.is("addhandler") || php(value)) =>
+            {
                 let is_program =
                     directive.is("addhandler") && !matches!(value, "type-map" | "default-handler");
                 if !(php(value) || is_program) {
@@ -390,7 +379,7 @@ impl Compiler<'_> {
                     .collect();
                 // `x.php.txt` has the ending, too.
                 let names = format!(r"(?i).+\.(?:{})(?:\.|$)", endings.join("|"));
-                Some((self.named_handler(spot, value, directive), Some(names)))
+                Some((self.named_handler(value, directive), Some(names)))
             }
             "addoutputfilter" | "addoutputfilterbytype"
                 if value.to_ascii_uppercase().contains("INCLUDES") =>
@@ -407,11 +396,49 @@ impl Compiler<'_> {
                     Some(format!(r"(?i).+\.(?:{})(?:\.|$)", endings.join("|"))),
                 ))
             }
+            "addtype" | "forcetype" | "removehandler" | "removetype" => self.taken_away(directive),
+            "php_flag" | "php_admin_flag"
+                if value == "engine" && matches!(directive.word(1).as_str(), "off" | "0") =>
+            {
+                self.not_run(directive);
+                Some((Handler::Stopped, Some(PHP_NAMES.to_owned())))
+            }
             _ => None,
         }
     }
 
-    fn named_handler(&mut self, spot: &Spot, value: &str, directive: &Directive) -> Handler {
+    /// A handler or a type that scripts had, and have no longer.
+    fn taken_away(&mut self, directive: &Directive) -> Option<(Handler, Option<String>)> {
+        let skipped = usize::from(directive.is("addtype"));
+        let mut endings = directive
+            .arguments
+            .iter()
+            .skip(skipped)
+            .map(|ending| ending.trim_start_matches('.').to_ascii_lowercase());
+        if !(directive.is("forcetype") || endings.any(|ending| ending.starts_with("ph"))) {
+            return None;
+        }
+        let hint = "take it out if the scripts ran all the same, as they do with `SetHandler`";
+        self.findings.lost(
+            &directive.place,
+            &directive.name,
+            "scripts of PHP answer 403 here, neither run nor shown",
+            hint,
+        );
+        Some((Handler::Stopped, Some(PHP_NAMES.to_owned())))
+    }
+
+    fn not_run(&mut self, directive: &Directive) {
+        let hint = "take the scripts away, or leave it so";
+        self.findings.note(
+            &directive.place,
+            &directive.name,
+            "scripts that do not run answer 403 here; Apache hands out their source",
+            hint,
+        );
+    }
+
+    fn named_handler(&mut self, value: &str, directive: &Directive) -> Handler {
         if let Some(target) = value.strip_prefix("proxy:") {
             let target = target.trim_end_matches('/');
             if let Some((socket, _)) = target
@@ -428,25 +455,7 @@ impl Compiler<'_> {
             || value.starts_with("php") && value.ends_with("-script");
         match value {
             "application/x-httpd-php-source" => {}
-            _ if is_php => {
-                let engine = ["php_admin_flag", "php_flag"].iter().find_map(|key| {
-                    let mut flags = spot
-                        .sections()
-                        .flat_map(|section| section.directives.iter().rev());
-                    flags
-                        .find(|directive| directive.is(key) && directive.argument(0) == "engine")
-                        .cloned()
-                });
-                return match engine.filter(|engine| matches!(engine.word(1).as_str(), "off" | "0"))
-                {
-                    Some(engine) => {
-                        let hint = "take the scripts away, or leave it so";
-                        self.findings.note(&engine.place, &engine.name, "scripts that do not run answer 403 here; Apache hands out their source", hint);
-                        Handler::Closed
-                    }
-                    None => Handler::Php,
-                };
-            }
+            _ if is_php => return Handler::Php,
             "none" | "None" | "default-handler" | "type-map" | "send-as-is" => {
                 return Handler::Files;
             }
@@ -468,6 +477,25 @@ impl Compiler<'_> {
     fn closed(&mut self, directive: &Directive, what: &str) {
         let hint = "leave these files to Apache, behind a `proxy`";
         self.findings.lost(&directive.place, &directive.name, &format!("{what}: Tutti has nothing like it; its files answer 403, so that nobody reads their source"), hint);
+    }
+}
+
+/// What `Options` says about links; nothing, if it says nothing. Links of the owner alone are none that Tutti could tell: it follows none.
+pub(super) fn follows(options: &Directive) -> Option<bool> {
+    let has = |word: &str| {
+        let mut words = options.arguments.iter();
+        words.any(|argument| argument.eq_ignore_ascii_case(word))
+    };
+    let is_absolute = options
+        .arguments
+        .first()
+        .is_some_and(|first| !first.starts_with(['+', '-']));
+    if has("SymLinksIfOwnerMatch") || has("+SymLinksIfOwnerMatch") || has("-FollowSymLinks") {
+        Some(false)
+    } else if has("FollowSymLinks") || has("+FollowSymLinks") || has("All") {
+        Some(true)
+    } else {
+        is_absolute.then_some(false)
     }
 }
 

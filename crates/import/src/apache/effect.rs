@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::condition::{Captures, Meaning};
+use super::proxy::guards;
 use super::rewrite::{Rule, Rules, State};
+use super::section::Mapping;
 use super::site::Compiler;
 use crate::nginx::variables::variable_in_script;
 use crate::output::when;
@@ -176,7 +178,25 @@ impl Compiler<'_> {
             )
             .ok_or_else(|| "the server is none".to_owned())?;
         action.insert("rewrite".to_owned(), text.template().into());
-        Ok(action.into())
+        // Who may is asked with the path as it came.
+        let site = &rules.spot.site;
+        let mapping = Mapping {
+            at: String::new(),
+            folder: String::new(),
+        };
+        let part = format!("{}-proxy", site.name);
+        let inner = self.guarded(
+            &guards(site),
+            &mapping,
+            &part,
+            vec![json!({"action": action})],
+        );
+        Ok(match inner.as_slice() {
+            [only] if only.get("match").is_none() => {
+                only.get("action").cloned().unwrap_or_default()
+            }
+            _ => json!({"pass": self.out.add_route(&part, inner)}),
+        })
     }
 }
 

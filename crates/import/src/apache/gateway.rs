@@ -13,6 +13,22 @@ use crate::output::{literal, slug, step, unused, when};
 /// `ThreadsPerChild` of mod_wsgi's daemon, unless it is given.
 const WSGI_THREADS: u64 = 15;
 
+/// Options of mod_wsgi's daemon that are carried over, or are about its own log.
+const DAEMON_OPTIONS: &[&str] = &[
+    "processes",
+    "threads",
+    "user",
+    "group",
+    "home",
+    "python-home",
+    "python-path",
+    "maximum-requests",
+    "request-timeout",
+    "display-name",
+    "lang",
+    "locale",
+];
+
 /// Processes of PHP that wait for requests, where Apache had whole servers waiting.
 const SPARE: u64 = 2;
 
@@ -244,127 +260,34 @@ impl Compiler<'_> {
         folder: &str,
         module: &str,
     ) -> String {
-        let option = |directive: &Directive, name: &str| {
-            let options = directive
-                .arguments
-                .iter()
-                .filter_map(|argument| argument.split_once('='));
-            let mut found = options
-                .filter(|(known, _)| *known == name)
-                .map(|(_, value)| value.to_owned());
-            found.next()
-        };
         let group = option(alias, "process-group").or_else(|| {
-            let in_sections = site
-                .sections
-                .iter()
-                .rev()
-                .flat_map(|section| section.directives.iter().rev());
-            in_sections
-                .filter(|directive| directive.is("wsgiprocessgroup"))
-                .map(|directive| directive.argument(0).to_owned())
-                .next()
+            let sections = site.sections.iter().rev();
+            let mut directives = sections.flat_map(|section| section.directives.iter().rev());
+            let named = directives.find(|directive| directive.is("wsgiprocessgroup"));
+            named.map(|directive| directive.argument(0).to_owned())
         });
         let daemon = group.and_then(|group| {
-            site.all(&["wsgidaemonprocess"])
-                .find(|daemon| daemon.argument(0) == group)
-                .cloned()
+            let mut all = site.all(&["wsgidaemonprocess"]);
+            all.find(|daemon| daemon.argument(0) == group).cloned()
         });
         let mut options = when("type", "python");
         self.owner(&mut options);
         let mut paths: Vec<String> = Vec::new();
-        let number = |directive: &Directive, name: &str| {
-            option(directive, name).and_then(|value| value.parse::<u64>().ok())
-        };
-        let mut limits = Map::new();
         match &daemon {
-            Some(daemon) => {
-                options.insert(
-                    "processes".to_owned(),
-                    number(daemon, "processes")
-                        .unwrap_or(1)
-                        .clamp(1, 4096)
-                        .into(),
-                );
-                options.insert(
-                    "threads".to_owned(),
-                    number(daemon, "threads")
-                        .unwrap_or(WSGI_THREADS)
-                        .max(1)
-                        .into(),
-                );
-                for (from, to) in [
-                    ("user", "user"),
-                    ("group", "group"),
-                    ("home", "working_directory"),
-                    ("python-home", "home"),
-                ] {
-                    if let Some(value) = option(daemon, from) {
-                        options.insert(to.to_owned(), value.into());
-                    }
-                }
-                paths.extend(
-                    option(daemon, "python-path")
-                        .iter()
-                        .flat_map(|path| path.split(':'))
-                        .map(|path| path.trim_end_matches('/').to_owned()),
-                );
-                if let Some(requests) =
-                    number(daemon, "maximum-requests").filter(|requests| *requests > 0)
-                {
-                    limits.insert("requests".to_owned(), requests.into());
-                }
-                if let Some(timeout) =
-                    number(daemon, "request-timeout").filter(|timeout| *timeout > 0)
-                {
-                    limits.insert("timeout".to_owned(), timeout.into());
-                }
-                let known = [
-                    "processes",
-                    "threads",
-                    "user",
-                    "group",
-                    "home",
-                    "python-home",
-                    "python-path",
-                    "maximum-requests",
-                    "request-timeout",
-                    "display-name",
-                    "lang",
-                    "locale",
-                ];
-                for argument in daemon.arguments.iter().skip(1) {
-                    let name = argument.split('=').next().unwrap_or_default();
-                    if !known.contains(&name) {
-                        let hint = "see `python` in `docs/reference.md`";
-                        self.findings.note(
-                            &daemon.place,
-                            &daemon.name,
-                            &format!("`{name}` has nothing like it"),
-                            hint,
-                        );
-                    }
-                }
-            }
+            Some(daemon) => self.daemon(daemon, &mut options, &mut paths),
             None => {
                 options.insert("threads".to_owned(), WSGI_THREADS.into());
-            }
-        }
-        for (key, name) in [("wsgipythonhome", "home"), ("wsgipythonpath", "")] {
-            if let (Some(directive), None) = (site.setting(key), &daemon) {
-                if name.is_empty() {
-                    paths.extend(directive.argument(0).split(':').map(str::to_owned));
-                } else {
-                    options.insert(name.to_owned(), directive.argument(0).into());
+                if let Some(home) = site.setting("wsgipythonhome") {
+                    options.insert("home".to_owned(), home.argument(0).into());
+                }
+                if let Some(path) = site.setting("wsgipythonpath") {
+                    paths.extend(path.argument(0).split(':').map(str::to_owned));
                 }
             }
         }
         // A module within a package has the package's name; another is found in its own folder.
-        let inside = paths
-            .iter()
-            .find_map(|path| below(path, folder))
-            .filter(|rest| !rest.is_empty() && !rest.contains('.'));
-        let module = match inside {
+        let inside = paths.iter().find_map(|path| below(path, folder));
+        let module = match inside.filter(|rest| !rest.is_empty() && !rest.contains('.')) {
             Some(rest) => format!(
                 "{}.{module}",
                 rest.trim_start_matches('/').replace('/', ".")
@@ -377,18 +300,15 @@ impl Compiler<'_> {
             }
         };
         options.insert("module".to_owned(), module.into());
-        if let Some(callable) = option(alias, "callable-object").or_else(|| {
-            site.setting("wsgicallableobject")
-                .map(|named| named.argument(0).to_owned())
-        }) {
+        let named = site
+            .setting("wsgicallableobject")
+            .map(|named| named.argument(0).to_owned());
+        if let Some(callable) = option(alias, "callable-object").or(named) {
             options.insert("callable".to_owned(), callable.into());
         }
         options.insert("path".to_owned(), paths.into());
         if !at.is_empty() {
             options.insert("prefix".to_owned(), at.into());
-        }
-        if !limits.is_empty() {
-            options.insert("limits".to_owned(), limits.into());
         }
         for directive in site.all(&["setenv"]) {
             insert(
@@ -403,6 +323,54 @@ impl Compiler<'_> {
         let name = unused(&self.out.applications, &wanted);
         self.out.applications.insert(name.clone(), options.into());
         name
+    }
+
+    /// `WSGIDaemonProcess`
+    fn daemon(
+        &mut self,
+        daemon: &Directive,
+        options: &mut Map<String, Value>,
+        paths: &mut Vec<String>,
+    ) {
+        let number = |name: &str| option(daemon, name).and_then(|value| value.parse::<u64>().ok());
+        let processes = number("processes").unwrap_or(1).clamp(1, 4096);
+        options.insert("processes".to_owned(), processes.into());
+        let threads = number("threads").unwrap_or(WSGI_THREADS).max(1);
+        options.insert("threads".to_owned(), threads.into());
+        for (from, to) in [
+            ("user", "user"),
+            ("group", "group"),
+            ("home", "working_directory"),
+            ("python-home", "home"),
+        ] {
+            if let Some(value) = option(daemon, from) {
+                options.insert(to.to_owned(), value.into());
+            }
+        }
+        let path = option(daemon, "python-path").unwrap_or_default();
+        let folders = path.split(':').filter(|folder| !folder.is_empty());
+        paths.extend(folders.map(|folder| folder.trim_end_matches('/').to_owned()));
+        let mut limits = Map::new();
+        for (from, to) in [
+            ("maximum-requests", "requests"),
+            ("request-timeout", "timeout"),
+        ] {
+            if let Some(count) = number(from).filter(|count| *count > 0) {
+                limits.insert(to.to_owned(), count.into());
+            }
+        }
+        if !limits.is_empty() {
+            options.insert("limits".to_owned(), limits.into());
+        }
+        for argument in daemon.arguments.iter().skip(1) {
+            let name = argument.split('=').next().unwrap_or_default();
+            if !DAEMON_OPTIONS.contains(&name) {
+                let hint = "see `python` in `docs/reference.md`";
+                let problem = format!("`{name}` has nothing like it");
+                self.findings
+                    .note(&daemon.place, &daemon.name, &problem, hint);
+            }
+        }
     }
 
     /// Aliases that Tutti cannot follow: nothing is handed out there.
@@ -443,6 +411,17 @@ impl Compiler<'_> {
     }
 }
 
+/// The value of `name=value`.
+fn option(directive: &Directive, name: &str) -> Option<String> {
+    let mut options = directive
+        .arguments
+        .iter()
+        .filter_map(|argument| argument.split_once('='));
+    options
+        .find(|(known, _)| *known == name)
+        .map(|(_, value)| value.to_owned())
+}
+
 /// Sections as they are for one file, whatever the path.
 fn of_file(sections: &[Section], mapping: &Mapping, name: &str) -> Vec<Section> {
     let mut all = Vec::new();
@@ -459,12 +438,15 @@ fn of_file(sections: &[Section], mapping: &Mapping, name: &str) -> Vec<Section> 
             }
             section.file = None;
         }
-        if let Some(Folder::Path(path)) = &section.folder {
-            if below(path, &mapping.folder).is_none() {
-                continue;
-            }
-            section.folder = None;
+        let is_about = match &section.folder {
+            None => true,
+            Some(Folder::Path(path)) => below(path, &mapping.folder).is_some(),
+            Some(Folder::Match(source)) => super::htaccess::matches(source, &mapping.folder),
+        };
+        if !is_about {
+            continue;
         }
+        section.folder = None;
         all.push(section);
     }
     all

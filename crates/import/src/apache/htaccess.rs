@@ -1,17 +1,23 @@
 //! `.htaccess`: files in the folders of a site that say more, where `AllowOverride` lets them.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+
+use tutti_config::pattern::Pattern;
+use tutti_config::table::DECODED;
+
+use super::grammar::Directive;
 
 use super::section::{Folder, Section, Stage, below};
 use super::site::Site;
 use super::tree::Reader;
-use crate::finding::{Findings, Unreadable};
+use crate::finding::{Findings, Place, Unreadable};
 
 /// Folders within folders that are looked at.
 const DEEPEST_FOLDER: usize = 16;
 
-/// Folders of a site that are looked at.
-const MOST_FOLDERS: usize = 20_000;
+/// Folders and files of a site that are looked at.
+const MOST_FOLDERS: usize = 100_000;
 
 /// The sections of all files of a site.
 pub(super) fn read(
@@ -28,6 +34,7 @@ pub(super) fn read(
                 Some(Folder::Path(path)) => {
                     section.stage == Stage::Folder && below(path, folder).is_some()
                 }
+                Some(Folder::Match(source)) => matches(source, folder),
                 _ => false,
             });
         about
@@ -45,16 +52,22 @@ pub(super) fn read(
         .to_owned();
     let mut found: Vec<Section> = Vec::new();
     for mapping in &site.mappings {
-        // Without a permission for it or for a folder in it there is nothing to look for.
-        let inside = site.sections.iter().any(|section| matches!(&section.folder, Some(Folder::Path(path)) if below(&mapping.folder, path).is_some()) && section.directives.iter().any(|directive| directive.is("allowoverride") && directive.word(0) != "none"));
-        let Some(allow) = allows(&mapping.folder).or_else(|| {
-            site.sections
-                .iter()
-                .flat_map(|section| &section.directives)
-                .find(|directive| {
-                    inside && directive.is("allowoverride") && directive.word(0) != "none"
-                })
-        }) else {
+        // Without a permission for it, a folder above or one in it there is nothing to look for.
+        let is_about = |section: &&Section| match &section.folder {
+            Some(Folder::Path(path)) => {
+                below(&mapping.folder, path).is_some() || below(path, &mapping.folder).is_some()
+            }
+            Some(Folder::Match(_)) => true,
+            None => false,
+        };
+        let mut about = site
+            .sections
+            .iter()
+            .filter(is_about)
+            .flat_map(|section| &section.directives);
+        let allowed =
+            about.find(|directive| directive.is("allowoverride") && directive.word(0) != "none");
+        let Some(allow) = allowed else {
             continue;
         };
         let mut folders: Vec<PathBuf> = Path::new(&mapping.folder)
@@ -88,8 +101,17 @@ pub(super) fn read(
                 continue;
             }
             let path = folder.join(&name);
-            if reader.sources.read(&path).is_err() {
-                continue;
+            match reader.sources.read(&path) {
+                Ok(_) => {}
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+                {
+                    continue;
+                }
+                Err(error) => {
+                    found.push(closed(text, &path, &error.to_string(), findings));
+                    continue;
+                }
             }
             let directives = reader.file(&path, 0)?;
             super::known::tell_all(&directives, findings);
@@ -113,6 +135,42 @@ pub(super) fn read(
     Ok(found)
 }
 
+/// The section of a file that cannot be read: Apache answers 403 there, too.
+fn closed(folder: &str, path: &Path, why: &str, findings: &mut Findings) -> Section {
+    let place = Place {
+        file: path.display().to_string().into(),
+        line: 1,
+    };
+    let hint = "run the import as somebody who may read it";
+    findings.lost(
+        &place,
+        "AllowOverride",
+        &format!("it cannot be read ({why}): the folder answers 403"),
+        hint,
+    );
+    Section {
+        stage: Stage::Folder,
+        folder: Some(Folder::Path(folder.to_owned())),
+        file: None,
+        location: None,
+        methods: None,
+        is_unknown: false,
+        directives: vec![Directive {
+            place,
+            name: "Require".to_owned(),
+            key: "require".to_owned(),
+            arguments: vec!["all".to_owned(), "denied".to_owned()],
+            block: None,
+        }],
+    }
+}
+
+/// True if an expression for folders is about this one.
+pub(super) fn matches(source: &str, folder: &str) -> bool {
+    let pattern = Pattern::parse(&format!("~{source}"), DECODED).ok();
+    pattern.is_some_and(|pattern| pattern.found_in(folder.as_bytes()).unwrap_or(true))
+}
+
 /// Adds a folder and all below it; false if there are too many.
 fn walk(
     reader: &Reader<'_>,
@@ -128,11 +186,9 @@ fn walk(
     if above.contains(&real) {
         return true;
     }
-    let names = reader.sources.names_in(folder);
-    if names.is_empty() {
-        return true;
-    }
+    // A file is none of its own, and a folder that nobody may list may have one all the same.
     all.push(folder.to_owned());
+    let names = reader.sources.names_in(folder);
     above.push(real);
     let mut is_whole = true;
     for name in names {

@@ -5,6 +5,8 @@ use crate::finding::Findings;
 
 /// Directives that are read elsewhere.
 const READ: &[&str] = &[
+    "removehandler",
+    "removetype",
     "addhandler",
     "addoutputfilter",
     "addoutputfilterbytype",
@@ -121,7 +123,6 @@ const NOTHING: &[&str] = &[
     "removecharset",
     "removeencoding",
     "removelanguage",
-    "removetype",
     "mimemagicfile",
     "typesconfig",
     "traceenable",
@@ -402,6 +403,14 @@ fn options(directive: &Directive, findings: &mut Findings) {
             "MultiViews",
             "files are found by their whole name",
             "name them in full",
+        );
+    }
+    if has("SymLinksIfOwnerMatch") {
+        lost(
+            findings,
+            "SymLinksIfOwnerMatch",
+            "nobody looks for the owner of a link: none is followed here",
+            "take `follow_symlinks` out if only people you trust can make links there",
         );
     }
     if has("Includes") || has("IncludesNOEXEC") {

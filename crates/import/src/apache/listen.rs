@@ -19,32 +19,7 @@ pub(super) struct Host {
 impl Compiler<'_> {
     /// Makes the listeners. `main` answers where no host listens.
     pub(super) fn listeners(&mut self, listens: &[Directive], hosts: &[Host], main: Option<&Host>) {
-        let mut addresses: Vec<(String, Option<Place>)> = Vec::new();
-        for listen in listens {
-            match address(listen.argument(0)) {
-                Some(address) if addresses.iter().any(|(known, _)| *known == address) => {}
-                Some(address) => addresses.push((address, Some(listen.place.clone()))),
-                None => self.findings.lost(
-                    &listen.place,
-                    "Listen",
-                    &format!("`{}` is no address", listen.argument(0)),
-                    "write the address as numbers: `127.0.0.1:8080`",
-                ),
-            }
-        }
-        // The file of a site says nothing about `Listen`.
-        if listens.is_empty() {
-            for (_, port) in hosts.iter().flat_map(|host| &host.addresses) {
-                let address = format!("*:{}", if port == "*" { "80" } else { port });
-                if !addresses.iter().any(|(known, _)| *known == address) {
-                    addresses.push((address, None));
-                }
-            }
-            if addresses.is_empty() {
-                addresses.push(("*:80".to_owned(), None));
-            }
-        }
-        for (address, _) in &addresses {
+        for address in &self.addresses(listens, hosts) {
             let (ip, port) = address.rsplit_once(':').unwrap_or(("*", "80"));
             let fits = |(host_ip, host_port): &(String, String)| {
                 (host_port == "*" || host_port == port)
@@ -133,6 +108,36 @@ impl Compiler<'_> {
             }
             self.out.listeners.insert(address.clone(), listener.into());
         }
+    }
+
+    /// The addresses of all listeners.
+    fn addresses(&mut self, listens: &[Directive], hosts: &[Host]) -> Vec<String> {
+        let mut addresses: Vec<String> = Vec::new();
+        for listen in listens {
+            match address(listen.argument(0)) {
+                Some(address) if addresses.contains(&address) => {}
+                Some(address) => addresses.push(address),
+                None => self.findings.lost(
+                    &listen.place,
+                    "Listen",
+                    &format!("`{}` is no address", listen.argument(0)),
+                    "write the address as numbers: `127.0.0.1:8080`",
+                ),
+            }
+        }
+        // The file of a site says nothing about `Listen`.
+        if listens.is_empty() {
+            for (_, port) in hosts.iter().flat_map(|host| &host.addresses) {
+                let address = format!("*:{}", if port == "*" { "80" } else { port });
+                if !addresses.contains(&address) {
+                    addresses.push(address);
+                }
+            }
+            if addresses.is_empty() {
+                addresses.push("*:80".to_owned());
+            }
+        }
+        addresses
     }
 
     /// Steps that choose a host by the name that is asked for, in their order; the first is the one for all other names.

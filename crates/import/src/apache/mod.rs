@@ -192,6 +192,12 @@ impl Compiler<'_> {
             outer: plain(outer),
             mappings: Vec::new(),
             groups,
+            proxies: outer
+                .iter()
+                .chain(own)
+                .filter(|directive| directive.is("proxy"))
+                .cloned()
+                .collect(),
         };
         site.server = site
             .own

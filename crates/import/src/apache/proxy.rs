@@ -456,23 +456,23 @@ impl Compiler<'_> {
     }
 }
 
-/// Who may, for what is handed on: sections without folders, and `<Proxy>`.
-fn guards(site: &Site) -> Vec<Section> {
+/// Who may, for what is handed on: `<Proxy>`, and sections without folders. What is said of some servers refuses for all.
+pub(super) fn guards(site: &Site) -> Vec<Section> {
     let mut all = Vec::new();
-    for group in site.groups.values() {
-        let mut section = Section {
+    for proxy in &site.proxies {
+        let directives = proxy
+            .inner()
+            .iter()
+            .filter(|directive| directive.key != "balancermember");
+        all.push(Section {
             stage: Stage::Folder,
             folder: None,
             file: None,
             location: None,
             methods: None,
-            is_unknown: false,
-            directives: group.inner().to_vec(),
-        };
-        section
-            .directives
-            .retain(|directive| directive.key != "balancermember");
-        all.push(section);
+            is_unknown: proxy.argument(0) != "*",
+            directives: directives.cloned().collect(),
+        });
     }
     all.extend(site.sections.iter().cloned());
     all

@@ -93,6 +93,17 @@ impl Rule {
         flags(self.directive.argument(2))
     }
 
+    /// True if it keeps somebody out.
+    pub(super) fn refuses(&self) -> bool {
+        self.flags().iter().any(|(name, value)| {
+            matches!(name.as_str(), "F" | "FORBIDDEN" | "G" | "GONE")
+                || matches!(name.as_str(), "R" | "REDIRECT")
+                    && value
+                        .parse::<u16>()
+                        .is_ok_and(|status| !(300..400).contains(&status))
+        })
+    }
+
     /// True if it does more than to set variables.
     fn acts(&self) -> bool {
         let ends = self.flags().iter().any(|(name, _)| {

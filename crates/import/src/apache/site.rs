@@ -47,6 +47,8 @@ pub(super) struct Site {
     /// The folders, in the order in which they are looked for; `DocumentRoot` is the last one.
     pub(super) mappings: Vec<Mapping>,
     pub(super) groups: BTreeMap<String, Directive>,
+    /// All sections of `<Proxy>`.
+    pub(super) proxies: Vec<Directive>,
 }
 
 /// A folder of a site, or one below it that has settings of its own.
@@ -123,7 +125,9 @@ const OF_CONTENT: &[&str] = &[
     "php_admin_value",
     "php_flag",
     "php_value",
+    "forcetype",
     "removehandler",
+    "removetype",
     "rewriteengine",
     "sethandler",
 ];
@@ -137,7 +141,11 @@ impl Compiler<'_> {
         let mut steps = self.server_redirects(site);
         steps.extend(self.folders(site));
         let steps = self.proxies(site, steps);
-        let steps = self.server_rules(site, steps);
+        let mut steps = self.server_rules(site, steps);
+        // What comes behind a step for everything is never reached.
+        if let Some(last) = steps.iter().position(|step| step.get("match").is_none()) {
+            steps.truncate(last + 1);
+        }
         if let Some(name) = entry.strip_prefix("routes/") {
             self.out.routes.insert(name.to_owned(), steps.into());
         }
@@ -324,14 +332,20 @@ impl Compiler<'_> {
 
     /// The rewriting of a place, then its content.
     fn spot(&mut self, spot: &Spot, is_settled: bool) -> Vec<Value> {
-        if is_settled {
-            return self.content(spot, None, None);
-        }
         let mut sections = spot
             .sections()
             .filter(|section| section.stage != super::section::Stage::Server);
         let found = sections.find_map(|section| Some((section.clone(), rules_of(section)?)));
-        let fallback = self.fallback_resource(spot);
+        let fallback = if is_settled {
+            None
+        } else {
+            self.fallback_resource(spot)
+        };
+        // Who has a path that is settled is asked the rules that refuse, and no others.
+        let found = found.map(|(section, (is_on, mut list))| {
+            list.retain(|rule| !is_settled || rule.refuses());
+            (section, (is_on, list))
+        });
         let Some((section, (true, list))) = found.filter(|(_, (_, list))| !list.is_empty()) else {
             return self.content(spot, fallback, None);
         };
@@ -455,7 +469,14 @@ fn subs(site: &Site, base: &Mapping) -> Vec<Mapping> {
             OF_CONTENT.contains(&directive.key.as_str())
                 || super::redirect::NAMES.contains(&directive.key.as_str())
         };
-        if !section.directives.iter().any(is_of_content) {
+        let no_links = |directive: &Directive| {
+            directive.is("options") && super::content::follows(directive) == Some(false)
+        };
+        if !section
+            .directives
+            .iter()
+            .any(|directive| is_of_content(directive) || no_links(directive))
+        {
             continue;
         }
         let rest = match (&section.folder, &section.location) {
