@@ -113,7 +113,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tls",
         ],
     ),
-    ("import", &["config"]),
+    ("import-common", &["config"]),
+    ("import-apache", &["config", "import-common"]),
+    ("import", &["config", "import-apache", "import-common"]),
     (
         "ctl",
         &[

@@ -7,22 +7,17 @@
 
 #![forbid(unsafe_code)]
 
-mod apache;
 mod caddy;
-mod finding;
-mod fpm;
 mod gunicorn;
-mod ini;
 mod literal;
-mod mime;
 mod nginx;
-mod output;
-mod program;
 mod puma;
-mod sources;
-mod template;
-mod units;
 mod uwsgi;
+
+// The readers say `crate::output`, wherever that is.
+pub(crate) use tutti_import_common::{
+    finding, fpm, ini, mime, output, program, sources, template, units,
+};
 
 use std::path::PathBuf;
 
@@ -82,7 +77,7 @@ pub fn import(
     let mut findings = Findings::default();
     let configuration = match kind {
         Kind::Nginx => nginx::import(files, sources, &mut findings)?,
-        Kind::Apache => apache::import(files, sources, &mut findings)?,
+        Kind::Apache => tutti_import_apache::import(files, sources, &mut findings)?,
         Kind::Fpm => fpm::import(files, sources, &mut findings)?,
         Kind::Uwsgi => uwsgi::import(files, sources, &mut findings)?,
         Kind::Caddy => caddy::import(files, sources, &mut findings)?,

@@ -14,7 +14,7 @@ mod server;
 mod settings;
 mod site;
 pub(crate) mod tree;
-pub(crate) mod variables;
+mod variables;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

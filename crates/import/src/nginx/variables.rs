@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::template::{Piece, Text, quoted, regex, script_of};
+use crate::template::{Piece, QUERY, Text, quoted, regex, script_of};
+pub(super) use crate::template::{captures, script_text};
 
 /// The meaning of variables where a text stands.
 #[derive(Clone, Debug, Default)]
@@ -75,10 +76,6 @@ fn name(after: &str) -> (&str, &str) {
     after.split_at(end)
 }
 
-pub(crate) fn script_text(script: String) -> Text {
-    Text(vec![Piece::Script(script)])
-}
-
 /// Variables that are called otherwise here.
 fn same_elsewhere(name: &str) -> Option<String> {
     let same = match name {
@@ -120,9 +117,8 @@ fn same_elsewhere(name: &str) -> Option<String> {
 
 /// Variables that an expression computes.
 fn scripted(name: &str) -> Option<String> {
-    let query = r"(/\?([^]*)/.exec(vars.request_uri) ?? [])[1] ?? ''";
     Some(match name {
-        "args" | "query_string" => query.to_owned(),
+        "args" | "query_string" => QUERY.to_owned(),
         "is_args" => r"/\?[^]/.test(vars.request_uri) ? '?' : ''".to_owned(),
         "scheme" => "vars.tls_protocol ? 'https' : 'http'".to_owned(),
         "https" => "vars.tls_protocol ? 'on' : ''".to_owned(),
@@ -132,12 +128,6 @@ fn scripted(name: &str) -> Option<String> {
         "server_protocol" => r"(/ (HTTP\/[0-9.]+)$/.exec(vars.request_line) ?? [])[1] ?? ''".to_owned(),
         _ => return None,
     })
-}
-
-/// The expression for the captures of a regular expression in a text.
-pub(crate) fn captures(pattern: &str, ignore_case: bool, subject: &Text) -> Option<String> {
-    let expression = regex(pattern, ignore_case)?;
-    Some(format!("{expression}.exec({})", subject.expression()))
 }
 
 /// The expressions for the groups with names of a regular expression.
@@ -193,7 +183,7 @@ pub(super) fn map(subject: &Text, entries: &[(String, Text)], default: &Text) ->
 }
 
 /// The query string as an expression.
-pub(crate) fn variable_in_script(name: &str) -> String {
+pub(super) fn variable_in_script(name: &str) -> String {
     scripted(name).map_or_else(|| script_of(name), |script| format!("({script})"))
 }
 

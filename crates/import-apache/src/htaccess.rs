@@ -1,0 +1,205 @@
+//! `.htaccess`: files in the folders of a site that say more, where `AllowOverride` lets them.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use tutti_config::pattern::Pattern;
+use tutti_config::table::DECODED;
+
+use super::grammar::Directive;
+
+use super::section::{Folder, Section, Stage, below};
+use super::site::Site;
+use super::tree::Reader;
+use tutti_import_common::finding::{Findings, Place, Unreadable};
+
+/// Folders within folders that are looked at.
+const DEEPEST_FOLDER: usize = 16;
+
+/// Folders and files of a site that are looked at.
+const MOST_FOLDERS: usize = 100_000;
+
+/// The sections of all files of a site.
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    site: &Site,
+    findings: &mut Findings,
+) -> Result<Vec<Section>, Unreadable> {
+    let allows = |folder: &str| {
+        let mut about = site
+            .sections
+            .iter()
+            .rev()
+            .filter(|section| match &section.folder {
+                Some(Folder::Path(path)) => {
+                    section.stage == Stage::Folder && below(path, folder).is_some()
+                }
+                Some(Folder::Match(source)) => matches(source, folder),
+                _ => false,
+            });
+        about
+            .find_map(|section| {
+                section
+                    .directives
+                    .iter()
+                    .rfind(|directive| directive.is("allowoverride"))
+            })
+            .filter(|allow| allow.word(0) != "none")
+    };
+    let name = site
+        .setting("accessfilename")
+        .map_or(".htaccess", |named| named.argument(0))
+        .to_owned();
+    let mut found: Vec<Section> = Vec::new();
+    for mapping in &site.mappings {
+        // Without a permission for it, a folder above or one in it there is nothing to look for.
+        let is_about = |section: &&Section| match &section.folder {
+            Some(Folder::Path(path)) => {
+                below(&mapping.folder, path).is_some() || below(path, &mapping.folder).is_some()
+            }
+            Some(Folder::Match(_)) => true,
+            None => false,
+        };
+        let mut about = site
+            .sections
+            .iter()
+            .filter(is_about)
+            .flat_map(|section| &section.directives);
+        let allowed =
+            about.find(|directive| directive.is("allowoverride") && directive.word(0) != "none");
+        let Some(allow) = allowed else {
+            continue;
+        };
+        let mut folders: Vec<PathBuf> = Path::new(&mapping.folder)
+            .ancestors()
+            .skip(1)
+            .map(Path::to_owned)
+            .collect();
+        if !walk(
+            reader,
+            Path::new(&mapping.folder),
+            &mut Vec::new(),
+            &mut folders,
+        ) {
+            let hint =
+                "move deep folders elsewhere, or write what their files say into `<Directory>`";
+            findings.lost(
+                &allow.place,
+                &allow.name,
+                "there are too many folders to look for more of these files",
+                hint,
+            );
+        }
+        for folder in folders {
+            let text = folder.display().to_string();
+            let text = text.trim_end_matches('/');
+            let is_known =
+                |section: &Section| section.folder == Some(Folder::Path(text.to_owned()));
+            if allows(text).is_some() && !found.iter().any(is_known) {
+                one(reader, text, &folder.join(&name), findings, &mut found)?;
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Reads the file of one folder, if there is one.
+fn one(
+    reader: &mut Reader<'_>,
+    text: &str,
+    path: &Path,
+    findings: &mut Findings,
+    found: &mut Vec<Section>,
+) -> Result<(), Unreadable> {
+    match reader.sources.read(path) {
+        Ok(_) => {}
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(());
+        }
+        Err(error) => {
+            found.push(closed(text, path, &error.to_string(), findings));
+            return Ok(());
+        }
+    }
+    let directives = reader.file(path, 0)?;
+    super::known::tell_all(&directives, findings);
+    let around = Section {
+        stage: Stage::Folder,
+        folder: Some(Folder::Path(text.to_owned())),
+        file: None,
+        location: None,
+        methods: None,
+        is_unknown: false,
+        directives: directives
+            .iter()
+            .filter(|directive| Section::read(directive, None).is_none())
+            .cloned()
+            .collect(),
+    };
+    found.push(around.clone());
+    super::section::collect(&directives, Some(&around), found);
+    Ok(())
+}
+
+/// The section of a file that cannot be read: Apache answers 403 there, too.
+fn closed(folder: &str, path: &Path, why: &str, findings: &mut Findings) -> Section {
+    let place = Place {
+        file: path.display().to_string().into(),
+        line: 1,
+    };
+    let hint = "run the import as somebody who may read it";
+    findings.lost(
+        &place,
+        "AllowOverride",
+        &format!("it cannot be read ({why}): the folder answers 403"),
+        hint,
+    );
+    Section {
+        stage: Stage::Folder,
+        folder: Some(Folder::Path(folder.to_owned())),
+        file: None,
+        location: None,
+        methods: None,
+        is_unknown: false,
+        directives: vec![Directive {
+            place,
+            name: "Require".to_owned(),
+            key: "require".to_owned(),
+            arguments: vec!["all".to_owned(), "denied".to_owned()],
+            block: None,
+        }],
+    }
+}
+
+/// True if an expression for folders is about this one.
+pub(super) fn matches(source: &str, folder: &str) -> bool {
+    let pattern = Pattern::parse(&format!("~{source}"), DECODED).ok();
+    pattern.is_some_and(|pattern| pattern.found_in(folder.as_bytes()).unwrap_or(true))
+}
+
+/// Adds a folder and all below it; false if there are too many.
+fn walk(
+    reader: &Reader<'_>,
+    folder: &Path,
+    above: &mut Vec<PathBuf>,
+    all: &mut Vec<PathBuf>,
+) -> bool {
+    if above.len() >= DEEPEST_FOLDER || all.len() >= MOST_FOLDERS {
+        return false;
+    }
+    // A link to a folder above it leads in circles.
+    let real = reader.sources.real(folder);
+    if above.contains(&real) {
+        return true;
+    }
+    // A file is none of its own, and a folder that nobody may list may have one all the same.
+    all.push(folder.to_owned());
+    let names = reader.sources.names_in(folder);
+    above.push(real);
+    let mut is_whole = true;
+    for name in names {
+        is_whole &= walk(reader, &folder.join(name), above, all);
+    }
+    above.pop();
+    is_whole
+}

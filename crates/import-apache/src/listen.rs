@@ -1,0 +1,376 @@
+//! `Listen`, `<VirtualHost>`, `ServerName` and `SSL…`: listeners, and which host gets a request.
+
+use serde_json::{Map, Value, json};
+
+use super::grammar::Directive;
+use super::site::{Compiler, Site};
+use tutti_import_common::finding::Place;
+use tutti_import_common::output::{slug, step, when};
+
+/// A host as listeners see it.
+pub(super) struct Host {
+    pub(super) site: std::rc::Rc<Site>,
+    pub(super) destination: String,
+    /// Address and port, as `<VirtualHost>` has them; `*` for any.
+    pub(super) addresses: Vec<(String, String)>,
+    pub(super) place: Place,
+}
+
+impl Compiler<'_> {
+    /// Makes the listeners. `main` answers where no host listens.
+    pub(super) fn listeners(&mut self, listens: &[Directive], hosts: &[Host], main: Option<&Host>) {
+        for address in &self.addresses(listens, hosts) {
+            let (ip, port) = address.rsplit_once(':').unwrap_or(("*", "80"));
+            let fits = |(host_ip, host_port): &(String, String)| {
+                (host_port == "*" || host_port == port)
+                    && (host_ip == "*" || ip == "*" || host_ip == ip)
+            };
+            // One with an address of its own goes before those for any.
+            let exact: Vec<&Host> = hosts
+                .iter()
+                .filter(|host| host.addresses.iter().any(|one| one.0 != "*" && fits(one)))
+                .collect();
+            let any: Vec<&Host> = hosts
+                .iter()
+                .filter(|host| host.addresses.iter().any(|one| one.0 == "*" && fits(one)))
+                .collect();
+            let here: Vec<&Host> = if exact.is_empty() {
+                any.clone()
+            } else {
+                exact.clone()
+            };
+            let Some(default) = here.first().copied().or(main) else {
+                continue;
+            };
+            let here = if here.is_empty() { vec![default] } else { here };
+            let mut steps = Vec::new();
+            // Hosts of several addresses behind one socket: the address that was asked for chooses.
+            if ip == "*" && !exact.is_empty() {
+                for host in &exact {
+                    for (own, _) in host
+                        .addresses
+                        .iter()
+                        .filter(|one| one.0 != "*" && fits(one))
+                    {
+                        let same: Vec<&Host> = exact
+                            .iter()
+                            .filter(|other| other.addresses.iter().any(|one| one.0 == *own))
+                            .copied()
+                            .collect();
+                        for mut inner in self.by_name(&same) {
+                            let conditions = inner
+                                .as_object_mut()
+                                .map(|inner| inner.entry("match").or_insert_with(|| json!({})));
+                            if let Some(conditions) = conditions.and_then(Value::as_object_mut) {
+                                conditions.insert(
+                                    "destination".to_owned(),
+                                    format!("{own}:{port}").into(),
+                                );
+                            }
+                            if !steps.contains(&inner) {
+                                steps.push(inner);
+                            }
+                        }
+                    }
+                }
+                match (any.is_empty(), main) {
+                    (false, _) => steps.extend(self.by_name(&any)),
+                    (true, Some(main)) => steps.push(json!({"action": {"pass": main.destination}})),
+                    (true, None) => steps.push(json!({"action": {"pass": default.destination}})),
+                }
+            } else {
+                steps = self.by_name(&here);
+            }
+            let pass = match steps.as_slice() {
+                [only] if only.get("match").is_none() => default.destination.clone(),
+                _ => {
+                    let known = self
+                        .out
+                        .routes
+                        .iter()
+                        .find(|(_, known)| known.as_array() == Some(&steps))
+                        .map(|(name, _)| format!("routes/{name}"));
+                    known.unwrap_or_else(|| {
+                        self.out
+                            .add_route(&format!("listen-{}", slug(address)), steps)
+                    })
+                }
+            };
+            let mut listener = when("pass", pass);
+            let mut all: Vec<&Host> = here.clone();
+            all.extend(
+                any.iter()
+                    .filter(|host| !here.iter().any(|known| std::ptr::eq(*known, **host)))
+                    .copied(),
+            );
+            if let Some(tls) = self.tls(&all) {
+                listener.insert("tls".to_owned(), tls);
+            }
+            self.out.listeners.insert(address.clone(), listener.into());
+        }
+    }
+
+    /// The addresses of all listeners.
+    fn addresses(&mut self, listens: &[Directive], hosts: &[Host]) -> Vec<String> {
+        let mut addresses: Vec<String> = Vec::new();
+        for listen in listens {
+            match address(listen.argument(0)) {
+                Some(address) if addresses.contains(&address) => {}
+                Some(address) => addresses.push(address),
+                None => self.findings.lost(
+                    &listen.place,
+                    "Listen",
+                    &format!("`{}` is no address", listen.argument(0)),
+                    "write the address as numbers: `127.0.0.1:8080`",
+                ),
+            }
+        }
+        // The file of a site says nothing about `Listen`.
+        if listens.is_empty() {
+            for (_, port) in hosts.iter().flat_map(|host| &host.addresses) {
+                let address = format!("*:{}", if port == "*" { "80" } else { port });
+                if !addresses.contains(&address) {
+                    addresses.push(address);
+                }
+            }
+            if addresses.is_empty() {
+                addresses.push("*:80".to_owned());
+            }
+        }
+        addresses
+    }
+
+    /// Steps that choose a host by the name that is asked for, in their order; the first is the one for all other names.
+    fn by_name(&mut self, here: &[&Host]) -> Vec<Value> {
+        let mut steps = Vec::new();
+        for host in here {
+            let mut names = Vec::new();
+            if !host.site.server.is_empty() {
+                names.push(host.site.server.clone());
+            }
+            for alias in host
+                .site
+                .own
+                .iter()
+                .filter(|directive| directive.is("serveralias"))
+            {
+                for name in &alias.arguments {
+                    let name = name.to_ascii_lowercase();
+                    names.push(if name.contains('?') {
+                        format!("~^{}$", super::section::of_glob(&name))
+                    } else {
+                        name
+                    });
+                }
+            }
+            if names.is_empty() {
+                continue;
+            }
+            steps.push(step(
+                when("host", tutti_import_common::output::one_or_many(names)),
+                json!({"pass": host.destination}),
+            ));
+        }
+        let Some(default) = here.first() else {
+            return steps;
+        };
+        // Steps at the end that lead where all others go are not needed.
+        while steps
+            .last()
+            .and_then(|step| step.pointer("/action/pass"))
+            .and_then(Value::as_str)
+            == Some(&default.destination)
+        {
+            steps.pop();
+        }
+        steps.push(json!({"action": {"pass": default.destination}}));
+        steps
+    }
+
+    fn tls(&mut self, here: &[&Host]) -> Option<Value> {
+        let is_on = |host: &&&Host| host.site.setting("sslengine").is_some_and(Directive::is_on);
+        let secure: Vec<&Host> = here.iter().filter(is_on).copied().collect();
+        let first = secure.first().copied()?;
+        if let Some(plain) = here.iter().find(|host| !is_on(host)) {
+            let hint = "give it a port of its own";
+            self.findings.lost(
+                &plain.place,
+                "SSLEngine",
+                "a listener speaks TLS with all its hosts: this one, too",
+                hint,
+            );
+        }
+        let mut certificates: Vec<Value> = Vec::new();
+        for host in &secure {
+            let all = |key: &'static str| {
+                host.site
+                    .own
+                    .iter()
+                    .filter(move |directive| directive.is(key))
+            };
+            for (number, file) in all("sslcertificatefile").enumerate() {
+                let key = all("sslcertificatekeyfile").nth(number);
+                let entry = match key {
+                    Some(key) if key.argument(0) != file.argument(0) => {
+                        json!({"file": path(file), "key": path(key)})
+                    }
+                    _ => json!({"file": path(file)}),
+                };
+                if !certificates.contains(&entry) {
+                    certificates.push(entry);
+                }
+            }
+            if all("sslcertificatefile").next().is_none() {
+                self.findings.lost(
+                    &host.place,
+                    "SSLEngine",
+                    "there is no `SSLCertificateFile` for it",
+                    "write the certificate into `tls.certificate` of the listener",
+                );
+            }
+            for chain in all("sslcertificatechainfile") {
+                let hint = "append its certificates to the file of `SSLCertificateFile`, as Apache has it since 2.4.8";
+                self.findings.lost(
+                    &chain.place,
+                    &chain.name,
+                    "the chain has no file of its own",
+                    hint,
+                );
+            }
+        }
+        if certificates.is_empty() {
+            return None;
+        }
+        let certificate = if certificates.len() == 1 {
+            certificates.remove(0)
+        } else {
+            certificates.into()
+        };
+        let mut tls = when("certificate", certificate);
+        self.protocols(&first.site, &mut tls);
+        for host in &secure {
+            let Some(verify) = host
+                .site
+                .setting("sslverifyclient")
+                .filter(|verify| verify.word(0) != "none")
+            else {
+                continue;
+            };
+            let Some(authority) = host.site.setting("sslcacertificatefile") else {
+                let hint = "name the file of the authorities in `tls.client_ca`";
+                self.findings.lost(
+                    &verify.place,
+                    &verify.name,
+                    "there is no `SSLCACertificateFile` for it",
+                    hint,
+                );
+                continue;
+            };
+            if !std::ptr::eq(*host, first) {
+                self.findings.lost(
+                    &verify.place,
+                    &verify.name,
+                    "a listener asks all its clients for certificates, or none: all are asked",
+                    "give this host a listener of its own",
+                );
+            }
+            tls.insert("client_ca".to_owned(), path(authority).into());
+            if verify.word(0).starts_with("optional") {
+                tls.insert("client_verify".to_owned(), "optional".into());
+            }
+        }
+        Some(tls.into())
+    }
+
+    fn protocols(&mut self, site: &Site, tls: &mut Map<String, Value>) {
+        if let Some(protocols) = site.setting("sslprotocol") {
+            let mut offered = [false, false];
+            for (position, word) in protocols.arguments.iter().enumerate() {
+                let word = word.to_ascii_lowercase();
+                let (value, name) = match (word.strip_prefix('-'), word.strip_prefix('+')) {
+                    (Some(name), _) => (false, name.to_owned()),
+                    (_, Some(name)) => (true, name.to_owned()),
+                    _ => {
+                        if position == 0 {
+                            offered = [false, false];
+                        }
+                        (true, word.clone())
+                    }
+                };
+                match name.as_str() {
+                    "all" => offered = [value, value],
+                    "tlsv1.2" => offered[0] = value,
+                    "tlsv1.3" => offered[1] = value,
+                    _ => {}
+                }
+            }
+            match offered {
+                [true, false] => drop(tls.insert(
+                    "conf_commands".to_owned(),
+                    json!({"MaxProtocol": "TLSv1.2"}),
+                )),
+                [false, true] => drop(tls.insert(
+                    "conf_commands".to_owned(),
+                    json!({"MinProtocol": "TLSv1.3"}),
+                )),
+                [false, false] => self.findings.note(
+                    &protocols.place,
+                    &protocols.name,
+                    "versions before TLS 1.2 are not offered",
+                    "RFC 8996 deprecates them",
+                ),
+                [true, true] => {}
+            }
+        }
+        if let Some(suites) = site
+            .setting("sslciphersuite")
+            .filter(|suites| suites.argument(0) != "HIGH:!aNULL")
+        {
+            self.findings.note(
+                &suites.place,
+                &suites.name,
+                "Tutti offers its own list of ciphers, all of them with forward secrecy",
+                "see `docs/tls.md`",
+            );
+        }
+        if let Some(tickets) = site.setting("sslsessiontickets") {
+            tls.insert("session".to_owned(), json!({"tickets": tickets.is_on()}));
+        }
+    }
+}
+
+/// A path that may be relative to the server's folder.
+fn path(directive: &Directive) -> String {
+    let path = directive.argument(0);
+    if path.starts_with('/') {
+        path.to_owned()
+    } else {
+        format!("/etc/apache2/{path}")
+    }
+}
+
+/// `80`, `10.0.0.1:80`, `[::1]:80` as a listener's name.
+fn address(text: &str) -> Option<String> {
+    if text.parse::<u16>().is_ok() {
+        return Some(format!("*:{text}"));
+    }
+    tutti_import_common::program::address(text).filter(|address| !address.starts_with("unix:"))
+}
+
+/// The addresses of `<VirtualHost>`.
+pub(super) fn of_host(section: &Directive) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for text in &section.arguments {
+        let (ip, port) = match text.rsplit_once(':') {
+            Some((ip, port)) if !port.ends_with(']') => (ip, port),
+            _ => (text.as_str(), "*"),
+        };
+        let ip = if matches!(ip, "_default_" | "*" | "0.0.0.0") {
+            "*"
+        } else {
+            ip
+        };
+        all.push((ip.to_owned(), port.to_owned()));
+    }
+    all
+}

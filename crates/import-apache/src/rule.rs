@@ -1,0 +1,97 @@
+//! Rules of rewriting, as sections have them.
+
+use super::condition::{Meaning, flags};
+use super::grammar::Directive;
+use super::section::Section;
+use super::site::Spot;
+
+/// A rule with its conditions.
+#[derive(Clone, Debug)]
+pub(super) struct Rule {
+    pub(super) directive: Directive,
+    pub(super) conditions: Vec<Directive>,
+}
+
+/// The rules of a section.
+#[derive(Clone, Debug)]
+pub(super) struct Rules {
+    pub(super) list: Vec<Rule>,
+    /// In a folder: its path as requests have it, with a slash at its end. In a server: empty.
+    pub(super) base: String,
+    /// Where relative paths begin.
+    pub(super) relative: String,
+    pub(super) spot: Spot,
+    /// Where a request goes for which nothing was rewritten.
+    pub(super) content: String,
+    /// Where one goes whose path has changed.
+    pub(super) entry: String,
+    /// They stand in a folder, or in `.htaccess`.
+    pub(super) is_folder: bool,
+}
+
+/// Where the work is in a list of rules.
+#[derive(Clone)]
+pub(super) struct State {
+    pub(super) index: usize,
+    pub(super) is_rewritten: bool,
+    pub(super) meaning: Meaning,
+}
+
+/// The rules of a section, if it switches rewriting on or off.
+pub(super) fn rules_of(section: &Section) -> Option<(bool, Vec<Rule>)> {
+    let engine = section
+        .directives
+        .iter()
+        .rfind(|directive| directive.is("rewriteengine"))?;
+    let mut list = Vec::new();
+    let mut conditions = Vec::new();
+    for directive in &section.directives {
+        match directive.key.as_str() {
+            "rewritecond" => conditions.push(directive.clone()),
+            "rewriterule" => list.push(Rule {
+                directive: directive.clone(),
+                conditions: std::mem::take(&mut conditions),
+            }),
+            _ => {}
+        }
+    }
+    Some((engine.is_on(), list))
+}
+
+impl State {
+    pub(super) fn new(meaning: Meaning) -> Self {
+        State {
+            index: 0,
+            is_rewritten: false,
+            meaning,
+        }
+    }
+}
+
+impl Rule {
+    pub(super) fn flags(&self) -> Vec<(String, String)> {
+        flags(self.directive.argument(2))
+    }
+
+    /// True if it keeps somebody out.
+    pub(super) fn refuses(&self) -> bool {
+        self.flags().iter().any(|(name, value)| {
+            matches!(name.as_str(), "F" | "FORBIDDEN" | "G" | "GONE")
+                || matches!(name.as_str(), "R" | "REDIRECT")
+                    && value
+                        .parse::<u16>()
+                        .is_ok_and(|status| !(300..400).contains(&status))
+        })
+    }
+
+    /// True if it does more than to set variables.
+    pub(super) fn acts(&self) -> bool {
+        let ends = self.flags().iter().any(|(name, _)| {
+            matches!(
+                name.as_str(),
+                "L" | "LAST" | "END" | "F" | "FORBIDDEN" | "G" | "GONE"
+            )
+        });
+        self.directive.argument(1) != "-" || ends
+    }
+}
