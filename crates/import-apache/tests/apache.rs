@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tutti_import_common::{Finding, Findings, Importance, Sources, Unreadable};
 
 /// A configuration, and what of its source is not in it.
+#[derive(Debug)]
 struct Imported {
     configuration: Value,
     findings: Vec<Finding>,

@@ -112,6 +112,28 @@ const WORDS: &[&str] = &[
     "DocumentRoot",
     "Alias",
     "\\",
+    "/srv",
+    "AllowOverride",
+    "All",
+    "RewriteEngine",
+    "On",
+    "!-f",
+    "!-d",
+    "^(.*)$",
+    "\n</Directory>\n",
+    "\n</IfModule>\n",
+    "<FilesMatch",
+    "\n</FilesMatch>\n",
+    "<Macro a $x>\n",
+    "</Macro>\n",
+    "Use a",
+    "Define a",
+    "${a}",
+    "SetHandler",
+    "application/x-httpd-php",
+    "WSGIScriptAlias",
+    "FallbackResource",
+    "Header set",
     "[uwsgi]",
     "module",
     "a:b",
@@ -198,16 +220,28 @@ fn depth_is_bounded() {
 }
 
 #[test]
+fn a_file_in_every_folder_is_bounded() {
+    // Each folder has two folders and the same file in it, without end.
+    read(b"DocumentRoot /srv\n<Directory /srv>\nAllowOverride All\nRequire all denied\n</Directory>\n");
+}
+
+#[test]
 fn rewrites_behind_rewrites_take_no_time_that_doubles() {
     for line in [
         "rewrite ^/a /b;\n",
         "if (-f $request_filename) { break; }\n",
         "rewrite /a /b\n",
         "try_files a b\n",
+        "RewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule ^a b\n",
+        "RewriteCond %{DOCUMENT_ROOT}/a -f\nRewriteRule ^(.*)$ /$1/b\n",
         "handle /a {\n",
     ] {
         let many = line.repeat(300);
         read(format!("server {{ location / {{ {many} }} }}").as_bytes());
         read(format!("http://a {{\n{many}}}").as_bytes());
+        read(
+            format!("DocumentRoot /srv\n<Directory /srv>\nRewriteEngine On\n{many}</Directory>")
+                .as_bytes(),
+        );
     }
 }
