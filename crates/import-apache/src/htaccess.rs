@@ -16,6 +16,9 @@ use tutti_import_common::finding::{Findings, Place, Unreadable};
 /// Folders within folders that are looked at.
 const DEEPEST_FOLDER: usize = 16;
 
+/// Sections of all these files of a site; a product of PHP has some dozens.
+const MOST_SECTIONS: usize = 1000;
+
 /// Folders and files of a site that are looked at.
 const MOST_FOLDERS: usize = 100_000;
 
@@ -120,6 +123,14 @@ fn one(
             found.push(closed(text, path, &error.to_string(), findings));
             return Ok(());
         }
+    }
+    if found.len() >= MOST_SECTIONS {
+        return Err(Unreadable {
+            file: path.display().to_string(),
+            line: 0,
+            problem: format!("the folders of a site have more than {MOST_SECTIONS} sections in such files"),
+            hint: Some("write them into `<Directory>`, or give `AllowOverride None` where they are not needed".to_owned()),
+        });
     }
     let directives = reader.file(path, 0)?;
     super::known::tell_all(&directives, findings);

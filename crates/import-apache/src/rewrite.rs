@@ -13,7 +13,7 @@ use tutti_import_common::template::script_text;
 use tutti_import_common::template::{Text, regex};
 
 /// Rules behind rules that change the path; each sees the path that the one before has made.
-const DEEPEST_REST: usize = 32;
+const DEEPEST_REST: usize = 12;
 
 /// Looks at the file that is asked for, of one rule.
 #[derive(Default)]
