@@ -14,7 +14,7 @@ use super::tree::Reader;
 use tutti_import_common::finding::{Findings, Place, Unreadable};
 
 /// Folders within folders that are looked at.
-const DEEPEST_FOLDER: usize = 16;
+const DEEPEST_FOLDER: usize = 64;
 
 /// Sections of all these files of a site; a product of PHP has some dozens.
 const MOST_SECTIONS: usize = 1000;
@@ -84,14 +84,19 @@ pub(super) fn read(
             &mut Vec::new(),
             &mut folders,
         ) {
-            let hint =
-                "move deep folders elsewhere, or write what their files say into `<Directory>`";
-            findings.lost(
-                &allow.place,
-                &allow.name,
-                "there are too many folders to look for more of these files",
-                hint,
-            );
+            // A file that is not found might close something.
+            return Err(Unreadable {
+                file: allow.place.file.to_string(),
+                line: allow.place.line,
+                problem: format!(
+                    "`{}` has too many folders to look for all of these files: more than {MOST_FOLDERS}, or {DEEPEST_FOLDER} deep",
+                    mapping.folder
+                ),
+                hint: Some(
+                    "write what the files say into `<Directory>`, and give `AllowOverride None`"
+                        .to_owned(),
+                ),
+            });
         }
         for folder in folders {
             let text = folder.display().to_string();
