@@ -121,6 +121,7 @@ fn one(index: usize, name: &str, status: &Value) -> Markup {
                     div { dt { "Requests so far" } dd { (plain(status.pointer("/requests/total"))) } }
                     div { dt { "Place" } dd { code { "/applications/" (name) } } }
                 }
+                (mules(&heading, name, status))
                 @if last.is_some() {
                     div.alert {
                         p {
@@ -137,6 +138,53 @@ fn one(index: usize, name: &str, status: &Value) -> Markup {
                     }
                 }
             }
+        }
+    }
+}
+
+/// A row for each of the application's side processes.
+fn mules(heading: &str, name: &str, status: &Value) -> Markup {
+    let columns = [
+        words("Mule"),
+        words("State"),
+        number("Running"),
+        number("Starting"),
+        number("Stopping"),
+        number("Waiting"),
+        number("Restarts"),
+        number("Memory"),
+        words("Processes"),
+        words("Last end"),
+    ];
+    let row = |(mule, status): (&String, &Value)| {
+        let text = |pointer: &str| html! { (plain(status.pointer(pointer))) };
+        let waiting = status
+            .pointer("/processes/waiting")
+            .and_then(Value::as_u64)
+            .unwrap_or_default();
+        let memory = status.get("memory").and_then(Value::as_f64);
+        let pids = status.get("pids").and_then(Value::as_array);
+        let pids: Vec<String> = pids.into_iter().flatten().map(Value::to_string).collect();
+        vec![
+            html! { (mule) },
+            match waiting {
+                0 => state("runs", Mood::Good),
+                _ => state("ends again and again", Mood::Doubtful),
+            },
+            text("/processes/running"),
+            text("/processes/starting"),
+            text("/processes/stopping"),
+            text("/processes/waiting"),
+            text("/restarts"),
+            html! { (maybe(memory, bytes)) },
+            html! { (pids.join(", ")) },
+            text("/last_end/result"),
+        ]
+    };
+    let rows: Vec<Vec<Markup>> = members(status, "/mules").map(row).collect();
+    html! {
+        @if !rows.is_empty() {
+            (any_table(&format!("{heading}-mules"), &format!("Mules of {name}"), &columns, &rows))
         }
     }
 }

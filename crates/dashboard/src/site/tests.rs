@@ -56,7 +56,8 @@ impl Service for Hostile {
     }
 
     fn status(&self) -> BoxFuture<Result<Value, String>> {
-        let application = json!({"processes": {"running": 0}, "pids": [1],
+        let mule = json!({"processes": {"running": 3, "waiting": 1}, "pids": [4242], "last_end": {"result": HOSTILE}});
+        let application = json!({"processes": {"running": 0}, "pids": [1], "mules": {(HOSTILE): mule},
             "failures": {"total": 1, "last": {"message": HOSTILE, "step": HOSTILE, "hint": HOSTILE, "output": HOSTILE, "pointer": HOSTILE}}});
         let status = json!({
             "server": {"version": HOSTILE, "pid": 7, "uptime": 5},
@@ -146,6 +147,18 @@ fn with_token(method: Method, path: &str) -> Request {
     Request {
         authorization: Some(format!("Bearer {TOKEN}").into_bytes()),
         ..request(method, path)
+    }
+}
+
+#[tokio::test]
+async fn the_applications_page_shows_mules() {
+    let reply = fixture()
+        .await
+        .ask(with_token(Method::Get, "/applications"))
+        .await;
+    let page = text(&reply);
+    for wanted in ["4242", "ends again and again", "Mules of &lt;img"] {
+        assert!(page.contains(wanted), "{wanted} in {page}");
     }
 }
 
