@@ -31,6 +31,28 @@ openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=site.ex
 openssl x509 -req -in request.pem -CA chain.pem -CAkey ca.key -CAcreateserial -out cert.pem 2>/dev/null"""
 
 
+# A small Apache with a pool of PHP-FPM, whose file the page shows.
+APACHE = """mkdir -p /etc/apache2 /etc/php/8.2/fpm/pool.d && cp pool.conf /etc/php/8.2/fpm/pool.d/www.conf && cat >/etc/apache2/apache2.conf <<'END'
+ServerRoot /etc/apache2
+Listen 8080
+<Directory />
+    AllowOverride None
+    Require all denied
+</Directory>
+<Directory /srv/shop>
+    Require all granted
+</Directory>
+<VirtualHost *:8080>
+    DocumentRoot /srv/shop
+    DirectoryIndex index.php
+    <FilesMatch "\\.php$">
+        SetHandler "proxy:unix:/run/php/shop.sock|fcgi://localhost"
+    </FilesMatch>
+</VirtualHost>
+END
+"""
+
+
 @dataclass
 class Session:
     page: str
@@ -62,7 +84,12 @@ SESSIONS = [
         status={"tutti config check": 1},
     ),
     Session("docs/http2.md", before=f'{START}; printf %s "$PAGE_JSON" >page.json; tutti config put --file page.json'),
-    Session("docs/import.md", before=f"{START}; mkdir -p /srv/shop; touch /srv/shop/index.php", status={"tutti import": 1}),
+    Session(
+        "docs/import.md",
+        before=f"{START}; mkdir -p /srv/shop; touch /srv/shop/index.php",
+        between={"tutti import apache": APACHE},
+        status={"tutti import nginx": 1},
+    ),
     Session(
         "docs/logs.md",
         before=f"{STOP}; mkdir -p /var/log/tutti",
