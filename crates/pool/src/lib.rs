@@ -49,6 +49,7 @@ mod manager;
 mod output;
 #[cfg(not(loom))]
 mod questions;
+#[cfg(not(loom))]
 mod readiness;
 #[cfg(not(loom))]
 mod request_line;
@@ -66,6 +67,7 @@ mod tally;
 pub mod threads;
 #[cfg_attr(loom, allow(dead_code, reason = "the models use a part"))]
 mod waiting;
+#[cfg(not(loom))]
 mod whereabouts;
 
 #[cfg(not(loom))]
@@ -91,4 +93,5 @@ pub use self::{
     supervisor::number_of,
     tally::End,
 };
+#[cfg(not(loom))]
 pub use tutti_wire::{Opcode, Piece, Readable, RequestHead, ResponseHead};
