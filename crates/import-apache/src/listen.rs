@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::grammar::Directive;
 use super::site::{Compiler, Site};
 use tutti_import_common::finding::Place;
-use tutti_import_common::output::{slug, step, when};
+use tutti_import_common::output::{end_with, slug, step, when};
 
 /// A host as listeners see it.
 pub(super) struct Host {
@@ -174,16 +174,7 @@ impl Compiler<'_> {
         let Some(default) = here.first() else {
             return steps;
         };
-        // Steps at the end that lead where all others go are not needed.
-        while steps
-            .last()
-            .and_then(|step| step.pointer("/action/pass"))
-            .and_then(Value::as_str)
-            == Some(&default.destination)
-        {
-            steps.pop();
-        }
-        steps.push(json!({"action": {"pass": default.destination}}));
+        end_with(&mut steps, &default.destination);
         steps
     }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::grammar::Directive;
 use super::section::{Location, Mapping, Section, Stage, Where};
 use super::site::{Compiler, Site, Spot};
-use tutti_import_common::output::{slug, step, unused};
+use tutti_import_common::output::{slug, step};
 use tutti_import_common::template::{Piece, Text, quoted};
 use tutti_import_common::units::seconds;
 
@@ -202,18 +202,7 @@ impl Compiler<'_> {
             };
             let mut upstream = self.group(&group)?;
             upstream.extend(options);
-            let upstream = Value::Object(upstream);
-            let known = self
-                .out
-                .upstreams
-                .iter()
-                .find(|(_, known)| **known == upstream)
-                .map(|(name, _)| name.clone());
-            let name = known.unwrap_or_else(|| {
-                let name = unused(&self.out.upstreams, &authority);
-                self.out.upstreams.insert(name.clone(), upstream);
-                name
-            });
+            let name = self.out.upstream(upstream, &authority);
             action.insert("pass".to_owned(), format!("upstreams/{name}").into());
         } else {
             let protocol = match scheme {

@@ -105,6 +105,33 @@ fn rename(value: &mut Value, renamed: &[(String, String)]) {
     }
 }
 
+impl Output {
+    /// The name of this upstream: that of an equal one that is there already, else one like `wanted`.
+    pub fn upstream(&mut self, upstream: Map<String, Value>, wanted: &str) -> String {
+        let upstream = Value::Object(upstream);
+        let mut there = self.upstreams.iter();
+        if let Some((name, _)) = there.find(|(_, known)| **known == upstream) {
+            return name.clone();
+        }
+        let name = unused(&self.upstreams, wanted);
+        self.upstreams.insert(name.clone(), upstream);
+        name
+    }
+}
+
+/// Ends the steps of an entrance with where all other requests go; steps before it that lead there, too, are not needed.
+pub fn end_with(steps: &mut Vec<Value>, destination: &str) {
+    while steps
+        .last()
+        .and_then(|step| step.pointer("/action/pass"))
+        .and_then(Value::as_str)
+        == Some(destination)
+    {
+        steps.pop();
+    }
+    steps.push(json!({"action": {"pass": destination}}));
+}
+
 /// A name like `wanted` that `taken` does not have.
 pub fn unused(taken: &Map<String, Value>, wanted: &str) -> String {
     let base = slug(wanted);

@@ -293,14 +293,12 @@ impl Router {
         decision: Decision<'r>,
         request: &R,
     ) -> Result<Decision<'r>, Decision<'r>> {
-        let Action::Share(share) = decision.action else {
-            return Err(decision);
-        };
-        let Some(action) = &share.fallback else {
-            return Err(decision);
-        };
-        request.note(RouteEvent::Fallback);
-        Ok(self.again(decision, action, request))
+        self.instead(
+            decision,
+            request,
+            |share| share.fallback.as_deref(),
+            RouteEvent::Fallback,
+        )
     }
 
     /// Decides again after a share has a file.
@@ -312,13 +310,29 @@ impl Router {
         decision: Decision<'r>,
         request: &R,
     ) -> Result<Decision<'r>, Decision<'r>> {
+        self.instead(
+            decision,
+            request,
+            |share| share.found.as_deref(),
+            RouteEvent::Found,
+        )
+    }
+
+    /// Decides by another action of a share.
+    fn instead<'r, R: RequestInfo + ?Sized>(
+        &'r self,
+        decision: Decision<'r>,
+        request: &R,
+        action: impl FnOnce(&'r Share) -> Option<&'r CompiledAction>,
+        event: RouteEvent<'_>,
+    ) -> Result<Decision<'r>, Decision<'r>> {
         let Action::Share(share) = decision.action else {
             return Err(decision);
         };
-        let Some(action) = &share.found else {
+        let Some(action) = action(share) else {
             return Err(decision);
         };
-        request.note(RouteEvent::Found);
+        request.note(event);
         Ok(self.again(decision, action, request))
     }
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from imports.nginx import PICTURE, PROBE, pool
 from imports.replay import Request, requests_for
 from imports.servers import IS_ROOT, OldApache
+from imports.site import FileSite
 
 # What Debian switches on, and what its packages of applications want.
 USUAL = ("access_compat", "alias", "authz_core", "authz_host", "authn_core", "auth_basic", "authn_file", "authz_user", "deflate", "dir", "env", "filter", "mime", "negotiation", "setenvif", "rewrite", "headers", "expires", "autoindex")
@@ -37,47 +38,20 @@ APACHE = (
 )
 
 
-class ApacheSite:
+class ApacheSite(FileSite):
     """Files, Apache's file of the site, and a server around it as Debian has it."""
 
     kind = "apache"
     modules = ("php",)
-    has_php = True
     has_pool = False
-    lost = ()
-    allowed = ()
-    scrub = ()
-    hosts = ("site.example",)
-    folders = ("/",)
-    fields = ()
-    scripts = ("/index.php",)
-    more = ()
-    adjust = None
-    pool_more = ""
 
-    def __init__(self, folder):
-        self.folder = folder
-        self.root = folder / "site"
-
-    def write(self, name, text):
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text.encode() if isinstance(text, str) else text)
-
-    def start_old(self):
-        self.root.mkdir()
-        self.prepare()
-        for path in [self.root, *self.root.rglob("*")]:
-            path.chmod(0o755 if path.is_dir() else 0o644)
+    def launch(self):
         self.old = OldApache(self.folder)
         file = pool(self.folder, self.pool_more) if self.has_pool else None
         return self.old.start(self.configuration(self.old.port), (*USUAL, *self.modules), file)
 
     def __init_subclass__(cls):
         cls.allowed = (*cls.__dict__.get("allowed", ()), *APACHE)
-
-    def paths(self):
-        return [path for path in (f"/{path.relative_to(self.root)}" for path in sorted(self.root.rglob("*")) if path.is_file()) if not path.endswith(".php")][:30]
 
     def requests(self):
         return requests_for(self.paths(), self.folders, self.hosts, self.scripts, (*self.encoded(), *self.extra()))
@@ -87,12 +61,6 @@ class ApacheSite:
         some = [path for path in self.paths() if path.count("/") > 1][:3]
         made = [path[0] + path[1:].replace("/", "%2F", 1) for path in some]
         return [*made, "/.htaccess", "/.htpasswd", "/%2ehtaccess", "/.HTACCESS", "/.htaccess/x", "/a/.htaccess", "/index.php.bak", "/.user.ini"]
-
-    def extra(self):
-        return ()
-
-    def stop(self):
-        self.old.stop()
 
 
 # Where Debian's php8.2.conf says which files are scripts.

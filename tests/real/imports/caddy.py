@@ -43,11 +43,7 @@ class CaddySite(NginxSite):
             self.write(name, f"the content of {name}\n" * 3)
         self.write("assets/big.bin", PICTURE * 10)
 
-    def start_old(self):
-        self.root.mkdir()
-        self.prepare()
-        for path in [self.root, *self.root.rglob("*")]:
-            path.chmod(0o755 if path.is_dir() else 0o644)
+    def launch(self):
         self.old = Old(self.folder)
         self.backend_port = free_port()
         conf = self.folder / "fpm.conf"

@@ -3,8 +3,9 @@
 import shutil
 from pathlib import Path
 
-from imports.replay import Request, requests_for
+from imports.replay import Request
 from imports.servers import USER, OldNginx
+from imports.site import FileSite
 
 # Says what a script is told of a request.
 PROBE = """<?php
@@ -37,54 +38,17 @@ php_flag[display_errors] = off
     return path
 
 
-class NginxSite:
+class NginxSite(FileSite):
     """Files, nginx's file of the site, the pool."""
 
     kind = "nginx"
-    has_php = True
-    lost = ()
-    allowed = ()
-    scrub = ()
-    hosts = ("site.example",)
-    folders = ("/",)
-    fields = ()
     http = ""
-    scripts = ("/index.php",)
-    more = ()
-    pool_more = ""
-    adjust = None
 
-    def __init__(self, folder):
-        self.folder = folder
-        self.root = folder / "site"
-
-    def write(self, name, text):
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text.encode() if isinstance(text, str) else text)
-
-    def start_old(self):
-        self.root.mkdir()
-        self.prepare()
-        for path in [self.root, *self.root.rglob("*")]:
-            path.chmod(0o755 if path.is_dir() else 0o644)
+    def launch(self):
         self.old = OldNginx(self.folder)
         conf = self.folder / "site.conf"
         conf.write_text(self.configuration(f"127.0.0.1:{self.old.port}", f"unix:{self.folder}/fpm.sock"))
         return self.old.start(conf, pool(self.folder, self.pool_more) if self.has_php else None, self.http)
-
-    def paths(self):
-        """The files that anybody may ask for, at most thirty."""
-        return [path for path in (f"/{path.relative_to(self.root)}" for path in sorted(self.root.rglob("*")) if path.is_file()) if not path.endswith(".php")][:30]
-
-    def requests(self):
-        return requests_for(self.paths(), self.folders, self.hosts, self.scripts, self.extra())
-
-    def extra(self):
-        return ()
-
-    def stop(self):
-        self.old.stop()
 
 
 def is_path_info_of_request_uri(request, old, new, differing):

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::site::Compiler;
 use super::tree::Statement;
 use crate::finding::Place;
-use crate::output::{slug, step, when};
+use crate::output::{end_with, slug, step, when};
 use crate::units::seconds;
 
 /// A `listen` of a server.
@@ -194,16 +194,7 @@ impl Compiler<'_> {
                 json!({"pass": destination}),
             ));
         }
-        // Steps at the end that lead where all others go are not needed.
-        while steps
-            .last()
-            .and_then(|step| step.pointer("/action/pass"))
-            .and_then(Value::as_str)
-            == Some(&default.destination)
-        {
-            steps.pop();
-        }
-        steps.push(json!({"action": {"pass": default.destination}}));
+        end_with(&mut steps, &default.destination);
         steps
     }
 

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::site::{Compiler, Site};
 use super::tree::Statement;
-use crate::output::{unused, when};
+use crate::output::when;
 use crate::template::{Piece, Text, quoted};
 use crate::units::seconds;
 
@@ -177,18 +177,7 @@ impl Compiler<'_> {
             if let (Some(name), Some(gateway)) = (gateway_name, gateway) {
                 upstream.insert(name.to_owned(), gateway.into());
             }
-            let upstream = Value::Object(upstream);
-            let known = self
-                .out
-                .upstreams
-                .iter()
-                .find(|(_, known)| **known == upstream)
-                .map(|(name, _)| name.clone());
-            let name = known.unwrap_or_else(|| {
-                let name = unused(&self.out.upstreams, authority);
-                self.out.upstreams.insert(name.clone(), upstream);
-                name
-            });
+            let name = self.out.upstream(upstream, authority);
             action.insert("pass".to_owned(), format!("upstreams/{name}").into());
         } else {
             let address = with_port(
