@@ -179,26 +179,8 @@ fn as_text(finding: &Finding) -> String {
         Importance::Lost => style::bad("not carried over:"),
         Importance::Note => style::quiet("note:"),
     };
-    let directive: String = directive
-        .chars()
-        .map(|character| {
-            if character.is_control() {
-                ' '
-            } else {
-                character
-            }
-        })
-        .collect();
-    let problem: String = problem
-        .chars()
-        .map(|character| {
-            if character.is_control() {
-                ' '
-            } else {
-                character
-            }
-        })
-        .collect();
+    let directive = directive.replace(char::is_control, " ");
+    let problem = problem.replace(char::is_control, " ");
     format!(
         "{place} {kind} `{directive}`: {problem}\n  {} {hint}\n",
         style::place("hint:")
