@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`serve`] | accepts, one task per connection |
 //! | `access` | who may: peers, the token, no web pages |
+//! | [`Client`] | bytes of a connection in and out, with an end to each wait |
 //! | `connection` | reads requests, writes answers, times out |
 //! | `api` | request to answer: sections, methods, conditions |
 //! | `stored` | what is under `/certificates` and `/js_modules` |
@@ -21,6 +22,7 @@ mod access;
 mod answer;
 mod api;
 mod change;
+mod client;
 mod connection;
 mod description;
 mod etag;
@@ -31,6 +33,7 @@ mod stored;
 
 pub use access::{is_own_host, is_same_authority};
 pub use change::{Changes, RefusedChange};
+pub use client::{Answered, Client, Patience};
 pub use description::openapi;
 pub use listener::{Listener, serve};
 pub use service::{BoxFuture, RestartError, Service, StoreError};
