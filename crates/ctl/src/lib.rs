@@ -14,6 +14,7 @@ mod excerpt;
 mod history;
 mod import;
 mod input;
+mod jobs;
 mod manual;
 mod metrics;
 #[cfg(test)]
@@ -61,6 +62,8 @@ enum Command {
     Metrics(metrics::MetricsArguments),
     /// Show what a running server is doing, live
     Top(top::TopArguments),
+    /// List, retry and remove the jobs that spoolers have given up
+    Jobs(jobs::JobsArguments),
     /// Replace an application's processes, new ones up before old ones leave
     Restart(RestartArguments),
     /// Have the running server read the files of its `--config` again
@@ -117,6 +120,7 @@ pub fn main(arguments: Vec<std::ffi::OsString>) -> ExitCode {
         Command::Status(arguments) => status::run(&arguments),
         Command::Metrics(arguments) => metrics::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
+        Command::Jobs(arguments) => jobs::run(&arguments),
         Command::Restart(arguments) => restart(&arguments),
         Command::Reload { control } => reload(&control),
         Command::Upgrade { control } => upgrade(&control),

@@ -4,7 +4,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -260,6 +260,17 @@ impl Server {
         };
         client::control(&self.control, method, path, &body)
             .unwrap_or_else(|error| panic!("{method} {path}: {error}; log:\n{}", self.log()))
+    }
+
+    /// Runs a command of `tutti` on this server.
+    ///
+    /// # Panics
+    /// When it cannot be run.
+    pub fn command(&self, arguments: &[&str]) -> Output {
+        let control = format!("unix:{}", self.control.display());
+        let mut command = Command::new(built("tutti"));
+        command.args(arguments).args(["--control", &control]);
+        command.output().expect("tutti runs")
     }
 
     /// A change that has to succeed.

@@ -502,11 +502,7 @@ fn formats_have_the_same_series_and_promtool_finds_no_fault() {
             .unwrap()
             .starts_with("application/vnd.google.protobuf")
     );
-    let command = Command::new(tutti_testkit::server::built("tutti"))
-        .args(["metrics", "--control"])
-        .arg(format!("unix:{}", server.control().display()))
-        .output()
-        .unwrap();
+    let command = server.command(&["metrics"]);
     assert!(command.status.success());
     assert_eq!(
         names(&String::from_utf8(command.stdout).unwrap()),

@@ -125,6 +125,62 @@ fn jobs_that_are_given_up_wait_for_a_person() {
     site.wait_for_count("jobs/failed", 0);
 }
 
+/// What a command that succeeds writes.
+fn said(site: &Spooling, arguments: &[&str]) -> String {
+    let output = site.server.command(arguments);
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_command_line_deals_with_jobs_that_were_given_up() {
+    let site = Spooling::start(&json!({"backoff": 0.02, "max_attempts": 1}));
+    assert_eq!(said(&site, &["jobs", "list"]), "no jobs were given up\n");
+    let first = site.post("/jobs?fail=1&n=1", b"abc");
+    site.wait_for_count("jobs/failed", 1);
+    let second = site.post("/jobs?fail=9&n=2", b"");
+    site.wait_for_count("jobs/failed", 2);
+    let list = said(&site, &["jobs", "list"]);
+    let lines: Vec<&str> = list.lines().collect();
+    assert_eq!(lines[0], format!("mail {first}  POST /jobs?fail=1&n=1"));
+    assert!(
+        lines[1].ends_with("ago, after 1 attempt: answered 500"),
+        "{list}"
+    );
+    assert_eq!(lines[2], format!("mail {second}  POST /jobs?fail=9&n=2"));
+    let json: Value = serde_json::from_str(&said(&site, &["jobs", "list", "--json"])).unwrap();
+    assert_eq!(json["mail"][1]["id"], json!(second), "{json}");
+    for (wrong, why) in [
+        (vec!["jobs", "list", "none"], "there is no spooler `none`"),
+        (
+            vec!["jobs", "retry", "mail", "0000000000000001"],
+            "the spooler `mail` has not given up a job `0000000000000001`",
+        ),
+        (vec!["jobs", "delete", "mail"], "<JOB>"),
+        (
+            vec!["jobs", "discard", "mail"],
+            "no spooler `mail` that was taken out of the configuration",
+        ),
+    ] {
+        let output = site.server.command(&wrong);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && text.contains(why),
+            "{wrong:?}: {text}"
+        );
+    }
+    let before = site.seen().len();
+    said(&site, &["jobs", "retry", "mail", &first]);
+    site.wait_for(before + 1);
+    site.wait_for_count("jobs/failed", 2);
+    assert_eq!(
+        said(&site, &["jobs", "delete", "mail", &second]),
+        "done: 1 jobs removed.\n"
+    );
+    said(&site, &["jobs", "delete", "mail", "--all"]);
+    site.wait_for_count("jobs/failed", 0);
+}
+
 #[test]
 fn what_is_no_job_is_refused() {
     let extra = json!({"max_jobs": 2, "max_body_size": 10, "backoff": 60});

@@ -1,0 +1,210 @@
+//! `tutti jobs`: jobs of spoolers that were given up, and wait for a person.
+
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value};
+
+use super::client::{Answer, Client, encode};
+use super::reach::ControlArguments;
+use super::report::{Failure, say, write};
+use super::status::page::time;
+use super::style;
+
+#[derive(Args)]
+pub(crate) struct JobsArguments {
+    #[command(subcommand)]
+    command: JobsCommand,
+}
+
+#[derive(Subcommand)]
+enum JobsCommand {
+    /// List the jobs that were given up: number, request, attempts, why the last one failed
+    List {
+        /// Name of the spooler; without it, of all
+        spooler: Option<String>,
+        /// Print JSON: an object with a list for each spooler
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        control: ControlArguments,
+    },
+    /// Try jobs that were given up again, from the first attempt
+    Retry {
+        /// Name of the spooler
+        spooler: String,
+        /// Number of the job; without it, all of the spooler
+        job: Option<String>,
+        #[command(flatten)]
+        control: ControlArguments,
+    },
+    /// Remove jobs that were given up
+    Delete {
+        /// Name of the spooler
+        spooler: String,
+        /// Number of the job
+        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        job: Option<String>,
+        /// All that were given up
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        control: ControlArguments,
+    },
+    /// Remove everything that a spooler has left which is in the configuration no more
+    Discard {
+        /// Name of the spooler
+        spooler: String,
+        #[command(flatten)]
+        control: ControlArguments,
+    },
+}
+
+pub(crate) fn run(arguments: &JobsArguments) -> Result<ExitCode, Failure> {
+    match &arguments.command {
+        JobsCommand::List {
+            spooler,
+            json,
+            control,
+        } => list(spooler.as_deref(), *json, &Client::new(control)?),
+        JobsCommand::Retry {
+            spooler,
+            job,
+            control,
+        } => {
+            let path = match job {
+                Some(job) => format!("failed/{}/retry", encode(job)),
+                None => "retry".to_owned(),
+            };
+            order("POST", spooler, &path, &Client::new(control)?)
+        }
+        JobsCommand::Delete {
+            spooler,
+            job,
+            control,
+            ..
+        } => {
+            let path = match job {
+                Some(job) => format!("failed/{}", encode(job)),
+                None => "failed".to_owned(),
+            };
+            order("DELETE", spooler, &path, &Client::new(control)?)
+        }
+        JobsCommand::Discard { spooler, control } => {
+            order("DELETE", spooler, "jobs", &Client::new(control)?)
+        }
+    }
+}
+
+/// Asks for what is below a spooler.
+fn ask(method: &str, spooler: &str, path: &str, client: &Client) -> Result<Answer, Failure> {
+    let path = format!("/control/spoolers/{}/{path}", encode(spooler));
+    let answer = client.call(method, &path, None, None)?;
+    if answer.status == 404 {
+        let message = match path.rsplit_once("/failed/") {
+            _ if path.ends_with("/jobs") => {
+                format!("no spooler `{spooler}` that was taken out of the configuration has jobs")
+            }
+            Some((_, job)) => {
+                let job = job.trim_end_matches("/retry");
+                format!("the spooler `{spooler}` has not given up a job `{job}`")
+            }
+            None => format!("there is no spooler `{spooler}`"),
+        };
+        return Err(Failure::new(message)
+            .hint("`tutti status` tells of the spoolers, `tutti jobs list` of their jobs"));
+    }
+    answer.succeeded(None)?;
+    Ok(answer)
+}
+
+/// Has something done, and says what.
+fn order(method: &str, spooler: &str, path: &str, client: &Client) -> Result<ExitCode, Failure> {
+    let done = ask(method, spooler, path, client)?.json()?;
+    let done = done.get("success").and_then(Value::as_str);
+    say(&format!("{} {}", style::good("done:"), done.unwrap_or("")));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(spooler: Option<&str>, json: bool, client: &Client) -> Result<ExitCode, Failure> {
+    let names = match spooler {
+        Some(name) => vec![name.to_owned()],
+        None => spoolers(client)?,
+    };
+    let mut lists = Map::new();
+    for name in names {
+        let jobs = ask("GET", &name, "failed", client)?.json()?;
+        lists.insert(name, jobs);
+    }
+    if json {
+        return write(format!("{:#}\n", Value::Object(lists)).as_bytes());
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.map_or(0, |now| now.as_secs());
+    let mut lines = Vec::new();
+    for (name, jobs) in &lists {
+        let jobs = jobs.as_array().map(Vec::as_slice).unwrap_or_default();
+        lines.extend(jobs.iter().flat_map(|job| line(name, job, now)));
+    }
+    if lines.is_empty() {
+        lines.push(style::quiet("no jobs were given up"));
+    }
+    lines.iter().for_each(|line| say(line));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The spoolers of the configuration, and those that have left jobs.
+fn spoolers(client: &Client) -> Result<Vec<String>, Failure> {
+    let answer = client.call("GET", "/status", None, None)?;
+    answer.succeeded(None)?;
+    let status = answer.json()?;
+    let spoolers = status.get("spoolers").and_then(Value::as_object);
+    Ok(spoolers.map_or_else(Vec::new, |spoolers| spoolers.keys().cloned().collect()))
+}
+
+/// What is known of a job, in two lines.
+fn line(spooler: &str, job: &Value, now: u64) -> [String; 2] {
+    let text = |name| {
+        let text = job.get(name).and_then(Value::as_str).unwrap_or_default();
+        text.replace(char::is_control, " ")
+    };
+    let number = |name| job.get(name).and_then(Value::as_u64).unwrap_or_default();
+    let attempts = number("attempts");
+    let plural = if attempts == 1 { "" } else { "s" };
+    let since = time(now.saturating_sub(number("failed")));
+    [
+        format!(
+            "{} {}  {} {}",
+            style::strong(spooler),
+            text("id"),
+            text("method"),
+            text("target")
+        ),
+        format!(
+            "    {} {}",
+            style::quiet(&format!("{since} ago, after {attempts} attempt{plural}:")),
+            text("error")
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::line;
+
+    #[test]
+    fn a_job_is_told_with_what_a_terminal_takes() {
+        let job = json!({"id": "00000000000000ff", "method": "POST", "target": "/mail?n=1", "attempts": 1, "failed": 940, "error": "no\u{1b}[2J answer"});
+        let told = line("mail", &job, 1000);
+        assert_eq!(
+            told,
+            [
+                "mail 00000000000000ff  POST /mail?n=1",
+                "    1 minute ago, after 1 attempt: no [2J answer"
+            ]
+        );
+    }
+}
