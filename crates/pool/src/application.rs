@@ -95,6 +95,17 @@ pub struct AppStatus {
     pub last_failure: Option<Arc<StartFailure>>,
 }
 
+/// A request under way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OldRequest {
+    /// Its method and target, or their beginning.
+    pub line: String,
+    /// Since its head was there.
+    pub age: Duration,
+    /// The process that is at it; `None`: none has begun it.
+    pub process: Option<i32>,
+}
+
 /// Numbers of one application for the metrics, over all that has had its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AppMeasures {
@@ -112,6 +123,8 @@ pub struct AppMeasures {
     pub pids: Vec<i32>,
     /// The application is a child of its processes.
     pub relays: bool,
+    /// The requests under way that came first, the oldest first.
+    pub oldest: Vec<OldRequest>,
 }
 
 impl AppMeasures {
@@ -243,9 +256,26 @@ impl Application {
             failures: tally.failures.load(Ordering::Relaxed),
             ends: tally.ends().into(),
             waits: tally.waits(),
-            pids: self.shared.pids().clone(),
+            pids: self.shared.pids(),
             relays: self.relays(),
+            oldest: self.oldest(),
         }
+    }
+
+    fn oldest(&self) -> Vec<OldRequest> {
+        let oldest = self.generation.load().oldest();
+        let processes = self.shared.processes();
+        let pid_of = |worker: u32| {
+            let mut processes = processes.iter();
+            let process = processes.find(|process| process.numbers.contains(&worker));
+            process.map(|process| process.pid)
+        };
+        let tell = |(arrived, line, worker): (Instant, String, Option<u32>)| OldRequest {
+            line,
+            age: arrived.elapsed(),
+            process: worker.and_then(pid_of),
+        };
+        oldest.into_iter().map(tell).collect()
     }
 
     /// Slots that are free, and requests that wait for one: while some wait, the free ones are theirs in a moment.

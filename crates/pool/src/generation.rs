@@ -9,6 +9,7 @@
 //! happen under its lock. What must never happen: freeing a slot whose worker may still touch it.
 
 mod asked;
+mod oldest;
 mod overdue;
 
 use std::io;

@@ -74,7 +74,7 @@ mod whereabouts;
 pub use self::whereabouts::{Place, Whereabouts};
 #[cfg(not(loom))]
 pub use self::{
-    application::{AppMeasures, AppStatus, Application, Body},
+    application::{AppMeasures, AppStatus, Application, Body, OldRequest},
     error::{ExchangeError, SubmitError},
     eventfds::Threads,
     exchange::Exchange,

@@ -1,5 +1,6 @@
 //! State that an application's listen-thread side and its supervisor share.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -25,9 +26,17 @@ pub(crate) struct Shared {
     /// Of this application and of those that had its name before.
     pub(crate) tally: Arc<Tally>,
     /// The processes that there are.
-    pids: Mutex<Vec<i32>>,
+    processes: Mutex<Vec<Process>>,
     admission: AtomicU8,
     failure: Mutex<Option<Arc<StartFailure>>>,
+}
+
+/// A process that works for the application.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) pid: i32,
+    /// Its workers' numbers in the segment that requests go to now; none in one of before.
+    pub(crate) numbers: Range<u32>,
 }
 
 /// Kept by the supervisor, read by `/status`.
@@ -64,7 +73,7 @@ impl Shared {
             counters: Counters::default(),
             answers: Arc::default(),
             tally,
-            pids: Mutex::default(),
+            processes: Mutex::default(),
             admission: AtomicU8::new(Admit::Open as u8),
             failure: Mutex::default(),
         }
@@ -77,9 +86,17 @@ impl Shared {
     }
 
     /// The processes that there are, to be replaced by the supervisor.
-    pub(crate) fn pids(&self) -> MutexGuard<'_, Vec<i32>> {
+    pub(crate) fn processes(&self) -> MutexGuard<'_, Vec<Process>> {
         // Only ever replaced as a whole.
-        self.pids.lock().unwrap_or_else(PoisonError::into_inner)
+        self.processes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Their numbers.
+    pub(crate) fn pids(&self) -> Vec<i32> {
+        let processes = self.processes();
+        processes.iter().map(|process| process.pid).collect()
     }
 
     pub(crate) fn admission(&self) -> Admit {

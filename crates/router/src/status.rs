@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use tutti_commands::Commands;
 use tutti_config::{Diagnostic, Diagnostics};
-use tutti_pool::{AppMeasures, StartFailure};
+use tutti_pool::{AppMeasures, OldRequest, StartFailure};
 use tutti_protocol::{Module, Totals};
 use tutti_server::{Health, ServerStatus};
 use tutti_telemetry::Counts;
@@ -81,13 +81,24 @@ fn application_status(measures: &AppMeasures) -> Value {
         "processes": { "running": status.running, "starting": status.starting, "idle": status.idle },
         "pids": measures.pids,
         "memory": measures.memory(),
-        "requests": { "active": status.active, "queued": status.queued, "total": status.requests },
+        "requests": {
+            "active": status.active,
+            "queued": status.queued,
+            "total": status.requests,
+            "oldest": measures.oldest.iter().map(old_request).collect::<Vec<_>>(),
+        },
         "restarts": status.restarts,
         "failures": {
             "total": status.failures,
             "last": status.last_failure.as_deref().map(failure_status),
         },
     })
+}
+
+/// One of `oldest`; its age in seconds, to the millisecond.
+fn old_request(request: &OldRequest) -> Value {
+    let age = request.age.as_millis() as f64 / 1000.0;
+    json!({ "request": request.line, "pid": request.process, "age": age })
 }
 
 /// One of `upstreams`.

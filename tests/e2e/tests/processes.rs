@@ -11,7 +11,7 @@ use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
 use tutti_e2e::documents::json_examples;
-use tutti_testkit::{Server, ServerOptions, processes, wait_until};
+use tutti_testkit::{Server, ServerOptions, client, processes, wait_until};
 
 /// A server whose only listener passes everything to the application `site`, with the site's folder.
 fn serve(page: &str, members: &Value) -> Server {
@@ -251,4 +251,37 @@ fn status_is_right_when_a_change_or_a_restart_is_answered() {
         // Its worker goes on a little after its answer.
         wait_until("its worker is idle", || numbers()["idle"] == count);
     }
+}
+
+/// What each process is at.
+#[test]
+fn status_tells_which_requests_are_under_way_and_where() {
+    let page = "<?php while (!file_exists($_GET['until'])) { usleep(5000); clearstatcache(); } echo 'done';";
+    let server = serve(page, &json!({"processes": 1}));
+    let oldest = || server.status("/applications/site/requests/oldest");
+    assert_eq!(oldest(), json!([]));
+    let gate = server.folder().join("gate");
+    let target = format!("/?until={}", gate.display());
+    let address = server.address();
+    let ask = |last: &str| {
+        let target = format!("{target}&{last}");
+        std::thread::spawn(move || client::get(address, &target))
+    };
+    let first = ask("first");
+    wait_until("the process is at it", || oldest()[0]["pid"].is_i64());
+    let second = ask("second");
+    wait_until("another one waits", || {
+        oldest().as_array().unwrap().len() == 2
+    });
+    let told = oldest();
+    assert_eq!(told[0]["pid"], json!(server.workers("site")[0]), "{told}");
+    assert_eq!(told[1]["pid"], Value::Null, "{told}");
+    let line = told[0]["request"].as_str().unwrap();
+    assert!(line.starts_with("GET /?until=/"), "{told}");
+    assert!(told[0]["age"].as_f64() >= told[1]["age"].as_f64(), "{told}");
+    std::fs::write(gate, "").unwrap();
+    for asked in [first, second] {
+        assert_eq!(asked.join().unwrap().unwrap().text(), "done");
+    }
+    wait_until("nothing is under way", || oldest() == json!([]));
 }

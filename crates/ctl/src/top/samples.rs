@@ -158,7 +158,8 @@ pub(super) mod tests {
                 "connections": {"accepted": 9000, "active": 1024, "idle": 300, "closed": 7},
                 "requests": {"total": total},
                 "applications": {
-                    "blog": {"processes": {"running": 5, "starting": 1, "idle": 3}, "requests": {"active": 2, "queued": 6, "total": total}, "restarts": 8,
+                    "blog": {"processes": {"running": 5, "starting": 1, "idle": 3}, "restarts": 8,
+                        "requests": {"active": 2, "queued": 6, "total": total, "oldest": [{"request": "GET /slow?n=1", "age": 12.34, "pid": 100}, {"request": "GET /next", "age": 0.2, "pid": null}]},
                         "memory": 125_829_120, "pids": [100, 101], "failures": {"total": 1, "last": {"message": "exit code 1"}}},
                     "shop": {"processes": {"running": 2, "starting": 0, "idle": 2}, "requests": {"active": 0, "queued": 0, "total": 0}, "restarts": 0,
                         "memory": 17_825_792, "pids": [200], "failures": {"total": 0, "last": null}}

@@ -23,6 +23,9 @@ use crate::status::page::{mules, size, time};
 /// Rates that are kept: as many as the widest screen has columns.
 const KEPT: usize = 512;
 
+/// Requests under way that are shown of the chosen application.
+const SHOWN_REQUESTS: usize = 5;
+
 /// The meaning that keys have now.
 #[derive(Debug, Default)]
 pub(super) enum Mode {
@@ -344,6 +347,9 @@ impl State {
         let mut lines =
             vec![Line::from(format!("{name}: processes {}", pids.join(" "))).style(Modifier::BOLD)];
         lines.extend(mules(status, usize::MAX).into_iter().map(Line::from));
+        let oldest = status.pointer("/requests/oldest").and_then(Value::as_array);
+        let oldest = oldest.into_iter().flatten().take(SHOWN_REQUESTS);
+        lines.extend(oldest.map(|request| Line::from(old_request(request))));
         let last = status.pointer("/failures/last");
         let text = |member: &str| {
             let text = last.and_then(|last| last.get(member));
@@ -403,11 +409,23 @@ impl State {
     }
 }
 
+/// `  1.2 s  process 4711  GET /slow`.
+fn old_request(request: &Value) -> String {
+    let line = request.get("request").and_then(Value::as_str);
+    let age = request.get("age").and_then(Value::as_f64);
+    let process = match request.get("pid").and_then(Value::as_i64) {
+        Some(pid) => format!("process {pid}"),
+        None => "waits".to_owned(),
+    };
+    let age = format!("{:.1} s", age.unwrap_or_default());
+    format!("{age:>9}  {process:<15} {}", line.unwrap_or_default())
+}
+
 fn draw_help(frame: &mut Frame<'_>) {
     const HELP: [&str; 14] = [
         "q, Esc, Ctrl-C  quit",
         "↑ ↓, k j        choose an application",
-        "Enter           its processes, why it does not start",
+        "Enter           its processes, what they are at, why it does not start",
         "s               sort by the next column",
         "/               show applications with this in their name",
         "r               restart the chosen application",
@@ -502,6 +520,8 @@ mod tests {
                 "blog",
                 "120 MiB",
                 "blog: processes 100 101",
+                "   12.3 s  process 100     GET /slow?n=1",
+                "    0.2 s  waits           GET /next",
                 "last start failed: exit code 1",
                 "10.0.0.1:80",
                 "q quit",

@@ -11,7 +11,7 @@ use super::table::UNBORN_TIMEOUT;
 use super::worker::Worker;
 use super::{FAST_TICK, QUIET_TICK, QUIT_TIMEOUT, Supervisor, TICK};
 use crate::generation::Gauge;
-use crate::shared::Admit;
+use crate::shared::{Admit, Process};
 use crate::spec::Processes;
 
 /// Free slots whose memory is kept for the next burst when an application falls quiet.
@@ -298,9 +298,17 @@ impl Supervisor {
         let starting = self.table.count(Worker::is_starting);
         counters.running.store(running, Ordering::Release);
         counters.starting.store(starting, Ordering::Release);
-        let mut pids = self.shared.pids();
-        pids.clear();
-        pids.extend(self.table.workers.iter().filter_map(|worker| worker.pid));
+        let generation = self.app.generation.load();
+        let mut processes = self.shared.processes();
+        processes.clear();
+        processes.extend(self.table.workers.iter().filter_map(|worker| {
+            let numbers = match Arc::ptr_eq(&worker.generation, &generation) {
+                true => worker.numbers(),
+                false => 0..0,
+            };
+            let pid = worker.pid?;
+            Some(Process { pid, numbers })
+        }));
     }
 
     fn is_in_use(&self) -> bool {

@@ -1,0 +1,40 @@
+//! The requests under way that came first: what an application is at.
+
+use std::time::Instant;
+
+use tutti_wire::Kind;
+
+use super::{Generation, Phase};
+
+/// So many of them are told of; more nobody reads.
+const MOST: usize = 10;
+
+impl Generation {
+    /// When each came, its method and target, and the number of the worker that has begun it; the oldest first.
+    pub(crate) fn oldest(&self) -> Vec<(Instant, String, Option<u32>)> {
+        let mut found = Vec::new();
+        self.each(|slot, state| {
+            if state.phase == Phase::Live && !state.is_answered {
+                found.extend(state.arrived.map(|arrived| (arrived, slot, state.serial)));
+            }
+        });
+        found.sort_unstable_by_key(|(arrived, ..)| *arrived);
+        let mut oldest = Vec::new();
+        for (arrived, slot, serial) in found {
+            let held = self.segment.state(slot);
+            let kind = held.map(|held| held.kind);
+            let state = self.lock(slot).filter(|state| state.serial == serial);
+            if let Some(state) = state
+                && kind != Some(Kind::Done)
+            {
+                let worker = held.filter(|held| matches!(held.kind, Kind::Taken | Kind::Begun));
+                let worker = worker.map(|held| u32::from(held.worker));
+                oldest.push((arrived, state.line.to_string(), worker));
+            }
+            if oldest.len() == MOST {
+                break;
+            }
+        }
+        oldest
+    }
+}
