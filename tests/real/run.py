@@ -27,12 +27,12 @@ from sites.flask import Flask  # noqa: E402
 from sites.java import SpringJar, SpringWar, TomcatExamples  # noqa: E402
 from sites.mediawiki import MediaWiki  # noqa: E402
 from sites.perl import Catalyst, Dancer2, Mojolicious, Xslate  # noqa: E402
-from sites.resident import Lumen, LumenFront, SlimKept, SlimResident, Symfony, SymfonyRuntime  # noqa: E402
+from sites.resident import Lumen, LumenDocumented, LumenFront, SlimKept, SlimResident, Symfony, SymfonyRuntime  # noqa: E402
 from sites.ruby import Grape, Rails, Sinatra  # noqa: E402
 from sites.slim import Slim  # noqa: E402
 from sites.wordpress import WordPress  # noqa: E402
 
-SITES = (DokuWiki, MediaWiki, WordPress, Slim, SlimResident, SlimKept, Lumen, LumenFront, Symfony, SymfonyRuntime)
+SITES = (DokuWiki, MediaWiki, WordPress, Slim, SlimResident, SlimKept, Lumen, LumenDocumented, LumenFront, Symfony, SymfonyRuntime)
 SITES += (Xslate, Dancer2, Mojolicious, Catalyst)
 SITES += (Sinatra, Grape, Rails)
 SITES += (SpringWar, SpringJar, TomcatExamples)

@@ -3,6 +3,7 @@
 import json
 
 from servers import own
+from sites.documented import documented
 from sites.python_site import PythonSite
 
 
@@ -20,10 +21,11 @@ class Django(PythonSite):
         own(self.root)
 
     def tutti(self, address):
-        configuration = super().tutti(address)
-        configuration["listeners"][address]["pass"] = "routes"
-        configuration["routes"] = [{"match": {"uri": "/static/*"}, "action": {"share": f"{self.root}$uri"}},
-                                   {"action": {"pass": "applications/app"}}]
+        configuration = documented("Django", address, {"/srv/django": self.root, "mysite.wsgi": self.members["module"], "mysite.settings": "settings"})
+        application = configuration["applications"]["django"]
+        own = self.application()
+        application.update({name: value for name, value in own.items() if name in ("home", "user", "group")})
+        application["environment"].update(self.environment)
         return configuration
 
     def journey(self, person, root):

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 from servers import own
+from sites.documented import documented
 from sites.slim import Slim
 
 ADAPTER = "<?php\nrequire TUTTI_RESIDENT . '/resident.php';\nTutti\\Resident\\{call};\n"
@@ -208,3 +209,22 @@ class LumenFront(Lumen):
         configuration = super().tutti(address)
         configuration["applications"]["app"]["processes"] = 1
         return configuration
+
+
+class LumenDocumented(Lumen):
+    """The front controller as Laravel's documentation and docs/sites.md have it: a process forgets each request."""
+
+    name = "lumen"
+
+    def tutti(self, address):
+        configuration = documented("Laravel, Symfony, CodeIgniter", address, {"/srv/laravel/public": self.root})
+        configuration["applications"]["laravel"]["environment"].update(self.environment)
+        return configuration
+
+    def journey(self, person, root):
+        page = super().journey(person, root)
+        (Path(root) / ".env").write_text("APP_KEY=secret")
+        for path in ("/.env", "/index.php/../.env", "/../bootstrap/app.php", "/storage/logs/lumen.log"):
+            answer = person.get(path, status=404)
+            assert "secret" not in answer.text and "<?php" not in answer.text, path
+        return page

@@ -9,6 +9,7 @@ from pathlib import Path
 from browser import png
 from harness.processes import Process, wait_until
 from servers import own
+from sites.documented import documented
 
 SOURCE = Path("/usr/share/wordpress")
 
@@ -16,6 +17,7 @@ SOURCE = Path("/usr/share/wordpress")
 class WordPress:
     name = "wordpress"
     environment = {}
+    is_documented = False
 
     def __init__(self, folder):
         self.folder = folder / "wordpress"
@@ -64,18 +66,8 @@ require_once ABSPATH . 'wp-settings.php';
             self.database.stop(seconds=60)
 
     def tutti(self, address):
-        return {
-            "listeners": {address: {"pass": "routes"}},
-            "settings": {"http": {"max_body_size": 64 << 20}},
-            "routes": [
-                {"match": {"uri": ["*.php", "*.php/*", "*/wp-admin/"]}, "action": {"pass": "applications/press/direct"}},
-                {"action": {"share": f"{self.root}$uri", "fallback": {"pass": "applications/press/index"}}},
-            ],
-            "applications": {"press": {
-                "type": "php", "processes": {"max": 8, "spare": 1, "idle_timeout": 20},
-                "targets": {"direct": {"root": str(self.root)}, "index": {"root": str(self.root), "script": "index.php"}},
-                "options": {"admin": {"memory_limit": "256M", "upload_max_filesize": "32M", "post_max_size": "40M"}}}},
-        }
+        self.is_documented = True
+        return documented("WordPress", address, {"/srv/wordpress": self.root})
 
     def nginx(self, php):
         return f"""
@@ -90,7 +82,19 @@ require_once ABSPATH . 'wp-settings.php';
         picture = self.upload(person)
         address = self.write_post(person, picture)
         self.visit(person, address)
+        if self.is_documented:
+            self.keeps_secrets(person, root)
         return address
+
+    @staticmethod
+    def keeps_secrets(person, root):
+        """What only the page's configuration promises."""
+        script = Path(root) / "wp-content/uploads/evil.php"
+        script.write_text("<?php echo 6 * 7;")
+        (Path(root) / ".env").write_text("SECRET=1")
+        for path in ("/wp-content/uploads/evil.php", "/wp-content/uploads/evil.php/x", "/.env", "/wp-config.php", "/wp-config.php/x"):
+            answer = person.get(path, status=404)
+            assert "42" not in answer.text and "SECRET" not in answer.text and "DB_PASSWORD" not in answer.text, path
 
     @staticmethod
     def install(person):
