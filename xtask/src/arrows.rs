@@ -38,6 +38,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["config", "log", "options", "pool", "sys", "wire"],
     ),
     ("cron", &[]),
+    ("guard", &["config"]),
     ("openssl", &[]),
     ("files", &["config", "http"]),
     (
@@ -53,6 +54,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "http",
             "files",
             "gateway",
+            "guard",
             "wire",
             "sys",
             "routing",

@@ -17,6 +17,7 @@ mod compression;
 mod condition;
 mod dashboard;
 mod forwarded;
+mod guard;
 mod logs;
 mod request_id;
 mod settings;
@@ -29,6 +30,7 @@ pub use self::compression::{Compression, Compressor};
 pub use self::condition::Condition;
 pub use self::dashboard::Dashboard;
 pub use self::forwarded::Forwarded;
+pub use self::guard::{Cors, Guard, Limit, Rate};
 pub use self::logs::{AccessLog, LogFormat, LogValue, SlowLog};
 pub use self::request_id::RequestId;
 pub use self::settings::{Http, Settings};
@@ -244,6 +246,8 @@ pub struct Action {
     pub response_headers: Vec<ResponseHeader>,
     /// Changes to the request, where it goes to an upstream.
     pub request_headers: Vec<RequestHeader>,
+    /// What stands before it.
+    pub guard: Option<Arc<Guard>>,
 }
 
 /// The kinds of actions.

@@ -9,8 +9,18 @@ use crate::token::is_field_value;
 pub struct Edit {
     name: Cow<'static, str>,
     value: Option<Vec<u8>>,
-    /// Beside the fields of that name that the client sent.
-    is_added: bool,
+    scope: Scope,
+}
+
+/// The fields of the client that a change is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    /// None: the field comes beside them.
+    None,
+    /// Those of its name.
+    Name,
+    /// Those too that an interface which makes variables of fields does not tell from it.
+    Aliases,
 }
 
 impl Edit {
@@ -19,14 +29,14 @@ impl Edit {
         Edit {
             name: name.into(),
             value: Some(value),
-            is_added: false,
+            scope: Scope::Name,
         }
     }
 
     /// The field has this value beside those that the client sent.
     pub fn add(name: impl Into<Cow<'static, str>>, value: Vec<u8>) -> Edit {
         Edit {
-            is_added: true,
+            scope: Scope::None,
             ..Edit::set(name, value)
         }
     }
@@ -36,8 +46,32 @@ impl Edit {
         Edit {
             name: name.into(),
             value: None,
-            is_added: false,
+            scope: Scope::Name,
         }
+    }
+
+    /// The field is the server's word: a client cannot say it, nor anything that an application may take for it. Without a value nobody
+    /// says it.
+    pub fn own(name: impl Into<Cow<'static, str>>, value: Option<Vec<u8>>) -> Edit {
+        Edit {
+            name: name.into(),
+            value,
+            scope: Scope::Aliases,
+        }
+    }
+
+    /// True if it is said instead of what the client says in fields of this name.
+    fn replaces(&self, name: &[u8]) -> bool {
+        match self.scope {
+            Scope::None => false,
+            Scope::Name => self.name.as_bytes().eq_ignore_ascii_case(name),
+            Scope::Aliases => is_alias(self.name.as_bytes(), name),
+        }
+    }
+
+    /// The name of the field.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// True if it is about fields of this name.
@@ -54,9 +88,17 @@ impl Edit {
 
 /// True if `edits` say in the client's place what this field is.
 pub fn replaces(edits: &[Edit], name: &[u8]) -> bool {
-    edits
-        .iter()
-        .any(|edit| !edit.is_added && edit.name.as_bytes().eq_ignore_ascii_case(name))
+    edits.iter().any(|edit| edit.replaces(name))
+}
+
+/// True if both names may become the name of one variable: CGI's interfaces make `_` of `-`, and some of everything else that is no letter
+/// or digit.
+pub fn is_alias(name: &[u8], other: &[u8]) -> bool {
+    let is_same = |(one, other): (&u8, &u8)| {
+        one.eq_ignore_ascii_case(other)
+            || !(one.is_ascii_alphanumeric() || other.is_ascii_alphanumeric())
+    };
+    name.len() == other.len() && name.iter().zip(other).all(is_same)
 }
 
 /// True if `edits` say anything about fields of this name.
@@ -93,6 +135,23 @@ mod tests {
         assert!(mentions(&edits, "x-two"));
         let sent: Vec<_> = edits.iter().filter_map(Edit::field).collect();
         assert_eq!(sent, [(&b"X-One"[..], &b"1"[..]), (b"X-Two", b"2")]);
+    }
+
+    #[test]
+    fn what_is_the_servers_word_comes_under_no_other_name() {
+        let edits = [Edit::own("X-Remote-User", None)];
+        for name in [
+            "x-remote-user",
+            "X_Remote_User",
+            "X.REMOTE-USER",
+            "x~remote!user",
+        ] {
+            assert!(replaces(&edits, name.as_bytes()), "{name}");
+        }
+        for name in ["x-remote-users", "x-remoteuser", "xaremote-user", ""] {
+            assert!(!replaces(&edits, name.as_bytes()), "{name}");
+        }
+        assert!(edits[0].field().is_none());
     }
 
     #[test]

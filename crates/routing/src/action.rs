@@ -1,5 +1,6 @@
 //! The action that routing chooses for a request.
 
+use smallvec::SmallVec;
 use tutti_config::model::{
     Patterns, Pointer, RequestHeader, ResponseHeader, Return, Template, under,
 };
@@ -18,6 +19,8 @@ pub(crate) struct CompiledAction {
     pub(crate) rewrite: Option<Template>,
     pub(crate) response_headers: Box<[ResponseHeader]>,
     pub(crate) request_headers: Box<[RequestHeader]>,
+    /// Number of what stands before it.
+    pub(crate) guard: Option<usize>,
 }
 
 /// The kind of an action.
@@ -39,6 +42,9 @@ pub(crate) enum CompiledPass {
     Computed(Template),
 }
 
+/// Numbers among [`crate::Router::guards`], each once.
+pub type Guards = SmallVec<[usize; 4]>;
+
 /// The action that routing chooses for a request.
 #[derive(Debug)]
 pub struct Decision<'r> {
@@ -51,6 +57,8 @@ pub struct Decision<'r> {
     pub response_headers: &'r [ResponseHeader],
     /// Changes to the request, where it goes to an upstream; made by the action itself.
     pub request_headers: &'r [RequestHeader],
+    /// What stands before the action, and before those on the way to it, in their order: numbers among [`crate::Router::guards`].
+    pub guards: Guards,
     /// The action's place in the configuration; of the listener, if it passes on directly.
     pub pointer: &'r Pointer,
     pub(crate) hops: u32,

@@ -23,7 +23,7 @@ mod seen;
 mod variables;
 
 pub use access_log::LogLine;
-pub use action::{Action, ApplicationRef, Below, Decision, NotBelow, Share};
+pub use action::{Action, ApplicationRef, Below, Decision, Guards, NotBelow, Share};
 pub use info::{LogSecond, LogTime, RequestInfo, ResponseInfo, RouteEvent};
 pub use render::{is_true, render};
 pub use rewrite::Rewritten;

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use tutti_config::model::{
-    self, ActionKind, Conditions, Config, Destination, Pass, Pointer, RequestHeader,
+    self, ActionKind, Conditions, Config, Destination, Guard, Pass, Pointer, RequestHeader,
     ResponseHeader, Upstream,
 };
 use tutti_config::{Diagnostic, Diagnostics};
 
 use crate::action::{
-    Action, ApplicationRef, CompiledAction, CompiledKind, CompiledPass, Decision, Share,
+    Action, ApplicationRef, CompiledAction, CompiledKind, CompiledPass, Decision, Guards, Share,
 };
 use crate::conditions::{self, Undecided};
 use crate::index::{self, Index};
@@ -36,6 +36,8 @@ pub struct Router {
     upstream_names: FxHashMap<Box<[u8]>, usize>,
     /// In the order of names.
     spoolers: Vec<String>,
+    /// What stands before actions.
+    guards: Vec<Arc<Guard>>,
 }
 
 #[derive(Debug)]
@@ -79,6 +81,7 @@ impl Router {
             upstreams: Vec::new(),
             upstream_names: FxHashMap::default(),
             spoolers: config.spoolers.keys().cloned().collect(),
+            guards: Vec::new(),
         };
         for (name, upstream) in &config.upstreams {
             let index = router.upstreams.len();
@@ -170,9 +173,14 @@ impl Router {
                 }))
             }
         };
+        let guard = action.guard.as_ref().map(|guard| {
+            self.guards.push(Arc::clone(guard));
+            self.guards.len() - 1
+        });
         Ok(CompiledAction {
             pointer: action.pointer.clone(),
             kind,
+            guard,
             rewrite: action.rewrite.clone(),
             response_headers: action.response_headers.clone().into(),
             request_headers: action.request_headers.clone().into(),
@@ -236,6 +244,11 @@ impl Router {
         &self.upstreams
     }
 
+    /// What stands before actions.
+    pub fn guards(&self) -> &[Arc<Guard>] {
+        &self.guards
+    }
+
     fn application(&self, name: &[u8], target: Option<&[u8]>) -> Option<CompiledPass> {
         let index = *self.application_names.get(name)?;
         let targets = &self.applications.get(index)?.targets;
@@ -270,6 +283,7 @@ impl Router {
                 rewritten: None,
                 response_headers: &[],
                 request_headers: &[],
+                guards: Guards::new(),
                 pointer: &NOWHERE,
                 hops: 0,
             };
@@ -279,6 +293,7 @@ impl Router {
             rewritten: None,
             pointer: &listener.pointer,
             headers: (&[], &[]),
+            guards: Guards::new(),
             hops: 0,
         };
         way.pass(&listener.pass, request)
@@ -347,6 +362,7 @@ impl Router {
             rewritten: decision.rewritten,
             pointer: decision.pointer,
             headers: (&[], &[]),
+            guards: decision.guards,
             hops: decision.hops + 1,
         };
         way.action(action, request)
@@ -366,6 +382,7 @@ struct Way<'r> {
     rewritten: Option<Box<Rewritten>>,
     pointer: &'r Pointer,
     headers: (&'r [ResponseHeader], &'r [RequestHeader]),
+    guards: Guards,
     hops: u32,
 }
 
@@ -413,6 +430,7 @@ impl<'r> Way<'r> {
             rewritten: self.rewritten,
             response_headers: self.headers.0,
             request_headers: self.headers.1,
+            guards: self.guards,
             pointer: self.pointer,
             hops: self.hops,
         }
@@ -425,6 +443,11 @@ impl<'r> Way<'r> {
     ) -> Move<'r> {
         self.pointer = &action.pointer;
         self.headers = (&action.response_headers, &action.request_headers);
+        if let Some(guard) = action.guard
+            && !self.guards.contains(&guard)
+        {
+            self.guards.push(guard);
+        }
         if let Some(template) = &action.rewrite {
             let routed = Seen::on_its_way(request, self.rewritten.as_deref());
             let Ok(rewritten) = rewrite(template, &routed) else {

@@ -18,6 +18,7 @@ use tutti_pool::Whereabouts;
 use crate::channel::Channel;
 use crate::counts::{Answerer, Counts};
 use crate::forwarded::Origin;
+use crate::guard::Admission;
 use crate::http2::stream::Stream;
 use crate::local::Local;
 use crate::slow::Phases;
@@ -49,6 +50,8 @@ pub(crate) struct Connection {
     pub(crate) arrived: Cell<Instant>,
     /// Answers the current request.
     pub(crate) answerer: Cell<Answerer>,
+    /// What has been decided before the action of the current request.
+    pub(crate) admission: Admission,
     /// The trace of the current request, where requests are traced.
     pub(crate) traced: Traced,
     /// When what happened to the current request, where there is a slow log.
@@ -100,6 +103,7 @@ impl Connection {
             is_head_begun: Cell::new(false),
             arrived: Cell::new(Instant::now()),
             answerer: Cell::default(),
+            admission: Admission::default(),
             traced: Traced::default(),
             phases: Cell::default(),
             whereabouts: Cell::default(),
@@ -165,6 +169,7 @@ impl Connection {
         }
         self.origin.set(Origin::default());
         self.answerer.set(Answerer::Nothing);
+        self.admission.reset();
         self.is_logged.set(false);
         self.is_body_coming.set(false);
         self.serial.set(self.local.next_serial());
@@ -172,6 +177,7 @@ impl Connection {
 
     /// The access log and the metrics are told of the current request; false if it has been told before.
     pub(crate) fn note_logged(&self) -> bool {
+        self.admission.end();
         !self.is_logged.replace(true)
     }
 

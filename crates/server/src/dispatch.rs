@@ -5,10 +5,12 @@ use tutti_http::{BodyDecoder, BodyLength, FieldLines};
 
 use crate::action::file;
 use crate::collector::Collected;
+use crate::counts::Answerer;
+use crate::guard::{self, Entrance, Guarded};
 use crate::plan::{Act, Changes, Plan};
 use crate::posts::Gathered;
 use crate::request::Request;
-use crate::respond::Page;
+use crate::respond::{Page, Persistence};
 use crate::route;
 use crate::step::{Call, Posting, Step, UpstreamCall};
 use tutti_conn::output::Output;
@@ -16,13 +18,27 @@ use tutti_conn::output::Output;
 /// Decides what to do, and does it if nothing has to be waited for.
 pub(crate) fn start(request: &Request<'_>, output: &mut Output) -> Step {
     let length = request.view.body_length();
-    if length == BodyLength::None {
-        return perform(request, route::plan(request), output);
-    }
     if length == BodyLength::Chunked && !request.snapshot.accepts_chunked {
         return request.refuse(411, output);
     }
-    let plan = Box::new(route::plan(request));
+    let plan = route::plan(request);
+    if plan.guards.is_empty() {
+        return go_on(request, plan, output);
+    }
+    match guard::enter(request, &plan) {
+        Entrance::Open => go_on(request, plan, output),
+        Entrance::Closed(page) => answer_before(request, &page, &plan.changes, output),
+        Entrance::Waits(waits) => Step::Guard(Box::new(Guarded { plan, waits })),
+    }
+}
+
+/// Carries out a plan that nothing stands before any more.
+pub(crate) fn go_on(request: &Request<'_>, plan: Plan, output: &mut Output) -> Step {
+    let length = request.view.body_length();
+    if length == BodyLength::None {
+        return perform(request, plan, output);
+    }
+    let plan = Box::new(plan);
     let is_handshake = handshake::check(&request.view) != Handshake::None;
     if is_handshake && matches!(plan.act, Act::Application { .. }) {
         // One with a body is none; and the body is not read for it.
@@ -34,9 +50,35 @@ pub(crate) fn start(request: &Request<'_>, output: &mut Output) -> Step {
     }
 }
 
+/// Answers in place of the action, which is not done. A body that has not come is not waited for.
+pub(crate) fn answer_before(
+    request: &Request<'_>,
+    page: &guard::Answer,
+    changes: &Changes,
+    output: &mut Output,
+) -> Step {
+    request.connection.answerer.set(Answerer::Nothing);
+    let has_body = request.view.body_length() != BodyLength::None;
+    let persistence = match has_body {
+        true => Persistence::Close,
+        false => request.persistence(),
+    };
+    let made = Page {
+        status: page.status,
+        is_head: request.is_head(),
+        persistence,
+        fields: &page.fields,
+    };
+    request.page(&made, changes, output);
+    match has_body {
+        true => Step::Linger,
+        false => Step::End(persistence),
+    }
+}
+
 /// Carries out a plan; the request's body has been read, or there is none.
 pub(crate) fn perform(request: &Request<'_>, plan: Plan, output: &mut Output) -> Step {
-    let Plan { act, changes } = plan;
+    let Plan { act, changes, .. } = plan;
     match act {
         Act::Page { status, fields } => {
             let persistence = request.persistence();

@@ -26,6 +26,7 @@ mod counts;
 mod dispatch;
 mod finished;
 mod forwarded;
+mod guard;
 mod handshake;
 mod http2;
 mod local;

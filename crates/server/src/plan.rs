@@ -8,7 +8,7 @@ use tutti_http::FieldLines;
 use tutti_http::edits::Edit;
 use tutti_pool::Application;
 use tutti_proxy::Destination;
-use tutti_routing::{Decision, ResponseHeader, Rewritten};
+use tutti_routing::{Decision, Guards, ResponseHeader, Rewritten};
 
 use tutti_files::cache::CachedFile;
 
@@ -16,6 +16,8 @@ use tutti_files::cache::CachedFile;
 pub(crate) struct Plan {
     pub(crate) act: Act,
     pub(crate) changes: Changes,
+    /// What stands before it.
+    pub(crate) guards: Guards,
 }
 
 /// The kinds of plans.
@@ -62,6 +64,7 @@ impl Plan {
         Self {
             act,
             changes: Changes::default(),
+            guards: Guards::new(),
         }
     }
 
@@ -73,6 +76,7 @@ impl Plan {
                 rewritten: decision.rewritten,
                 edits,
             },
+            guards: decision.guards,
         }
     }
 }

@@ -23,6 +23,7 @@ use tutti_upstream::Upstream;
 
 use crate::authorities;
 use crate::counts::Counts;
+use crate::guard::Guards;
 use crate::log_file::open_append;
 use crate::logs::Logs;
 use crate::snapshot_faults::bind_fault;
@@ -87,6 +88,8 @@ pub(crate) struct Snapshot {
     pub(crate) body_buffer_bytes: usize,
     /// Requests by what answered them.
     pub(crate) counts: Counts,
+    /// What stands before actions, as the router numbers it.
+    pub(crate) guards: Guards,
 }
 
 /// A listener of this configuration.
@@ -216,7 +219,9 @@ impl Snapshot {
             || Arc::new(MimeTypes::new(&http.mime_types)),
             |previous| Arc::clone(&previous.mime),
         );
+        let guards = Guards::new(router.guards(), previous.map(|previous| &previous.guards));
         Self {
+            guards,
             limits,
             timeouts,
             websocket,

@@ -11,6 +11,7 @@ use tutti_pool::{Application, Exchange};
 use tutti_proxy::Destination;
 
 use crate::collector::Collected;
+use crate::guard::Guarded;
 use crate::plan::{Changes, Plan};
 use crate::posts::Gathered;
 use crate::respond::{Late, Persistence};
@@ -24,6 +25,8 @@ pub(crate) enum Step {
     ReadHead { deadline: Option<Millis> },
     /// Send what there is to send, then look for further requests.
     Flush,
+    /// Wait for what stands before the action, then do it or not.
+    Guard(Box<Guarded>),
     /// Read the request's body, then do this.
     Body {
         plan: Box<Plan>,

@@ -16,6 +16,7 @@ use crate::collector::Collected;
 use crate::collector::Collector;
 use crate::connection::Connection;
 use crate::dispatch;
+use crate::guard;
 use crate::pipeline::Pipeline;
 use crate::plan::{Act, Plan};
 use crate::posts::Gathered;
@@ -95,6 +96,10 @@ async fn step(connection: &Connection, pipeline: &mut Pipeline) -> Result<Option
             outcome?;
             pipeline.step = Step::End(tail.persistence);
         }
+        Step::Guard(guarded) => {
+            let (request, output) = pipeline.parts(connection);
+            pipeline.step = guard::run(&request, *guarded, output).await?;
+        }
         Step::Application(call) => {
             let (request, output) = pipeline.parts(connection);
             pipeline.step = watched(&request, app::run(&request, call, None, output)).await?;
@@ -162,13 +167,13 @@ async fn body(
     decoder: BodyDecoder,
 ) -> Result<Step, Gone> {
     let snapshot = Arc::clone(&pipeline.snapshot);
-    let Plan { act, changes } = plan;
+    let Plan { act, changes, guards } = plan;
     let receiver = match &act {
         Act::Application { application, .. } if application.streams_requests() => {
-            return stream(connection, pipeline, Plan { act, changes }, decoder).await;
+            return stream(connection, pipeline, Plan { act, changes, guards }, decoder).await;
         }
         Act::Upstream(destination) if destination.streams(&pipeline.request(connection).view) => {
-            return stream(connection, pipeline, Plan { act, changes }, decoder).await;
+            return stream(connection, pipeline, Plan { act, changes, guards }, decoder).await;
         }
         Act::Spooler(spooler) => {
             let mut gathered = Gathered::new(spooler, &connection.local.shared.desk);
@@ -226,7 +231,7 @@ async fn body(
             changes,
             body,
         })),
-        (Ok(()), act) => dispatch::perform(&request, Plan { act, changes }, output),
+        (Ok(()), act) => dispatch::perform(&request, Plan { act, changes, guards }, output),
     })
 }
 
@@ -240,7 +245,7 @@ async fn stream(
     // The head stays where it is, whatever is read behind it.
     let mut input = connection.local.buffers.take();
     let (request, body, output) = pipeline.detach_body(connection, decoder, &mut input);
-    let Plan { act, changes } = plan;
+    let Plan { act, changes, guards } = plan;
     let step = match act {
         Act::Application {
             application,
@@ -258,7 +263,7 @@ async fn stream(
             let answer = upstream::run(&request, &call, Some(Box::new(body)), output);
             watched(&request, answer).await?
         }
-        act => dispatch::perform(&request, Plan { act, changes }, output),
+        act => dispatch::perform(&request, Plan { act, changes, guards }, output),
     };
     // The next request.
     pipeline.input.extend_from_slice(&input);

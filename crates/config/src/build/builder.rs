@@ -1,10 +1,13 @@
 //! The state of the second half of validation; each file beside this one adds the part that it builds.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use crate::check::{self, Faults};
 use crate::context::Context;
 use crate::diagnostic::Diagnostic;
 use crate::document::Node;
-use crate::model::{CertificateFile, Pass};
+use crate::model::{CertificateFile, Limit, Pass};
 use crate::pointer::Pointer;
 use crate::table::ROOT;
 use crate::template::Template;
@@ -20,6 +23,8 @@ pub(super) struct Builder<'d> {
     pub(super) faults: Faults<'d>,
     /// Those found so far.
     pub(super) certificate_files: Vec<CertificateFile>,
+    /// Those that actions name.
+    pub(super) limits: BTreeMap<String, Arc<Limit>>,
 }
 
 impl<'d> Builder<'d> {

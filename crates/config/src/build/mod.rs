@@ -11,6 +11,7 @@ mod compression;
 mod dashboard;
 mod forwarded;
 mod gateways;
+mod guards;
 mod jobs;
 mod listeners;
 mod pass;
@@ -22,6 +23,7 @@ mod telemetry;
 mod tls;
 mod upstreams;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::check::{self, Faults};
@@ -52,6 +54,7 @@ pub fn validate(document: &Document, context: &Context) -> Result<Config, Diagno
         context,
         faults,
         certificate_files: Vec::new(),
+        limits: BTreeMap::new(),
     };
     let config = builder.config();
     let mut list = builder.faults.list;
@@ -73,6 +76,9 @@ impl Builder<'_> {
     fn config(&mut self) -> Config {
         let root = Reader::new(self.root, Pointer::root());
         let mut config = Config::default();
+        if let Some((node, pointer)) = root.get(&RootOptions::limits) {
+            self.named_limits(node, &pointer);
+        }
         if let Some((node, pointer)) = root.get(&RootOptions::listeners) {
             config.listeners = self.listeners(node, &pointer);
         }

@@ -80,8 +80,10 @@ impl<'d> Builder<'d> {
         };
         let response_headers = self.response_headers(&reader);
         let request_headers = self.request_headers(&reader, kind.as_ref());
+        let guard = self.guard(&reader);
         Some(Action {
             kind: kind?,
+            guard,
             request_headers,
             rewrite: reader.some_template(&ActionOptions::rewrite),
             response_headers,

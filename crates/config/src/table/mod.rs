@@ -1,6 +1,7 @@
 //! The server's own options; those of applications are in `tutti-options`.
 
 mod gateways;
+mod guards;
 mod jobs;
 mod kinds;
 mod listeners;
@@ -12,6 +13,7 @@ mod tls;
 mod upstreams;
 
 pub use gateways::{FASTCGI, FastCgi, SCGI, Scgi, UWSGI, Uwsgi};
+pub use guards::{CORS, CorsOptions, LIMIT, LimitOptions, RATE_OBJECT, RateOptions};
 pub use jobs::{Missed, SCHEDULE, SPOOLER, ScheduleOptions, SpoolerOptions};
 pub use listeners::{
     CLIENT_IP, ClientIp, FORWARDED, ForwardedOptions, HTTP2, Http2, LISTENER, ListenerOptions,

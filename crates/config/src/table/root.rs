@@ -3,6 +3,7 @@
 use tutti_options::table::{Kind, Names, Text};
 use tutti_options::{Typed as _, Unread, options};
 
+use super::guards::NAMED_LIMITS;
 use super::jobs::{ScheduleOptions, SpoolerOptions};
 use super::listeners::ListenerOptions;
 use super::logs::{ACCESS_LOGS, SlowLogOptions};
@@ -27,6 +28,8 @@ options! {
         spoolers: Unread [kind(Kind::Map(Names::NotEmpty, &SpoolerOptions::KIND)), beyond()],
         /// Requests that the server makes to itself at certain times, by name
         schedules: Unread [kind(Kind::Map(Names::NotEmpty, &ScheduleOptions::KIND)), beyond()],
+        /// Bounds on requests that several actions share, by name
+        limits: Unread [kind(NAMED_LIMITS), beyond()],
         /// Settings of the whole server
         settings: Unread [kind(SettingsOptions::KIND)],
         /// The file that gets a line for each request, and what is in it; an array of several

@@ -4,6 +4,7 @@ use tutti_options::table::{CASELESS, DECODED, Kind, Names, PLAIN, Text};
 use tutti_options::{Typed as _, Unread, options};
 
 use super::gateways::{FastCgi, Scgi, Uwsgi};
+use super::guards::{CorsOptions, LIMITS};
 use super::kinds::ADDRESSES;
 use super::upstreams::UpstreamOptions;
 
@@ -92,6 +93,11 @@ options! {
         response_headers: Unread [kind(RESPONSE_HEADERS)],
         /// The same for an answer of any status, errors too, as nginx has it with `always`
         response_headers_always: Unread [kind(RESPONSE_HEADERS), beyond()],
+        /// Bounds on requests: names of `limits`, or bounds of their own. They count before anything else is done, whatever the action is; where it passes on
+        /// to a route, those of that route count too
+        limit: Unread [kind(LIMITS), beyond()],
+        /// Which pages of other origins may read the answers
+        cors: Unread [kind(CorsOptions::KIND), beyond()],
         /// How to talk to a `fastcgi://` server
         fastcgi: Unread [kind(FastCgi::KIND), beyond(), needs(&["proxy"])],
         /// How to talk to a `uwsgi://` server

@@ -1,0 +1,185 @@
+//! What stands before an action: bounds on requests, answers to other origins.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::builder::Builder;
+use super::reader::{Reader, each, strings};
+use crate::diagnostic::{Diagnostic, shorten};
+use crate::document::{Node, Value};
+use crate::model::{Cors, Guard, Limit, Rate};
+use crate::pointer::Pointer;
+use crate::suggest;
+use crate::table::{ActionOptions, CASELESS, CorsOptions, LimitOptions, RateOptions, RootOptions};
+
+/// The longest wait of a request that `delay` holds back. Clients give up sooner or later, and what waits is memory.
+const LONGEST_DELAY: Duration = Duration::from_secs(60);
+
+const RATE_FORMS: &str =
+    "write `\"10r/s\"`, `\"300r/m\"` or `\"1000r/h\"`, or `{\"requests\": 10, \"per\": 1}`";
+
+impl<'d> Builder<'d> {
+    /// `limits`, which actions name.
+    pub(super) fn named_limits(&mut self, node: &'d Node, pointer: &Pointer) {
+        for member in node.members() {
+            let reader = Reader::new(&member.node, pointer.child(&member.name));
+            if let Some(limit) = self.limit(reader, Some(&member.name)) {
+                self.limits.insert(member.name.to_string(), Arc::new(limit));
+            }
+        }
+    }
+
+    /// Everything that stands before an action, if anything does.
+    pub(super) fn guard(&mut self, reader: &Reader<'d>) -> Option<Arc<Guard>> {
+        let guard = Guard {
+            pointer: reader.pointer.clone(),
+            limits: self.limits_of(reader),
+            cors: self.cors(reader),
+        };
+        let is_empty = guard.limits.is_empty() && guard.cors.is_none();
+        (!is_empty).then(|| Arc::new(guard))
+    }
+
+    fn limits_of(&mut self, reader: &Reader<'d>) -> Vec<Arc<Limit>> {
+        let Some((node, pointer)) = reader.get(&ActionOptions::limit) else {
+            return Vec::new();
+        };
+        let written = each(node, &pointer).into_iter();
+        written
+            .filter_map(|(node, pointer)| match node.as_str() {
+                Some(name) => self.named_limit(name, node, pointer),
+                None => self.limit(Reader::new(node, pointer), None).map(Arc::new),
+            })
+            .collect()
+    }
+
+    fn named_limit(&mut self, name: &str, node: &'d Node, pointer: Pointer) -> Option<Arc<Limit>> {
+        if let Some(limit) = self.limits.get(name) {
+            return Some(Arc::clone(limit));
+        }
+        let section = self.root.child(RootOptions::limits.name);
+        // One that is there has a fault of its own.
+        if name.is_empty() || section.is_some_and(|limits| limits.child(name).is_some()) {
+            return None;
+        }
+        let message = format!("the limit `{}` does not exist", shorten(name));
+        let names = section.map(Node::members).unwrap_or_default();
+        let near = suggest::nearest(name, names.iter().map(|member| &*member.name));
+        let hint = match near {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("write it, for example `\"limits\": {{\"{}\": {{\"rate\": \"10r/s\"}}}}`", shorten(name)),
+        };
+        self.faults
+            .value(Diagnostic::new(pointer, message).suggest(hint), node);
+        None
+    }
+
+    fn limit(&mut self, reader: Reader<'d>, name: Option<&str>) -> Option<Limit> {
+        let options: LimitOptions = reader.read();
+        let has_rate = reader.has(&LimitOptions::rate);
+        let rate = self.rate(&reader);
+        if !has_rate && options.concurrent.is_none() {
+            let diagnostic = Diagnostic::new(reader.pointer.clone(), "the limit bounds nothing");
+            let hint = "write `rate`, `concurrent` or both";
+            self.faults.value(diagnostic.suggest(hint), reader.node);
+            return None;
+        }
+        if let Some(rate) = rate
+            && options.delay
+            && rate.interval().saturating_mul(options.burst) > LONGEST_DELAY
+            && let Some((node, place)) = reader.get(&LimitOptions::burst)
+        {
+            let most = LONGEST_DELAY.as_nanos() / rate.interval().as_nanos();
+            let message = format!("the last of so many requests would wait longer than {} seconds (`delay`)", LONGEST_DELAY.as_secs());
+            let hint = format!("write {most} or less, or leave `delay` out");
+            self.faults
+                .value(Diagnostic::new(place, message).suggest(hint), node);
+        }
+        if has_rate && rate.is_none() {
+            return None;
+        }
+        Some(Limit {
+            name: name.map(str::to_owned),
+            key: reader.template(&LimitOptions::key),
+            rate,
+            options,
+            pointer: reader.pointer,
+        })
+    }
+
+    fn rate(&mut self, reader: &Reader<'d>) -> Option<Rate> {
+        let (node, place) = reader.get(&LimitOptions::rate)?;
+        let rate = match &node.value {
+            Value::String(text) => written_rate(text),
+            _ => {
+                let options: RateOptions = Reader::new(node, place.clone()).read();
+                (options.requests > 0 && !options.per.is_zero()).then_some(Rate {
+                    requests: options.requests,
+                    per: options.per,
+                })
+            }
+        };
+        if rate.is_none() && node.as_str().is_some() {
+            let message = format!("`{}` is no rate", shorten(&node.shown()));
+            self.faults
+                .value(Diagnostic::new(place, message).suggest(RATE_FORMS), node);
+        }
+        rate
+    }
+
+    fn cors(&mut self, reader: &Reader<'d>) -> Option<Cors> {
+        let reader = reader.inner(&ActionOptions::cors)?;
+        let options: CorsOptions = reader.read();
+        let (node, place) = reader.get(&CorsOptions::origins)?;
+        let is_any = strings(node).contains(&"*");
+        if is_any && options.credentials {
+            let message = "any page in the world could read what its visitors may read here";
+            let hint = "name the origins, or leave `credentials` out";
+            self.faults
+                .value(Diagnostic::new(place, message).suggest(hint), node);
+            return None;
+        }
+        Some(Cors {
+            origins: match is_any {
+                true => None,
+                false => Some(reader.patterns(&CorsOptions::origins, CASELESS)?),
+            },
+            options,
+        })
+    }
+}
+
+/// `10r/s`, with `s`, `m`, `h` or `d`.
+fn written_rate(text: &str) -> Option<Rate> {
+    let (requests, unit) = text.split_once("r/")?;
+    let requests = requests.parse().ok().filter(|number| (1..=1_000_000).contains(number))?;
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return None,
+    };
+    Some(Rate {
+        requests,
+        per: Duration::from_secs(seconds),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_a_number_and_a_unit() {
+        let rate = |requests, seconds| {
+            let per = Duration::from_secs(seconds);
+            Some(Rate { requests, per })
+        };
+        assert_eq!(written_rate("10r/s"), rate(10, 1));
+        assert_eq!(written_rate("90r/m"), rate(90, 60));
+        for wrong in ["", "10", "r/s", "0r/s", "-1r/s", "10r/", "10r/w", "10 r/s", "1000001r/s"] {
+            assert_eq!(written_rate(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Options that stand before an action: bounds on requests, answers to other origins.
+
+use std::time::Duration;
+
+use tutti_options::table::{CASELESS, Kind, Names, Text};
+use tutti_options::{Typed as _, Unread, options};
+
+options! {
+    /// A bound on requests, counted for each key: how many in a time (`rate`), how many at once (`concurrent`), or both
+    pub struct LimitOptions: LIMIT = "limit" {
+        /// What is counted by: text with variables. Without it the client's address, of IPv6 its network of 64 bits, which one client has
+        /// whole. Requests for which it is empty are not bounded
+        key: Unread [kind(Kind::String(Text::Template)), beyond()],
+        /// Requests in a time: `"10r/s"`, `"300r/m"`, `"1000r/h"`, or an object with `requests` and `per`
+        rate: Unread [kind(RATE), beyond()],
+        /// Requests that may come sooner than the rate, and are made up for by a pause
+        burst: u32 [kind(Kind::Integer(0, 1_000_000)), beyond(), default("0"), unit("requests"), needs(&["rate"])],
+        /// Requests within `burst` wait until their time has come, instead of passing at once
+        delay: bool [beyond(), default("false"), needs(&["rate"])],
+        /// Requests of one key that may be under way at once
+        concurrent: Option<u32> [kind(Kind::Integer(1, 1_000_000)), beyond(), unit("requests")],
+        /// Status of the answer to a request beyond the bound
+        status: u16 [kind(Kind::Integer(400, 599)), beyond(), default("429")],
+        /// Tell clients what is left of the rate, with `RateLimit` and `RateLimit-Policy`, in every answer instead of only where there is
+        /// nothing left
+        announce: bool [beyond(), default("false"), needs(&["rate"])],
+        /// Only tell the log what would be refused
+        dry_run: bool [beyond(), default("false")],
+        /// Keys that are remembered for `rate`, of 8 bytes each; where there are more, those that have asked for least are forgotten
+        keys: usize [kind(Kind::Integer(1024, 16_777_216)), beyond(), default("65536"), unit("keys"), needs(&["rate"])],
+    }
+}
+
+options! {
+    /// A rate
+    pub struct RateOptions: RATE_OBJECT = "rate" {
+        /// So many requests
+        requests: u32 [kind(Kind::Integer(1, 1_000_000)), beyond(), required(), unit("requests")],
+        /// in so much time
+        per: Duration [kind(Kind::Number(0.001, 86_400.0)), beyond(), required(), unit("seconds")],
+    }
+}
+
+const RATE: Kind = Kind::OneOf(&[Kind::String(Text::NotEmpty), RateOptions::KIND]);
+
+/// The name of one of `limits`, or a bound of its own.
+const ONE_LIMIT: Kind = Kind::OneOf(&[Kind::String(Text::NotEmpty), LimitOptions::KIND]);
+pub(super) const LIMITS: Kind = Kind::OneOf(&[
+    Kind::String(Text::NotEmpty),
+    LimitOptions::KIND,
+    Kind::Array(&ONE_LIMIT),
+]);
+pub(super) const NAMED_LIMITS: Kind = Kind::Map(Names::NotEmpty, &LimitOptions::KIND);
+
+const TOKENS: Kind = Kind::Array(&Kind::String(Text::HeaderName));
+const ORIGINS: Kind = Kind::OneOf(&[
+    Kind::String(Text::Pattern(CASELESS)),
+    Kind::Array(&Kind::String(Text::Pattern(CASELESS))),
+]);
+
+options! {
+    /// Lets pages of other origins read answers (CORS). Preflight requests are answered here; what the application says about it itself is replaced
+    pub struct CorsOptions: CORS = "cors" {
+        /// Origins that may read: patterns of `https://app.example`, or `"*"` for all
+        origins: Unread [kind(ORIGINS), beyond(), required()],
+        /// Methods that they may use
+        methods: Vec<String> [kind(TOKENS), beyond(), default("[\"GET\", \"HEAD\", \"POST\"]")],
+        /// Request fields that they may send beside those that are always allowed; `"*"` in it: whatever is asked for
+        headers: Vec<String> [kind(TOKENS), beyond(), default("[]")],
+        /// Fields of the answer that they may read beside those that are always allowed
+        expose: Vec<String> [kind(TOKENS), beyond(), default("[]")],
+        /// They may send cookies and passwords, and read what comes back; not with `"*"` in `origins`
+        credentials: bool [beyond(), default("false")],
+        /// Time that a browser may remember the answer to a preflight request
+        max_age: u32 [kind(Kind::Integer(0, 86_400)), beyond(), default("600"), unit("seconds")],
+    }
+}

@@ -1,0 +1,92 @@
+//! Pages of other origins (the Fetch standard, "CORS protocol").
+
+use tutti_config::model::Cors;
+
+/// The fields of an answer with which somebody says which pages may read it.
+const SAID: [&str; 6] = [
+    "access-control-allow-origin",
+    "access-control-allow-credentials",
+    "access-control-allow-methods",
+    "access-control-allow-headers",
+    "access-control-expose-headers",
+    "access-control-max-age",
+];
+
+/// True for a field of an answer that the server says, and no application beside it.
+pub fn is_said_here(name: &[u8]) -> bool {
+    SAID.iter()
+        .any(|said| name.eq_ignore_ascii_case(said.as_bytes()))
+}
+
+/// Adds a field to an answer.
+pub type Put<'p> = &'p mut dyn FnMut(&'static str, &[u8]);
+
+/// True if pages of this origin may read answers. A pattern that has no answer lets nobody read.
+fn is_allowed(cors: &Cors, origin: &[u8]) -> bool {
+    match &cors.origins {
+        None => true,
+        Some(patterns) => patterns.matches(origin).unwrap_or(false),
+    }
+}
+
+/// Which origin may read, for an answer to a page of this one.
+fn put_origin(cors: &Cors, origin: Option<&[u8]>, put: Put<'_>) -> bool {
+    if cors.origins.is_some() {
+        // The answer depends on it, whether there is one or not.
+        put("Vary", b"Origin");
+    }
+    let Some(origin) = origin.filter(|origin| is_allowed(cors, origin)) else {
+        return false;
+    };
+    match cors.origins {
+        None => put("Access-Control-Allow-Origin", b"*"),
+        Some(_) => put("Access-Control-Allow-Origin", origin),
+    }
+    if cors.options.credentials {
+        put("Access-Control-Allow-Credentials", b"true");
+    }
+    true
+}
+
+/// The fields of an answer to a request that is no preflight.
+pub fn answer(cors: &Cors, origin: Option<&[u8]>, put: Put<'_>) {
+    if put_origin(cors, origin, put) && !cors.options.expose.is_empty() {
+        let exposed = cors.options.expose.join(", ");
+        put("Access-Control-Expose-Headers", exposed.as_bytes());
+    }
+}
+
+/// The fields of the answer to a preflight request, which asks whether a page of `origin` may use a method and send certain fields.
+pub fn preflight(cors: &Cors, origin: &[u8], asked: Option<&[u8]>, put: Put<'_>) {
+    if !put_origin(cors, Some(origin), put) {
+        return;
+    }
+    let options = &cors.options;
+    put(
+        "Access-Control-Allow-Methods",
+        options.methods.join(", ").as_bytes(),
+    );
+    let is_any = options.headers.iter().any(|header| header == "*");
+    if is_any {
+        // With credentials `*` is the name of a field (Fetch, "CORS protocol and credentials").
+        put("Vary", b"Access-Control-Request-Headers");
+        if let Some(asked) = asked.filter(|asked| is_list_of_names(asked)) {
+            put("Access-Control-Allow-Headers", asked);
+        }
+    } else if !options.headers.is_empty() {
+        put(
+            "Access-Control-Allow-Headers",
+            options.headers.join(", ").as_bytes(),
+        );
+    }
+    put(
+        "Access-Control-Max-Age",
+        options.max_age.to_string().as_bytes(),
+    );
+}
+
+/// True for names and commas: nothing else is said back.
+fn is_list_of_names(asked: &[u8]) -> bool {
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_, ".contains(byte);
+    asked.len() <= 4096 && asked.iter().all(is_part)
+}

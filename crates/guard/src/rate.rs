@@ -1,0 +1,294 @@
+//! Requests in a time, by the generic cell rate algorithm: each key has the moment at which all that it has asked for is made up for.
+//!
+//! One word for each key, so that threads share a table without a lock: 23 bits tell keys apart that share a place, 40 bits are the moment, in
+//! parts of the rate's interval. A table does not grow. Where all places of a key are taken, the key goes that is closest to being forgotten
+//! anyway, so whoever has asked for too much is remembered longest.
+//!
+//! Must never: wait, or let two threads both take what is there once. (Two keys of one set may share a place, once in a million; nobody can choose such
+//! keys, since the hash has a secret. A key that two threads see for the first time at once may get one request too many.)
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, Instant};
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, Ordering};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tutti_config::model::Rate;
+
+/// Parts that an interval is counted in: the rate is kept to a thousandth.
+const PARTS: u64 = 1024;
+
+/// Places that a key may have. They fill a cache line.
+const WAYS: usize = 8;
+
+/// Bits of the moment, which goes round after a thousand million intervals.
+const MOMENT_BITS: u32 = 40;
+const MOMENT: u64 = (1 << MOMENT_BITS) - 1;
+
+/// So often another thread may come first at a word.
+const ATTEMPTS: usize = 16;
+
+/// Requests of many keys, each of which may send some.
+#[derive(Debug)]
+pub struct RateLimiter {
+    places: Box<[AtomicU64]>,
+    hasher: RandomState,
+    epoch: Instant,
+    /// Parts in a nanosecond.
+    parts_per_nanosecond: f64,
+    interval: Duration,
+    /// Requests that may come at once.
+    capacity: u64,
+}
+
+/// The answer to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It is within the rate and its burst.
+    Admitted {
+        /// Time until it would be within the rate alone.
+        early: Duration,
+        /// Requests that may follow at once.
+        remaining: u64,
+        /// Time until all that the key has asked for is made up for.
+        reset: Duration,
+    },
+    /// It is not.
+    Refused {
+        /// Time until one is again.
+        retry: Duration,
+    },
+}
+
+impl RateLimiter {
+    /// A table for about so many keys.
+    pub fn new(rate: Rate, burst: u32, keys: usize) -> Self {
+        let interval = rate.interval();
+        let sets = keys.div_ceil(WAYS).next_power_of_two();
+        Self {
+            places: (0..sets * WAYS).map(|_| AtomicU64::new(0)).collect(),
+            hasher: RandomState::new(),
+            epoch: Instant::now(),
+            parts_per_nanosecond: PARTS as f64 / interval.as_nanos() as f64,
+            interval,
+            capacity: u64::from(burst) + 1,
+        }
+    }
+
+    /// Requests that one key may send at once.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// The time after which a key that has used all has all again.
+    pub fn window(&self) -> Duration {
+        self.interval
+            .saturating_mul(u32::try_from(self.capacity).unwrap_or(u32::MAX))
+    }
+
+    /// A request of this key at this moment.
+    pub fn take(&self, key: &[u8], now: Instant) -> Taken {
+        let now = self.parts(now.saturating_duration_since(self.epoch));
+        let hash = self.hasher.hash_one(key);
+        let sets = self.places.len() / WAYS;
+        let set = (hash as usize & (sets - 1)) * WAYS;
+        let ways = self.places.get(set..set + WAYS).unwrap_or_default();
+        // No word of a key is 0, which is an empty place.
+        let tag = (hash & !MOMENT) | (1 << MOMENT_BITS);
+        for _ in 0..ATTEMPTS {
+            let (place, word) = self.find(ways, tag, now);
+            let Some(place) = place else { break };
+            let debt = match word & !MOMENT == tag {
+                true => self.debt(word, now),
+                false => 0,
+            };
+            let owed = debt + PARTS;
+            if owed > self.capacity * PARTS {
+                let retry = self.time(owed - self.capacity * PARTS);
+                return Taken::Refused { retry };
+            }
+            let next = tag | (now.wrapping_add(owed) & MOMENT);
+            let exchanged =
+                place.compare_exchange(word, next, Ordering::Relaxed, Ordering::Relaxed);
+            if exchanged.is_ok() {
+                return Taken::Admitted {
+                    early: self.time(debt),
+                    remaining: (self.capacity * PARTS - owed) / PARTS,
+                    reset: self.time(owed),
+                };
+            }
+        }
+        // So many threads at one word at once ask for more than any rate allows.
+        Taken::Refused {
+            retry: self.interval,
+        }
+    }
+
+    /// The place of a key and what it has, or the place that it may take.
+    fn find<'p>(
+        &self,
+        ways: &'p [AtomicU64],
+        tag: u64,
+        now: u64,
+    ) -> (Option<&'p AtomicU64>, u64) {
+        let mut least = (None, 0, u64::MAX);
+        for place in ways {
+            let word = place.load(Ordering::Relaxed);
+            if word & !MOMENT == tag {
+                return (Some(place), word);
+            }
+            let debt = if word == 0 { 0 } else { self.debt(word, now) };
+            if debt < least.2 {
+                least = (Some(place), word, debt);
+            }
+        }
+        (least.0, least.1)
+    }
+
+    /// What a key has asked for ahead of the rate, in parts.
+    fn debt(&self, word: u64, now: u64) -> u64 {
+        let ahead = (word & MOMENT).wrapping_sub(now) & MOMENT;
+        // A moment that has passed, or one before the clock went round.
+        match ahead > self.capacity * PARTS {
+            true => 0,
+            false => ahead,
+        }
+    }
+
+    fn parts(&self, time: Duration) -> u64 {
+        // Of the last bits nothing depends.
+        (time.as_nanos() as f64 * self.parts_per_nanosecond) as u64
+    }
+
+    fn time(&self, parts: u64) -> Duration {
+        Duration::from_nanos((parts as f64 / self.parts_per_nanosecond) as u64)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn limiter(requests: u32, burst: u32) -> RateLimiter {
+        let per = Duration::from_secs(1);
+        RateLimiter::new(Rate { requests, per }, burst, 1024)
+    }
+
+    fn is_admitted(taken: Taken) -> bool {
+        matches!(taken, Taken::Admitted { .. })
+    }
+
+    #[test]
+    fn a_key_has_its_burst_and_then_the_rate() {
+        let limiter = limiter(10, 4);
+        let start = Instant::now();
+        for left in (0..5).rev() {
+            match limiter.take(b"a", start) {
+                Taken::Admitted { remaining, early, .. } => {
+                    assert_eq!(remaining, left);
+                    let expected = Duration::from_millis(100 * (4 - left));
+                    assert!(early.abs_diff(expected) < Duration::from_millis(1), "{early:?}");
+                }
+                refused => panic!("{refused:?}"),
+            }
+        }
+        let Taken::Refused { retry } = limiter.take(b"a", start) else {
+            panic!("a sixth request");
+        };
+        assert!(retry.abs_diff(Duration::from_millis(100)) < Duration::from_millis(1), "{retry:?}");
+        assert!(is_admitted(limiter.take(b"b", start)), "another key");
+        let later = start + Duration::from_millis(101);
+        assert!(is_admitted(limiter.take(b"a", later)));
+        assert!(!is_admitted(limiter.take(b"a", later)));
+        let much_later = start + Duration::from_secs(60);
+        for _ in 0..5 {
+            assert!(is_admitted(limiter.take(b"a", much_later)));
+        }
+        assert!(!is_admitted(limiter.take(b"a", much_later)));
+    }
+
+    #[test]
+    fn over_a_long_time_the_rate_is_kept() {
+        for requests in [1, 7, 333, 10_000, 1_000_000] {
+            let limiter = limiter(requests, 3);
+            let interval = Duration::from_secs(1) / requests;
+            let start = Instant::now();
+            let admitted = (0..10_000)
+                .filter(|step| is_admitted(limiter.take(b"a", start + interval * *step / 4)))
+                .count();
+            // 2500 intervals and the burst; a thousandth may be lost in rounding.
+            assert!((2495..=2506).contains(&admitted), "{requests}: {admitted}");
+        }
+    }
+
+    #[test]
+    fn a_table_does_not_grow_and_remembers_who_asked_for_most() {
+        let limiter = limiter(1, 9);
+        let now = Instant::now();
+        for _ in 0..10 {
+            assert!(is_admitted(limiter.take(b"greedy", now)));
+        }
+        for key in 0..100_000_u32 {
+            assert!(is_admitted(limiter.take(&key.to_be_bytes(), now)));
+        }
+        assert!(!is_admitted(limiter.take(b"greedy", now)));
+        assert_eq!(limiter.places.len(), 1024);
+    }
+
+    #[test]
+    fn a_clock_that_goes_round_refuses_nobody() {
+        let limiter = limiter(1_000_000, 100);
+        let start = Instant::now();
+        let round = Duration::from_nanos((MOMENT + 1) / PARTS * 1000);
+        assert!(is_admitted(limiter.take(b"a", start)));
+        for step in 0..50 {
+            let now = start + round - Duration::from_micros(1000) + Duration::from_micros(50) * step;
+            assert!(is_admitted(limiter.take(b"a", now)), "{step}");
+        }
+    }
+
+    #[test]
+    fn threads_take_nothing_twice() {
+        let limiter = limiter(1, 999);
+        let now = Instant::now();
+        // The key is there before they begin.
+        assert!(is_admitted(limiter.take(b"a", now)));
+        let admitted: usize = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| (0..1000).filter(|_| is_admitted(limiter.take(b"a", now))).count())
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!(admitted, 999);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// Three requests of a key that may send two: one is refused, whatever the order.
+    #[test]
+    fn threads_take_nothing_twice() {
+        loom::model(|| {
+            let per = Duration::from_secs(1);
+            let limiter = Arc::new(RateLimiter::new(Rate { requests: 1, per }, 1, WAYS));
+            let now = Instant::now();
+            assert!(matches!(limiter.take(b"a", now), Taken::Admitted { .. }));
+            let threads: Vec<_> = (0..2)
+                .map(|_| {
+                    let limiter = Arc::clone(&limiter);
+                    thread::spawn(move || matches!(limiter.take(b"a", now), Taken::Admitted { .. }))
+                })
+                .collect();
+            let admitted = threads.into_iter().filter_map(|thread| thread.join().ok());
+            assert_eq!(admitted.filter(|admitted| *admitted).count(), 1);
+        });
+    }
+}

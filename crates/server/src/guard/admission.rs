@@ -1,0 +1,67 @@
+//! What has been decided about a connection's current request before its action, until the request has ended.
+
+use std::cell::{Cell, RefCell};
+
+use tutti_guard::{Permit, cors};
+use tutti_http::FieldLines;
+
+/// Of one connection.
+#[derive(Default)]
+pub(crate) struct Admission {
+    /// There is something in the others.
+    is_used: Cell<bool>,
+    /// Counted as under way.
+    permits: RefCell<Vec<Permit>>,
+    /// Fields of the answer, whoever answers.
+    fields: RefCell<FieldLines>,
+    /// The server says which pages may read the answer.
+    says_of_origins: Cell<bool>,
+}
+
+impl Admission {
+    /// Another request begins.
+    pub(crate) fn reset(&self) {
+        if self.is_used.replace(false) {
+            self.permits.borrow_mut().clear();
+            self.fields.borrow_mut().clear();
+            self.says_of_origins.set(false);
+        }
+    }
+
+    /// The request has ended.
+    pub(crate) fn end(&self) {
+        if self.is_used.get() {
+            self.permits.borrow_mut().clear();
+        }
+    }
+
+    /// It counts as under way.
+    pub(super) fn hold(&self, permit: Permit) {
+        self.is_used.set(true);
+        self.permits.borrow_mut().push(permit);
+    }
+
+    /// The answer has this field.
+    pub(super) fn add(&self, name: &str, value: &[u8]) {
+        self.is_used.set(true);
+        // What a client sent may be said back to it, but cannot end a line.
+        let _ = self.fields.borrow_mut().try_push(name.as_bytes(), value);
+    }
+
+    /// Nobody but the server says which pages may read the answer.
+    pub(super) fn say_of_origins(&self) {
+        self.is_used.set(true);
+        self.says_of_origins.set(true);
+    }
+
+    /// Adds to the fields of the answer.
+    pub(crate) fn tell(&self, fields: &mut FieldLines) {
+        if !self.is_used.get() {
+            return;
+        }
+        if self.says_of_origins.get() {
+            fields.retain(|name, _| !cors::is_said_here(name));
+        }
+        fields.append(&self.fields.borrow());
+    }
+}

@@ -1,0 +1,180 @@
+//! Bounds on requests: `limit` of an action.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tutti_config::model;
+use tutti_guard::{Concurrency, RateLimiter, Taken};
+use tutti_http::FieldLines;
+use tutti_routing::{RequestInfo as _, Seen};
+
+use super::{Answer, tell};
+use crate::plan::Plan;
+use crate::refusals;
+use crate::request::Request;
+use tutti_pool::Level;
+
+/// A bound, and what has been counted for it.
+pub(crate) struct Limit {
+    model: Arc<model::Limit>,
+    rate: Option<RateLimiter>,
+    concurrency: Option<Arc<Concurrency>>,
+}
+
+/// When a request may go on.
+pub(super) enum Pace {
+    Now,
+    In(Duration),
+}
+
+impl Limit {
+    pub(super) fn new(model: &Arc<model::Limit>) -> Self {
+        let options = &model.options;
+        let rate = model.rate;
+        Self {
+            model: Arc::clone(model),
+            rate: rate.map(|rate| RateLimiter::new(rate, options.burst, options.keys)),
+            concurrency: options.concurrent.map(Concurrency::new),
+        }
+    }
+
+    /// True if it is this one: what it has counted stands.
+    pub(super) fn is(&self, model: &model::Limit) -> bool {
+        *self.model == *model
+    }
+
+    /// As clients and the log know it.
+    fn name(&self) -> &str {
+        self.model.name.as_deref().unwrap_or("default")
+    }
+}
+
+/// Counts a request for a limit.
+pub(super) fn pass(
+    request: &Request<'_>,
+    plan: &Plan,
+    limit: &Limit,
+) -> Result<Pace, Answer> {
+    let mut key = request.connection.local.buffers.take();
+    let outcome = match write_key(request, plan, limit, &mut key) {
+        Ok(()) if key.is_empty() => Ok(Pace::Now),
+        Ok(()) => count(request, limit, &key),
+        Err(answer) => Err(answer),
+    };
+    request.connection.local.buffers.give(key);
+    outcome
+}
+
+fn count(request: &Request<'_>, limit: &Limit, key: &[u8]) -> Result<Pace, Answer> {
+    let options = &limit.model.options;
+    if let Some(concurrency) = &limit.concurrency {
+        match concurrency.enter(key) {
+            Some(permit) => request.connection.admission.hold(permit),
+            None => refuse(request, limit, None)?,
+        }
+    }
+    let Some(rate) = &limit.rate else {
+        return Ok(Pace::Now);
+    };
+    match rate.take(key, Instant::now()) {
+        Taken::Refused { retry } => {
+            refuse(request, limit, Some((rate, retry)))?;
+            Ok(Pace::Now)
+        }
+        Taken::Admitted {
+            early,
+            remaining,
+            reset,
+        } => {
+            if options.announce && !options.dry_run {
+                let admission = &request.connection.admission;
+                let mut put = |name: &str, value: &str| admission.add(name, value.as_bytes());
+                announce(limit, rate, (remaining, reset), &mut put);
+            }
+            match options.delay && !options.dry_run && !early.is_zero() {
+                true => Ok(Pace::In(early)),
+                false => Ok(Pace::Now),
+            }
+        }
+    }
+}
+
+/// The request is beyond the limit: it is answered, or only told of.
+fn refuse(
+    request: &Request<'_>,
+    limit: &Limit,
+    rate: Option<(&RateLimiter, Duration)>,
+) -> Result<(), Answer> {
+    let options = &limit.model.options;
+    let what = match rate {
+        Some(_) => "`rate`",
+        None => "`concurrent`",
+    };
+    let place = &limit.model.pointer;
+    let local = &request.connection.local;
+    if options.dry_run {
+        let line = format!(
+            "{what} of `{place}` is exceeded, which is only told (`dry_run`), {}",
+            refusals::origin(request)
+        );
+        local.mention_of(Level::Info, &line, || refusals::id(request));
+        return Ok(());
+    }
+    tell(request, options.status, &format!("{what} of `{place}` is exceeded"));
+    let mut fields = FieldLines::new();
+    if let Some((rate, retry)) = rate {
+        fields.push_number(b"Retry-After", seconds(retry));
+        let mut put = |name: &str, value: &str| fields.push(name.as_bytes(), value.as_bytes());
+        announce(limit, rate, (0, retry), &mut put);
+    }
+    Err(Answer {
+        status: options.status,
+        fields,
+    })
+}
+
+/// Tells a client what it may do (draft-ietf-httpapi-ratelimit-headers-10).
+fn announce(
+    limit: &Limit,
+    rate: &RateLimiter,
+    (remaining, reset): (u64, Duration),
+    put: &mut dyn FnMut(&str, &str),
+) {
+    // A string of structured fields has no other characters (RFC 9651 §3.3.3).
+    let is_kept = |letter: &char| matches!(letter, ' '..='~') && !matches!(letter, '"' | '\\');
+    let name: String = limit.name().chars().filter(is_kept).collect();
+    let (capacity, window) = (rate.capacity(), seconds(rate.window()));
+    put("RateLimit-Policy", &format!("\"{name}\";q={capacity};w={window}"));
+    put("RateLimit", &format!("\"{name}\";r={remaining};t={}", seconds(reset)));
+}
+
+/// Whole seconds, at least one: who comes then comes not too early.
+fn seconds(time: Duration) -> u64 {
+    (time.as_nanos().div_ceil(1_000_000_000) as u64).max(1)
+}
+
+/// Writes the key that a request is counted under; empty: it is not counted.
+fn write_key(
+    request: &Request<'_>,
+    plan: &Plan,
+    limit: &Limit,
+    key: &mut Vec<u8>,
+) -> Result<(), Answer> {
+    let Some(template) = &limit.model.key else {
+        match request.remote().map(|address| address.ip().to_canonical()) {
+            Some(IpAddr::V4(address)) => key.extend_from_slice(&address.octets()),
+            // Whoever has one address of IPv6 has so many (RFC 6177).
+            Some(IpAddr::V6(address)) => key.extend(address.octets().iter().take(8)),
+            None => key.extend_from_slice(b"unix:"),
+        }
+        return Ok(());
+    };
+    let seen = Seen {
+        request,
+        rewritten: plan.changes.rewritten.as_deref(),
+        response: None,
+    };
+    // A key that nobody knows counts nothing: whoever could make a script fail would have no bound.
+    tutti_routing::render(template, &seen, key).map_err(|_| Answer::of(500))
+}
