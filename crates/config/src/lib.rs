@@ -20,6 +20,7 @@ pub mod mime_types;
 pub mod model;
 mod openapi;
 pub mod parse;
+mod password;
 pub mod pattern;
 mod place;
 pub mod pointer;

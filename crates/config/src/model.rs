@@ -30,7 +30,9 @@ pub use self::compression::{Compression, Compressor};
 pub use self::condition::Condition;
 pub use self::dashboard::Dashboard;
 pub use self::forwarded::Forwarded;
-pub use self::guard::{Cors, Guard, Limit, Rate};
+pub use self::guard::{
+    Authenticate, Basic, Cors, Forward, Guard, GuardFile, Jwt, KeySource, Limit, Question, Rate,
+};
 pub use self::logs::{AccessLog, LogFormat, LogValue, SlowLog};
 pub use self::request_id::RequestId;
 pub use self::settings::{Http, Settings};
@@ -44,12 +46,14 @@ pub use self::upstream::{
 pub use crate::address::{
     AddressPattern, AddressSet, GatewayKind, IpRange, ListenAddress, UpstreamAddress,
 };
+pub use crate::password::{HashKind, PasswordHash};
 pub use crate::pattern::{OutOfSteps, Pattern, PatternKind, Patterns};
 pub use crate::pointer::Pointer;
 pub use crate::table::{
     Encoding, ForwardedHeaders, Http2, HttpVersion, Missed, ProxyVersion, ScheduleOptions,
     SpoolerOptions, UpstreamOptions, WebSocket,
 };
+pub use crate::table::JwtAlgorithm;
 pub use tutti_cron::{Timetable, written};
 pub use tutti_options::application::Common;
 pub use tutti_options::log_target::LogTarget;
@@ -424,7 +428,24 @@ impl Routes {
     }
 }
 
+impl Routes {
+    /// What stands before actions, those in a share among them.
+    pub fn guards(&self) -> impl Iterator<Item = &Arc<Guard>> {
+        let steps = self.list.iter().flat_map(|route| &route.steps);
+        steps.flat_map(|step| step.action.guards())
+    }
+}
+
 impl Action {
+    fn guards(&self) -> Vec<&Arc<Guard>> {
+        let mut guards: Vec<_> = self.guard.iter().collect();
+        if let ActionKind::Share(share) = &self.kind {
+            let inner = share.found.iter().chain(&share.fallback);
+            guards.extend(inner.flat_map(|action| action.guards()));
+        }
+        guards
+    }
+
     /// The servers of its `proxy`, and of those of the actions in it.
     fn proxies(&self) -> Vec<&Arc<Upstream>> {
         match &self.kind {

@@ -10,7 +10,9 @@
 
 mod concurrency;
 pub mod cors;
+pub mod passwords;
 mod rate;
+pub mod token;
 
 pub use concurrency::{Concurrency, Permit};
 pub use rate::{RateLimiter, Taken};

@@ -14,6 +14,7 @@ mod control_access;
 mod controller;
 mod dynamic_users;
 pub mod flags;
+mod guard_files;
 mod handover;
 mod history;
 mod hosts;

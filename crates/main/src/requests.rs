@@ -21,6 +21,7 @@ use tutti_wire::control::{Start, encode};
 
 use super::children::{Children, Prototype, Runner};
 use super::dynamic_users::{self, AUTO};
+use super::guard_files;
 use super::instance::Instance;
 use super::isolation::{Cgroups, Preparation, Refusal, Surroundings};
 use super::jobs;
@@ -124,6 +125,15 @@ impl Holdings {
                     Err(error) => failed(id, error),
                 }
             }
+            FromRouter::ReadFile { id, ref path } => {
+                if !rights.is_some_and(|rights| rights.has_file(path)) {
+                    return self.refuse(instance, router, id, &message);
+                }
+                match guard_files::open(path) {
+                    Ok(file) => done(id, vec![file]),
+                    Err(error) => failed(id, error),
+                }
+            }
             FromRouter::OpenSpool { id, ref folder } => {
                 // The server's own is for every router.
                 let is_own = *folder == instance.places.temporary;
@@ -181,6 +191,7 @@ impl Holdings {
         let what = match wanted {
             FromRouter::Listen { place, .. } => format!("to listen at {place:?}"),
             FromRouter::OpenFile { path, .. } => format!("the log {path:?}"),
+            FromRouter::ReadFile { path, .. } => format!("the file {path:?}"),
             FromRouter::OpenSpool { folder, .. } => format!("the folder {folder:?}"),
             FromRouter::OpenJobs { .. } => "the file of jobs".to_owned(),
             FromRouter::Start { name, start, .. } => {

@@ -24,6 +24,7 @@ const MOST_TOLD: u32 = 20;
 struct Granted {
     places: HashMap<Place, i32>,
     logs: HashSet<PathBuf>,
+    files: HashSet<PathBuf>,
     spools: HashSet<PathBuf>,
     jobs: bool,
     applications: Vec<Rc<ApplicationGrant>>,
@@ -43,6 +44,7 @@ impl Granted {
                 .map(|grant| (grant.place.clone(), grant.backlog))
                 .collect(),
             logs: grants.logs.iter().cloned().collect(),
+            files: grants.files.iter().cloned().collect(),
             spools: grants.spools.iter().cloned().collect(),
             jobs: grants.jobs,
             applications: applications.collect(),
@@ -137,6 +139,10 @@ impl Rights {
         self.all().any(|granted| granted.logs.contains(path))
     }
 
+    pub(super) fn has_file(&self, path: &Path) -> bool {
+        self.all().any(|granted| granted.files.contains(path))
+    }
+
     pub(super) fn has_spool(&self, folder: &Path) -> bool {
         self.all().any(|granted| granted.spools.contains(folder))
     }
@@ -169,6 +175,7 @@ impl Rights {
         recent.is_some_and(|(granted, _)| match wanted {
             FromRouter::Listen { place, .. } => granted.places.contains_key(place),
             FromRouter::OpenFile { path, .. } => granted.logs.contains(path),
+            FromRouter::ReadFile { path, .. } => granted.files.contains(path),
             FromRouter::OpenSpool { folder, .. } => granted.spools.contains(folder),
             FromRouter::OpenJobs { .. } => granted.jobs,
             FromRouter::Start { name, start, .. } => {
@@ -209,6 +216,7 @@ impl Rights {
                 })
                 .collect(),
             logs: self.in_force.logs.iter().cloned().collect(),
+            files: self.in_force.files.iter().cloned().collect(),
             spools: self.in_force.spools.iter().cloned().collect(),
             jobs: self.in_force.jobs,
             applications: applications

@@ -18,6 +18,9 @@ pub struct Grants {
     pub places: Vec<PlaceGrant>,
     /// Logs to be opened.
     pub logs: Vec<PathBuf>,
+    /// Files to be read.
+    #[serde(default)]
+    pub files: Vec<PathBuf>,
     /// Folders for request bodies.
     pub spools: Vec<PathBuf>,
     /// The file of jobs.

@@ -163,6 +163,13 @@ pub enum FromRouter {
         /// Which.
         path: PathBuf,
     },
+    /// Open a file for reading; answered with one descriptor.
+    ReadFile {
+        /// Number of the request.
+        id: u64,
+        /// Which.
+        path: PathBuf,
+    },
     /// Make a file without a name for request bodies; answered with two descriptors, for writing and for reading only.
     OpenSpool {
         /// Number of the request.

@@ -35,10 +35,13 @@ pub fn of(config: &Config) -> Grants {
     });
     let applications = config.applications.values();
     let logs = config.log_files().map(|(path, _)| path.to_owned());
+    let files = config.routes.guards().filter_map(|guard| guard.file());
+    let files = files.map(|file| file.path.clone());
     let spool = config.settings.http.body_temp_path.iter().cloned();
     Grants {
         places: places.collect(),
         logs: logs.collect(),
+        files: files.collect(),
         spools: spool.collect(),
         jobs: config.all_spoolers().next().is_some(),
         applications: applications.map(|one| application_grant(one)).collect(),

@@ -4,6 +4,7 @@
 //! socket or a log open for nobody.
 
 use std::collections::{HashMap, HashSet};
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ use tutti_sys::unnamed::UnnamedFile;
 use tutti_telemetry::{Exporters, Tracer};
 use tutti_tls::Bundle;
 
+use super::guard_files::{self, GuardFiles};
 use super::line::Link;
 
 /// Sockets and logs of main's that are in use by the configuration in force.
@@ -88,6 +90,7 @@ pub(super) struct Fetched<'a> {
     pub(super) opened: &'a mut Opened,
     pub(super) applications: &'a tutti_pool::Prepared,
     pub(super) certificates: &'a Certificates,
+    pub(super) guard_files: GuardFiles,
     pub(super) exporters: &'a Exporters,
 }
 
@@ -124,6 +127,10 @@ impl Surroundings for Fetched<'_> {
             Some(spool) => Ok(spool),
             None => Spool::in_memory(most),
         }
+    }
+
+    fn guard_file(&mut self, path: &Path) -> Option<Result<Vec<u8>, String>> {
+        self.guard_files.get(path).cloned()
     }
 
     fn certificate(&mut self, name: &str) -> Option<Arc<Bundle>> {
@@ -340,6 +347,29 @@ impl Openings {
     /// Gives back a socket that nothing uses.
     pub(super) fn unlisten(&self, place: Place) {
         self.link.tell(&FromRouter::Unlisten { place });
+    }
+
+    /// The files that say who is let in, each with its content or why it cannot be read.
+    pub(super) async fn guard_files(&self, config: &Config) -> GuardFiles {
+        let mut files = GuardFiles::new();
+        for file in config.routes.guards().filter_map(|guard| guard.file()) {
+            if !files.contains_key(&file.path) {
+                let opened = self.guard_file(&file.path).await;
+                let content = opened.and_then(|file| guard_files::content(&file));
+                files.insert(file.path.clone(), content);
+            }
+        }
+        files
+    }
+
+    /// One of them, opened.
+    pub(super) async fn guard_file(&self, path: &Path) -> Result<File, String> {
+        let make = |id| FromRouter::ReadFile {
+            id,
+            path: path.to_owned(),
+        };
+        let opened = self.one_descriptor(&make).await;
+        opened.map(File::from).map_err(|refused| refused.message)
     }
 
     async fn one_descriptor(

@@ -340,11 +340,17 @@ impl Inner {
                 (opened, applications, failures)
             }
         };
+        let mut guard_files = self.openings.guard_files(&config).await;
+        if origin != Origin::Change {
+            // It may be on a disk that is not there yet: nobody is let in until it can be read.
+            guard_files.retain(|_, content| content.is_ok());
+        }
         let around = &mut Fetched {
             spools,
             opened: &mut opened,
             applications: &applications,
             certificates: &certificates,
+            guard_files,
             exporters: &self.exporters,
         };
         let server = self.server.prepare(&config, around)?;
@@ -427,6 +433,16 @@ impl Inner {
             );
             self.log.line(Level::Notice, &text);
         }
+    }
+
+    /// The files that say who is let in.
+    pub(super) fn guard_files(&self) -> Vec<PathBuf> {
+        self.server.guard_files()
+    }
+
+    /// One of them has changed. Returns what is wrong with it.
+    pub(super) fn replace_guard_file(&self, path: &Path, content: &[u8]) -> Vec<String> {
+        self.server.replace_guard_file(path, content)
     }
 
     fn note_in_force(&self) {

@@ -133,6 +133,15 @@ impl Router {
                 Err(fault) => faults.push(*fault),
             }
         }
+        for question in router.guards.clone().iter().filter_map(|one| one.question()) {
+            match router.compile_pass(&question.pass, &question.pointer) {
+                Ok(pass) => router.listeners.push(CompiledListener {
+                    pointer: question.pointer.clone(),
+                    pass,
+                }),
+                Err(fault) => faults.push(*fault),
+            }
+        }
         if faults.is_empty() {
             Ok(router)
         } else {
@@ -264,7 +273,7 @@ impl Router {
         Some(CompiledPass::Application { index, target })
     }
 
-    /// Number of listeners, which have the order of the configuration, and of spoolers behind them, which have that of their names.
+    /// Number of listeners, which have the order of the configuration, of spoolers behind them, which have that of their names, and of the questions of guards.
     pub fn listeners(&self) -> usize {
         self.listeners.len()
     }

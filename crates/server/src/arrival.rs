@@ -27,7 +27,7 @@ fn note_origin(request: &Request<'_>) {
     let (snapshot, connection) = (request.snapshot, request.connection);
     let trusted = snapshot
         .position_of(connection.listener.id)
-        .and_then(|position| snapshot.listeners.get(position))
+        .and_then(|position| snapshot.entrances().nth(position))
         .and_then(|entry| entry.forwarded.as_ref());
     if let Some(trusted) = trusted {
         let origin = Origin::of(&request.view, connection.client_address(), trusted);

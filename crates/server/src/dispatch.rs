@@ -5,12 +5,11 @@ use tutti_http::{BodyDecoder, BodyLength, FieldLines};
 
 use crate::action::file;
 use crate::collector::Collected;
-use crate::counts::Answerer;
 use crate::guard::{self, Entrance, Guarded};
 use crate::plan::{Act, Changes, Plan};
 use crate::posts::Gathered;
 use crate::request::Request;
-use crate::respond::{Page, Persistence};
+use crate::respond::Page;
 use crate::route;
 use crate::step::{Call, Posting, Step, UpstreamCall};
 use tutti_conn::output::Output;
@@ -27,7 +26,7 @@ pub(crate) fn start(request: &Request<'_>, output: &mut Output) -> Step {
     }
     match guard::enter(request, &plan) {
         Entrance::Open => go_on(request, plan, output),
-        Entrance::Closed(page) => answer_before(request, &page, &plan.changes, output),
+        Entrance::Closed(answer) => guard::answer::page(request, &answer, &plan.changes, output),
         Entrance::Waits(waits) => Step::Guard(Box::new(Guarded { plan, waits })),
     }
 }
@@ -47,32 +46,6 @@ pub(crate) fn go_on(request: &Request<'_>, plan: Plan, output: &mut Output) -> S
     match BodyDecoder::new(length, &request.snapshot.limits) {
         Ok(decoder) => Step::Body { plan, decoder },
         Err(error) => request.refuse(error.status(), output),
-    }
-}
-
-/// Answers in place of the action, which is not done. A body that has not come is not waited for.
-pub(crate) fn answer_before(
-    request: &Request<'_>,
-    page: &guard::Answer,
-    changes: &Changes,
-    output: &mut Output,
-) -> Step {
-    request.connection.answerer.set(Answerer::Nothing);
-    let has_body = request.view.body_length() != BodyLength::None;
-    let persistence = match has_body {
-        true => Persistence::Close,
-        false => request.persistence(),
-    };
-    let made = Page {
-        status: page.status,
-        is_head: request.is_head(),
-        persistence,
-        fields: &page.fields,
-    };
-    request.page(&made, changes, output);
-    match has_body {
-        true => Step::Linger,
-        false => Step::End(persistence),
     }
 }
 

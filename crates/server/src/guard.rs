@@ -7,14 +7,21 @@
 //! Must never: let a request by that could not be decided, or do anything of an action before all that stands before it has been passed.
 
 mod admission;
+pub(crate) mod answer;
+mod identity;
+mod key_set;
 mod limits;
+mod password_desk;
+mod question;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tutti_config::model;
+use tutti_config::{Diagnostic, model};
 use tutti_guard::cors;
 use tutti_http::FieldLines;
+use tutti_http::edits::{Edit, is_alias};
 use tutti_routing::RequestInfo as _;
 
 use crate::channel_io::unless_gone;
@@ -22,29 +29,40 @@ use crate::dispatch;
 use crate::plan::Plan;
 use crate::refusals;
 use crate::request::Request;
+use crate::snapshot::Surroundings;
 use crate::step::Step;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
 
 pub(crate) use self::admission::Admission;
+use self::identity::Identity;
 use self::limits::{Limit, Pace};
+use self::password_desk::PasswordDesk;
 
 /// Everything that stands before actions, as the router numbers it.
 #[derive(Default)]
 pub(crate) struct Guards {
     list: Vec<Guard>,
+    /// The fields that they tell applications.
+    fields: Vec<String>,
+    desk: Arc<PasswordDesk>,
 }
 
 /// What stands before one action.
 struct Guard {
     model: Arc<model::Guard>,
     limits: Vec<Arc<Limit>>,
+    identity: Option<Arc<Identity>>,
+    /// The number of the way in for its question.
+    question: Option<usize>,
 }
 
 /// An answer in place of the action's.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) fields: FieldLines,
+    /// Of somebody else; `None`: the server's own page.
+    pub(crate) body: Option<Vec<u8>>,
 }
 
 impl Answer {
@@ -52,6 +70,7 @@ impl Answer {
         Self {
             status,
             fields: FieldLines::new(),
+            body: None,
         }
     }
 }
@@ -78,34 +97,99 @@ pub(crate) struct Guarded {
 }
 
 impl Guards {
-    /// Those of a configuration. What has been counted for the one before goes on where it did not change.
-    pub(crate) fn new(wanted: &[Arc<model::Guard>], previous: Option<&Guards>) -> Self {
-        let mut known: Vec<Arc<Limit>> = Vec::new();
-        if let Some(previous) = previous {
-            let before = previous.list.iter().flat_map(|guard| &guard.limits);
-            known.extend(before.cloned());
-        }
-        let mut limit = |wanted: &Arc<model::Limit>| {
-            if let Some(same) = known.iter().find(|known| known.is(wanted)) {
-                return Arc::clone(same);
+    /// Those of a configuration. What has been counted and read for the one before goes on where it did not change.
+    ///
+    /// # Errors
+    /// Files that cannot be used, each at its place.
+    pub(crate) fn new(
+        wanted: &[Arc<model::Guard>],
+        previous: &Guards,
+        around: &mut dyn Surroundings,
+    ) -> Result<Self, Vec<Diagnostic>> {
+        let before = previous.list.iter().flat_map(|guard| &guard.limits);
+        let mut known: Vec<Arc<Limit>> = before.cloned().collect();
+        let mut faults = Vec::new();
+        let mut list = Vec::new();
+        let mut questions = 0;
+        for model in wanted {
+            let identity = previous.identity(model);
+            if let (Some(identity), Some(file)) = (&identity, model.file())
+                && let Some(read) = around.guard_file(&file.path)
+                && let Err(why) = read.and_then(|content| identity.take(&content))
+            {
+                let message = format!("`{}`: {why}", file.path.display());
+                faults.push(Diagnostic::apply(file.pointer.clone(), message));
             }
-            let new = Arc::new(Limit::new(wanted));
-            known.push(Arc::clone(&new));
-            new
-        };
-        let list = wanted.iter().map(|model| Guard {
-            limits: model.limits.iter().map(&mut limit).collect(),
-            model: Arc::clone(model),
-        });
-        Self {
-            list: list.collect(),
+            list.push(Guard {
+                limits: limits_of(model, &mut known),
+                identity,
+                question: model.question().map(|_| {
+                    questions += 1;
+                    questions - 1
+                }),
+                model: Arc::clone(model),
+            });
         }
+        let mut fields: Vec<String> = Vec::new();
+        for name in wanted.iter().flat_map(|model| model.fields()) {
+            if !fields.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+                fields.push(name.to_owned());
+            }
+        }
+        match faults.is_empty() {
+            true => Ok(Self {
+                list,
+                fields,
+                desk: Arc::clone(&previous.desk),
+            }),
+            false => Err(faults),
+        }
+    }
+
+    /// What is known of who may pass a guard.
+    fn identity(&self, model: &model::Guard) -> Option<Arc<Identity>> {
+        let wanted = model.authenticate.as_ref()?;
+        let mut known = self.list.iter().filter_map(|guard| guard.identity.as_ref());
+        let same = known.find(|known| known.is(wanted));
+        Some(same.map_or_else(|| Arc::new(Identity::new(wanted)), Arc::clone))
+    }
+
+    /// The fields that guards tell applications, and nobody else.
+    pub(crate) fn fields(&self) -> &[String] {
+        &self.fields
+    }
+
+    /// The files that guards need.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        let identities = self.list.iter().filter_map(|guard| guard.identity.as_deref());
+        identities.filter_map(Identity::file)
+    }
+
+    /// Goes on with this content of a file. Returns why not.
+    pub(crate) fn replace_file(&self, path: &Path, content: &[u8]) -> Vec<String> {
+        let identities = self.list.iter().filter_map(|guard| guard.identity.as_deref());
+        let its = identities.filter(|identity| identity.file() == Some(path));
+        its.filter_map(|identity| identity.take(content).err())
+            .collect()
     }
 
     fn of<'g>(&'g self, plan: &'g Plan) -> impl DoubleEndedIterator<Item = &'g Guard> {
         let numbers = plan.guards.iter();
         numbers.filter_map(|number| self.list.get(*number))
     }
+}
+
+/// The limits of a guard: those that are counted already, and new ones.
+fn limits_of(model: &model::Guard, known: &mut Vec<Arc<Limit>>) -> Vec<Arc<Limit>> {
+    let mut limit = |wanted: &Arc<model::Limit>| {
+        if let Some(same) = known.iter().find(|known| known.is(wanted)) {
+            return Arc::clone(same);
+        }
+        let new = Arc::new(Limit::new(wanted));
+        known.push(Arc::clone(&new));
+        new
+    };
+    model.limits.iter().map(&mut limit).collect()
 }
 
 /// Decides about a request as far as that needs no waiting.
@@ -126,7 +210,8 @@ pub(crate) fn enter(request: &Request<'_>, plan: &Plan) -> Entrance {
             Err(answer) => return Entrance::Closed(answer),
         }
     }
-    match pause.is_zero() {
+    let asks = guards.of(plan).any(|guard| guard.identity.is_some());
+    match pause.is_zero() && !asks {
         true => Entrance::Open,
         false => Entrance::Waits(Waits { pause }),
     }
@@ -144,11 +229,35 @@ pub(crate) async fn run(
         .flush(output, request.snapshot.timeouts.send)
         .await?;
     connection.set_deadline(NEVER);
-    let Guarded { plan, waits } = guarded;
+    let Guarded { mut plan, waits } = guarded;
     if !waits.pause.is_zero() {
         unless_gone(connection, tokio::time::sleep(waits.pause)).await?;
     }
-    Ok(dispatch::go_on(request, plan, output))
+    match unless_gone(connection, identify(request, &plan)).await? {
+        Ok(told) => {
+            // Nobody says it beside the guard: not `request_headers` either.
+            let is_told = |edit: &Edit| told.iter().any(|one| is_alias(one.name().as_bytes(), edit.name().as_bytes()));
+            plan.changes.edits.retain(|edit| !is_told(edit));
+            plan.changes.edits.extend(told);
+            Ok(dispatch::go_on(request, plan, output))
+        }
+        Err(answer) => answer::give(request, answer, &plan.changes, output),
+    }
+}
+
+/// Finds who a request is from, for each guard that wants to know.
+async fn identify(request: &Request<'_>, plan: &Plan) -> identity::Found {
+    let guards = &request.snapshot.guards;
+    let mut told: Vec<Edit> = Vec::new();
+    for guard in guards.of(plan) {
+        if let Some(identity) = &guard.identity {
+            let found = identity::find(request, guard, identity, &guards.desk).await?;
+            // The last one, who is nearest to the action, is right where two say the same.
+            told.retain(|edit| !found.iter().any(|one| one.is_of(edit.name())));
+            told.extend(found);
+        }
+    }
+    Ok(told)
 }
 
 /// Notes what the answer says to pages of other origins; an answer where they only ask.

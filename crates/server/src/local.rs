@@ -333,6 +333,18 @@ impl Local {
         self.shared.drains_gently.load(Ordering::Relaxed)
     }
 
+    /// Has this thread serve a connection of its own to itself, which counts as open from now on.
+    pub(crate) fn serve(&self, command: Command) -> Result<(), ()> {
+        let open = &self.counters().open;
+        open.fetch_add(1, Ordering::Relaxed);
+        let inbox = self.shared.inboxes.get(self.thread as usize);
+        if inbox.is_some_and(|inbox| inbox.send(command).is_ok()) {
+            return Ok(());
+        }
+        open.fetch_sub(1, Ordering::Relaxed);
+        Err(())
+    }
+
     /// A connection has ended.
     pub(crate) fn connection_ended(&self) {
         let counters = self.counters();

@@ -211,6 +211,10 @@ impl<'a> Request<'a> {
         let Some(logs) = &self.snapshot.logs.access else {
             return;
         };
+        // It is part of the request that it is about.
+        if self.snapshot.is_question(self.connection.listener.id) {
+            return;
+        }
         let local = &self.connection.local;
         let finished = |time| Finished {
             begun: self.connection.begun.get(),

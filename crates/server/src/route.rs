@@ -156,9 +156,23 @@ fn edits(decision: &Decision<'_>, request: &Request<'_>) -> Result<Vec<Edit>, Sc
     {
         edits.extend(propagated.edits());
     }
+    claim(request, &mut edits);
     let wanted = request.snapshot.request_id.as_deref();
     request_id::add_edit(wanted, &mut edits, || refusals::id(request));
     Ok(edits)
+}
+
+/// Nobody but a guard says who a request is from, wherever it goes. A job has had its guard when it was stored.
+fn claim(request: &Request<'_>, edits: &mut Vec<Edit>) {
+    let fields = request.snapshot.guards.fields();
+    if fields.is_empty() || request.snapshot.is_of_job(request.connection.listener.id) {
+        return;
+    }
+    for name in fields {
+        if !mentions(edits, name) {
+            edits.push(Edit::own(name.clone(), None));
+        }
+    }
 }
 
 /// Why a share has no file to serve.

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::thread::JoinHandle;
@@ -233,6 +233,21 @@ impl Server {
             log.replace(descriptor.try_clone()?);
         }
         Ok(())
+    }
+
+    /// The files that the live configuration needs before it lets anybody in.
+    pub fn guard_files(&self) -> Vec<PathBuf> {
+        let live = self.shared.live.load();
+        let mut files: Vec<PathBuf> = live.guards.files().map(Path::to_owned).collect();
+        files.sort();
+        files.dedup();
+        files
+    }
+
+    /// Goes on with this content of such a file. Returns why not, where it cannot be used: then what was known stands.
+    pub fn replace_guard_file(&self, path: &Path, content: &[u8]) -> Vec<String> {
+        let live = self.shared.live.load();
+        live.guards.replace_file(path, content)
     }
 
     /// The listeners of the live configuration.

@@ -55,6 +55,8 @@ pub(crate) struct Snapshot {
     pub(crate) router: Router,
     /// Ways in for the jobs of spoolers, runs of schedules among them, which have no socket; as the router numbers them.
     job_entrances: Vec<ListenerEntry>,
+    /// The same for the questions of guards.
+    question_entrances: Vec<ListenerEntry>,
     /// In the order of their names, as the router numbers them.
     pub(crate) spoolers: Vec<Arc<model::Spooler>>,
     /// In the order of their names, as the router numbers them.
@@ -154,6 +156,11 @@ pub trait Surroundings {
         Err("nobody sends spans here".to_owned())
     }
 
+    /// The content of a file that a guard needs; `None`: it is not read now, and what is known of it stands.
+    fn guard_file(&mut self, _path: &Path) -> Option<Result<Vec<u8>, String>> {
+        None
+    }
+
     /// The certificate bundle of this name.
     fn certificate(&mut self, _name: &str) -> Option<Arc<Bundle>> {
         None
@@ -219,9 +226,8 @@ impl Snapshot {
             || Arc::new(MimeTypes::new(&http.mime_types)),
             |previous| Arc::clone(&previous.mime),
         );
-        let guards = Guards::new(router.guards(), previous.map(|previous| &previous.guards));
         Self {
-            guards,
+            guards: Guards::default(),
             limits,
             timeouts,
             websocket,
@@ -230,6 +236,7 @@ impl Snapshot {
             mime_source: http.mime_types.clone(),
             listeners: Vec::new(),
             job_entrances: Vec::new(),
+            question_entrances: Vec::new(),
             spoolers: config.spoolers.values().cloned().collect(),
             router,
             applications: Vec::new(),
@@ -307,7 +314,20 @@ impl Snapshot {
 
     /// All ways in.
     pub(crate) fn entrances(&self) -> impl Iterator<Item = &ListenerEntry> {
-        self.listeners.iter().chain(&self.job_entrances)
+        let own = self.job_entrances.iter().chain(&self.question_entrances);
+        self.listeners.iter().chain(own)
+    }
+
+    /// The way in for a question of a guard, by its number among those that ask.
+    pub(crate) fn question_entrance(&self, number: usize) -> Option<&Arc<Listener>> {
+        let entry = self.question_entrances.get(number)?;
+        Some(&entry.listener)
+    }
+
+    /// True of the ways in for the questions of guards.
+    pub(crate) fn is_question(&self, listener: u64) -> bool {
+        let mut entrances = self.question_entrances.iter();
+        entrances.any(|entry| entry.listener.id == listener)
     }
 
     /// The way in for the jobs of this spooler.
@@ -367,6 +387,12 @@ impl Snapshot {
             }
         }
         snapshot.job_entrances = job_entrances(config, previous);
+        snapshot.question_entrances = question_entrances(&snapshot.router, previous);
+        snapshot.believes_fields |= !snapshot.question_entrances.is_empty();
+        match Guards::new(snapshot.router.guards(), &previous.guards, around) {
+            Ok(guards) => snapshot.guards = guards,
+            Err(mut failed) => faults.append(&mut failed),
+        }
         for application in config.applications.values() {
             match around.application(&application.name) {
                 Some(running) => snapshot.applications.push(running),
@@ -495,26 +521,54 @@ fn listener(
 /// The ways in for the jobs of spoolers: those there are already, by name, and new ones.
 fn job_entrances(config: &Config, previous: &Snapshot) -> Vec<ListenerEntry> {
     let one = |spooler: &Arc<model::Spooler>| {
-        let listener = match previous.entrance_of(&spooler.name) {
-            Some(entry) => Arc::clone(&entry.listener),
-            None => Listener::without_socket(
-                &spooler.name,
-                NEXT_LISTENER.fetch_add(1, Ordering::Relaxed),
-                previous.counts.threads(),
-            ),
-        };
-        ListenerEntry {
-            listener,
-            // It says that there is no internet address.
-            address: model::ListenAddress::Unix(PathBuf::new()),
-            backlog: None,
-            forwarded: None,
-            offer: None,
-            http2: None,
-            proxy_protocol: None,
-        }
+        let kept = previous.entrance_of(&spooler.name);
+        own_entrance(&spooler.name, kept, previous)
     };
     config.delivering_spoolers().map(one).collect()
+}
+
+/// A way in that has no socket: the one that is there, or a new one.
+fn own_entrance(name: &str, kept: Option<&ListenerEntry>, previous: &Snapshot) -> ListenerEntry {
+    let listener = match kept {
+        Some(entry) => Arc::clone(&entry.listener),
+        None => Listener::without_socket(
+            name,
+            NEXT_LISTENER.fetch_add(1, Ordering::Relaxed),
+            previous.counts.threads(),
+        ),
+    };
+    ListenerEntry {
+        listener,
+        // It says that there is no internet address.
+        address: model::ListenAddress::Unix(PathBuf::new()),
+        backlog: None,
+        forwarded: None,
+        offer: None,
+        http2: None,
+        proxy_protocol: None,
+    }
+}
+
+/// The ways in for the questions of guards. What they say of the client is the server's own word.
+fn question_entrances(router: &Router, previous: &Snapshot) -> Vec<ListenerEntry> {
+    let own = model::AddressPattern::parse("unix").into_iter().collect();
+    let forwarded = model::Forwarded {
+        source: model::AddressSet::trusted(own),
+        client_ip: Some("X-Forwarded-For".to_owned()),
+        protocol: Some("X-Forwarded-Proto".to_owned()),
+        recursive: false,
+    };
+    let questions = router.guards().iter().filter_map(|one| one.question());
+    let one = |question: &model::Question| {
+        let name = question.pointer.as_str();
+        let mut kept = previous.question_entrances.iter();
+        let kept = kept.find(|entry| entry.listener.name() == name);
+        ListenerEntry {
+            forwarded: Some(forwarded.clone()),
+            ..own_entrance(name, kept, previous)
+        }
+    };
+    questions.map(one).collect()
 }
 
 /// The modules there are if they are the same: they know their engines again without being compared.

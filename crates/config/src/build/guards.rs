@@ -35,8 +35,10 @@ impl<'d> Builder<'d> {
             pointer: reader.pointer.clone(),
             limits: self.limits_of(reader),
             cors: self.cors(reader),
+            authenticate: self.authenticate(reader),
         };
-        let is_empty = guard.limits.is_empty() && guard.cors.is_none();
+        let is_empty =
+            guard.limits.is_empty() && guard.cors.is_none() && guard.authenticate.is_none();
         (!is_empty).then(|| Arc::new(guard))
     }
 

@@ -52,7 +52,7 @@ impl<'d> Builder<'d> {
     }
 
     /// The destination of jobs, which is no spooler.
-    fn receiver(&mut self, reader: &Reader<'d>, option: &Opt) -> Option<Pass> {
+    pub(super) fn receiver(&mut self, reader: &Reader<'d>, option: &Opt) -> Option<Pass> {
         let (node, place) = reader.get(option)?;
         let pass = self.pass(node, place.clone())?;
         let refused = match &pass {

@@ -12,6 +12,7 @@ mod dashboard;
 mod forwarded;
 mod gateways;
 mod guards;
+mod identity;
 mod jobs;
 mod listeners;
 mod pass;

@@ -2,6 +2,7 @@
 
 mod gateways;
 mod guards;
+mod identity;
 mod jobs;
 mod kinds;
 mod listeners;
@@ -14,6 +15,10 @@ mod upstreams;
 
 pub use gateways::{FASTCGI, FastCgi, SCGI, Scgi, UWSGI, Uwsgi};
 pub use guards::{CORS, CorsOptions, LIMIT, LimitOptions, RATE_OBJECT, RateOptions};
+pub use identity::{
+    AUTHENTICATE, AuthenticateOptions, BASIC, BasicOptions, FORWARD, ForwardOptions, JWKS, JWT, JwksOptions,
+    JwtAlgorithm, JwtOptions,
+};
 pub use jobs::{Missed, SCHEDULE, SPOOLER, ScheduleOptions, SpoolerOptions};
 pub use listeners::{
     CLIENT_IP, ClientIp, FORWARDED, ForwardedOptions, HTTP2, Http2, LISTENER, ListenerOptions,

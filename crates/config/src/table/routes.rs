@@ -5,6 +5,7 @@ use tutti_options::{Typed as _, Unread, options};
 
 use super::gateways::{FastCgi, Scgi, Uwsgi};
 use super::guards::{CorsOptions, LIMITS};
+use super::identity::AuthenticateOptions;
 use super::kinds::ADDRESSES;
 use super::upstreams::UpstreamOptions;
 
@@ -96,6 +97,8 @@ options! {
         /// Bounds on requests: names of `limits`, or bounds of their own. They count before anything else is done, whatever the action is; where it passes on
         /// to a route, those of that route count too
         limit: Unread [kind(LIMITS), beyond()],
+        /// Who is let in, after `limit`
+        authenticate: Unread [kind(AuthenticateOptions::KIND), beyond()],
         /// Which pages of other origins may read the answers
         cors: Unread [kind(CorsOptions::KIND), beyond()],
         /// How to talk to a `fastcgi://` server

@@ -131,6 +131,7 @@ fn refuse(
     Err(Answer {
         status: options.status,
         fields,
+        body: None,
     })
 }
 

@@ -1,0 +1,179 @@
+//! `authenticate` of an action.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::builder::Builder;
+use super::reader::{Reader, strings};
+use crate::diagnostic::Diagnostic;
+use crate::model::{
+    Authenticate, Basic, Forward, GuardFile, Jwt, KeySource, PasswordHash, Question,
+};
+use crate::table::{
+    ActionOptions, AuthenticateOptions, BasicOptions, ForwardOptions, JwksOptions, JwtAlgorithm,
+    JwtOptions,
+};
+use tutti_options::table::Opt;
+
+impl<'d> Builder<'d> {
+    pub(super) fn authenticate(&mut self, reader: &Reader<'d>) -> Option<Authenticate> {
+        let reader = reader.inner(&ActionOptions::authenticate)?;
+        if let Some(basic) = reader.inner(&AuthenticateOptions::basic) {
+            return self.basic(&basic).map(Arc::new).map(Authenticate::Basic);
+        }
+        if let Some(jwt) = reader.inner(&AuthenticateOptions::jwt) {
+            return self.jwt(&jwt).map(Arc::new).map(Authenticate::Jwt);
+        }
+        let forward = reader.inner(&AuthenticateOptions::forward)?;
+        let options: ForwardOptions = forward.read();
+        let question = self.question(
+            &forward,
+            &ForwardOptions::pass,
+            (&options.uri, options.timeout),
+        )?;
+        let forward = Forward { question, options };
+        Some(Authenticate::Forward(Arc::new(forward)))
+    }
+
+    fn basic(&mut self, reader: &Reader<'d>) -> Option<Basic> {
+        let options: BasicOptions = reader.read();
+        let mut users = BTreeMap::new();
+        if let Some((node, pointer)) = reader.get(&BasicOptions::users) {
+            for member in node.members() {
+                let Some(text) = member.node.as_str() else {
+                    continue;
+                };
+                let mut fault = |message: String, hint: String| {
+                    let diagnostic = Diagnostic::new(pointer.child(&member.name), message);
+                    // Its value may be a password.
+                    self.faults.name(diagnostic.suggest(hint), member);
+                };
+                if member.name.contains(':') {
+                    fault(
+                        "a name cannot have a colon (RFC 7617 §2)".to_owned(),
+                        "write the name without it".to_owned(),
+                    );
+                    continue;
+                }
+                match PasswordHash::parse(text) {
+                    Ok(hash) => drop(users.insert(member.name.to_string(), hash)),
+                    Err((message, hint)) => fault(message, hint),
+                }
+            }
+        }
+        if !reader.has(&BasicOptions::users) && options.file.is_none() {
+            let diagnostic = Diagnostic::new(reader.pointer.clone(), "nobody could ever be let in");
+            let hint = "write `users`, `file` or both";
+            self.faults.value(diagnostic.suggest(hint), reader.node);
+            return None;
+        }
+        self.check_realm(reader, &BasicOptions::realm, &options.realm);
+        let file = options.file.as_deref();
+        Some(Basic {
+            file: file.and_then(|path| self.guard_file(reader, &BasicOptions::file, path)),
+            realm: options.realm,
+            users,
+            field: options.field,
+        })
+    }
+
+    /// A file that main opens: it is the same wherever main was started.
+    fn guard_file(&mut self, reader: &Reader<'d>, option: &Opt, path: &Path) -> Option<GuardFile> {
+        let (node, pointer) = reader.get(option)?;
+        if !path.is_absolute() {
+            let diagnostic = Diagnostic::new(pointer, "this is no whole path");
+            let hint = "write the path from `/` on";
+            self.faults.value(diagnostic.suggest(hint), node);
+            return None;
+        }
+        Some(GuardFile {
+            pointer,
+            path: path.to_owned(),
+        })
+    }
+
+    /// It stands between quotation marks in a field.
+    fn check_realm(&mut self, reader: &Reader<'d>, option: &Opt, realm: &str) {
+        let is_plain = |letter: char| !letter.is_control() && !matches!(letter, '"' | '\\');
+        if let Some((node, pointer)) = reader.get(option)
+            && !realm.chars().all(is_plain)
+        {
+            let message = "it can have neither quotation marks, backslashes nor control characters";
+            self.wrong(node, pointer, message);
+        }
+    }
+
+    fn jwt(&mut self, reader: &Reader<'d>) -> Option<Jwt> {
+        let options: JwtOptions = reader.read();
+        let (node, place) = reader.get(&JwtOptions::algorithms)?;
+        let words = strings(node).into_iter();
+        let algorithms: Vec<JwtAlgorithm> = words.filter_map(JwtAlgorithm::from_word).collect();
+        let mut families = algorithms.iter().map(|algorithm| family(*algorithm));
+        let first = families.next();
+        if first.is_none() {
+            self.wrong(node, place.clone(), "no token could ever be let in");
+        }
+        if families.any(|family| Some(family) != first) {
+            let message = "algorithms of different families have different keys";
+            let diagnostic = Diagnostic::new(place, message);
+            let hint = "write those of one family, as `[\"RS256\", \"RS512\"]`";
+            self.faults.value(diagnostic.suggest(hint), node);
+        }
+        self.check_realm(reader, &JwtOptions::realm, &options.realm);
+        let keys = match reader.inner(&JwtOptions::jwks) {
+            Some(jwks) => {
+                if first == Some("HS") {
+                    let message = "a secret (`HS…`) is nothing that everybody may fetch";
+                    self.refuse(reader, &JwtOptions::jwks, message);
+                }
+                let options: JwksOptions = jwks.read();
+                let asked = (options.uri.as_str(), options.timeout);
+                KeySource::Fetched(self.question(&jwks, &JwksOptions::pass, asked)?, options)
+            }
+            None => {
+                let path = options.key_file.as_deref()?;
+                KeySource::File(self.guard_file(reader, &JwtOptions::key_file, path)?)
+            }
+        };
+        let audience = reader.get(&JwtOptions::audience);
+        let audience = audience.map(|(node, _)| strings(node)).unwrap_or_default();
+        let fields = reader.get(&JwtOptions::fields);
+        let fields = fields.map(|(node, _)| node.members()).unwrap_or_default();
+        Some(Jwt {
+            algorithms,
+            keys,
+            audience: audience.into_iter().map(str::to_owned).collect(),
+            fields: fields
+                .iter()
+                .filter_map(|member| Some((member.name.to_string(), member.node.as_str()?.to_owned())))
+                .collect(),
+            options,
+        })
+    }
+
+    fn question(
+        &mut self,
+        reader: &Reader<'d>,
+        pass: &Opt,
+        (uri, timeout): (&str, Duration),
+    ) -> Option<Question> {
+        Some(Question {
+            pass: self.receiver(reader, pass)?,
+            uri: uri.to_owned(),
+            timeout,
+            pointer: reader.pointer.clone(),
+        })
+    }
+}
+
+/// Algorithms of one family have the same keys.
+fn family(algorithm: JwtAlgorithm) -> &'static str {
+    match algorithm.word() {
+        word if word.starts_with("HS") => "HS",
+        word if word.starts_with("RS") || word.starts_with("PS") => "RSA",
+        word if word.starts_with("ES") => "EC",
+        _ => "Ed",
+    }
+}

@@ -1,0 +1,156 @@
+//! Hashes of passwords, as they are written in a configuration or a file of `htpasswd`.
+//!
+//! Here is told whether one can be used; nothing is hashed. Must never: take one that keeps a processor busy for minutes.
+
+use std::fmt;
+
+/// The hash of a password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PasswordHash {
+    /// Its kind.
+    pub kind: HashKind,
+    /// As written.
+    pub text: String,
+}
+
+/// How a password is hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HashKind {
+    /// `$2y$…`
+    Bcrypt,
+    /// `$argon2id$…`
+    Argon2,
+    /// `$5$…`, `$6$…`
+    ShaCrypt,
+}
+
+/// Nobody needs to see it.
+impl fmt::Debug for PasswordHash {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "PasswordHash({:?})", self.kind)
+    }
+}
+
+/// Costs beyond these take seconds for each request, on a processor of today.
+const MOST_BCRYPT: u32 = 16;
+const MOST_KIBIBYTES: u32 = 256 * 1024;
+const MOST_PASSES: u32 = 64;
+const MOST_LANES: u32 = 16;
+const MOST_ROUNDS: u32 = 5_000_000;
+
+/// What makes a hash that can be used.
+const CURE: &str = "make one with `htpasswd -nB NAME`";
+
+/// What is wrong, and the cure.
+type HashFault = (String, String);
+
+impl PasswordHash {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// It is of a kind that is not known or not safe, or malformed.
+    pub fn parse(text: &str) -> Result<Self, (String, String)> {
+        let kind = kind(text)?;
+        let text = text.to_owned();
+        Ok(Self { kind, text })
+    }
+}
+
+fn kind(text: &str) -> Result<HashKind, HashFault> {
+    let fault = |message: &str| Err((message.to_owned(), CURE.to_owned()));
+    let Some(rest) = text.strip_prefix('$') else {
+        return match text.starts_with("{SHA}") {
+            true => fault("a SHA-1 of a password is found in seconds"),
+            false => fault("this is no hash of a password, and passwords themselves do not belong here"),
+        };
+    };
+    let (name, rest) = rest.split_once('$').unwrap_or((rest, ""));
+    let is_sound = match name {
+        "2a" | "2b" | "2y" => is_bcrypt(rest),
+        "argon2id" | "argon2i" | "argon2d" => is_argon2(rest),
+        "5" | "6" => is_sha_crypt(rest),
+        "apr1" | "1" => return fault("hashes by MD5 (`$apr1$`, `$1$`) are found too fast"),
+        _ => return fault("hashes of this kind are not known here"),
+    };
+    match (is_sound, name) {
+        (false, _) => fault("the hash is malformed, or costs more than each request may"),
+        (true, "5" | "6") => Ok(HashKind::ShaCrypt),
+        (true, "2a" | "2b" | "2y") => Ok(HashKind::Bcrypt),
+        (true, _) => Ok(HashKind::Argon2),
+    }
+}
+
+fn is_base64(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"./+=".contains(&byte))
+}
+
+/// `10$` and 53 characters.
+fn is_bcrypt(rest: &str) -> bool {
+    let Some((cost, hash)) = rest.split_once('$') else {
+        return false;
+    };
+    let cost = cost.parse().ok().filter(|_| cost.len() == 2);
+    cost.is_some_and(|cost: u32| (4..=MOST_BCRYPT).contains(&cost)) && hash.len() == 53 && is_base64(hash)
+}
+
+/// `v=19$m=65536,t=3,p=4$SALT$HASH`.
+fn is_argon2(rest: &str) -> bool {
+    let parts: Vec<&str> = rest.split('$').collect();
+    let ["v=19", costs, salt, hash] = parts.as_slice() else {
+        return false;
+    };
+    let within = |name: &str, most: u32| {
+        let mut values = costs.split(',').filter_map(|cost| cost.strip_prefix(name));
+        let value = values.next().and_then(|value| value.parse::<u32>().ok());
+        value.is_some_and(|value| (1..=most).contains(&value))
+    };
+    within("m=", MOST_KIBIBYTES)
+        && within("t=", MOST_PASSES)
+        && within("p=", MOST_LANES)
+        && is_base64(salt)
+        && is_base64(hash)
+}
+
+/// `rounds=10000$SALT$HASH`; the rounds may be left out.
+fn is_sha_crypt(rest: &str) -> bool {
+    let parts: Vec<&str> = rest.split('$').collect();
+    match parts.as_slice() {
+        [salt, hash] => is_base64(salt) && is_base64(hash),
+        [rounds, salt, hash] => {
+            let rounds = rounds.strip_prefix("rounds=").and_then(|rounds| rounds.parse().ok());
+            rounds.is_some_and(|rounds: u32| (1000..=MOST_ROUNDS).contains(&rounds))
+                && is_base64(salt)
+                && is_base64(hash)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_tells_the_password_soon_is_refused_with_a_cure() {
+        let bcrypt = format!("$2y$10${}", "a".repeat(53));
+        assert_eq!(PasswordHash::parse(&bcrypt).unwrap().kind, HashKind::Bcrypt);
+        for wrong in [
+            "secret",
+            "{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=",
+            "$apr1$lZL6V/ci$eIMz/iKDkbtys/uU7LEK00",
+            "$1$abc$abc",
+            "$2y$31$aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+            "$2y$10$short",
+            "$argon2id$v=19$m=4194304,t=1,p=1$c2FsdHNhbHQ$aGFzaA",
+            "$argon2id$v=19$t=1,p=1$c2FsdHNhbHQ$aGFzaA",
+            "$6$rounds=999999999$salt$hash",
+            "$6$$",
+            "$",
+            "",
+        ] {
+            let (message, hint) = PasswordHash::parse(wrong).unwrap_err();
+            assert!(!message.contains("secret") && hint.contains("htpasswd"), "{message}");
+        }
+        assert!(!format!("{:?}", PasswordHash::parse(&bcrypt)).contains("aaaa"));
+    }
+}

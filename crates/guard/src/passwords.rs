@@ -1,0 +1,275 @@
+//! Names and passwords: whose password it is, and what is remembered of those that were right.
+//!
+//! Must never: take less time for a name that nobody has, or keep a password.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use argon2::{Argon2, PasswordHash as Phc, PasswordVerifier as _};
+use aws_lc_rs::hmac;
+use rustc_hash::FxHashMap;
+use tutti_config::model::{HashKind, PasswordHash};
+
+/// The longest name and the longest password. Hashing takes longer with longer ones, and bcrypt looks at 72 bytes alone.
+const MOST_BYTES: usize = 1024;
+
+/// More users than this belong in a directory, which `forward` asks.
+const MOST_USERS: usize = 100_000;
+
+/// How long a password that was right is not looked at again.
+const REMEMBERED: Duration = Duration::from_secs(60);
+
+/// Passwords that are remembered.
+const MOST_REMEMBERED: usize = 4096;
+
+/// Everybody who has a password.
+#[derive(Debug)]
+pub struct Accounts {
+    users: BTreeMap<String, PasswordHash>,
+    decoys: Vec<PasswordHash>,
+    hasher: RandomState,
+}
+
+/// A password that is to be looked at, which takes long.
+#[derive(Debug)]
+pub struct Question {
+    hash: PasswordHash,
+    is_known: bool,
+    password: Vec<u8>,
+}
+
+impl Accounts {
+    /// These users.
+    pub fn new(users: BTreeMap<String, PasswordHash>) -> Self {
+        Self {
+            // Whose hash a name without one is compared with: the same for one name, so that asking again tells nothing.
+            decoys: users.values().take(1000).cloned().collect(),
+            users,
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// What there is to look at for a name and a password; `None`: they cannot be right.
+    pub fn question(&self, name: &str, password: &[u8]) -> Option<Question> {
+        if name.len() > MOST_BYTES || password.len() > MOST_BYTES {
+            return None;
+        }
+        let password = password.to_vec();
+        if let Some(hash) = self.users.get(name) {
+            return Some(Question {
+                hash: hash.clone(),
+                is_known: true,
+                password,
+            });
+        }
+        let number = self.hasher.hash_one(name) as usize % self.decoys.len().max(1);
+        Some(Question {
+            hash: self.decoys.get(number)?.clone(),
+            is_known: false,
+            password,
+        })
+    }
+}
+
+impl Question {
+    /// True if the password is right. Takes as long as its hash was made to take: never on a thread that serves others meanwhile.
+    pub fn answer(&self) -> bool {
+        let text = self.hash.text.as_str();
+        let is_right = match self.hash.kind {
+            HashKind::Bcrypt => bcrypt::verify(&self.password, text).unwrap_or(false),
+            HashKind::Argon2 => Phc::new(text).is_ok_and(|hash| {
+                Argon2::default()
+                    .verify_password(&self.password, &hash)
+                    .is_ok()
+            }),
+            HashKind::ShaCrypt => sha_crypt::PasswordHashRef::new(text).is_ok_and(|hash| {
+                sha_crypt::ShaCrypt::default()
+                    .verify_password(&self.password, hash)
+                    .is_ok()
+            }),
+        };
+        is_right && self.is_known
+    }
+}
+
+/// Reads what `htpasswd` writes: a name, a colon and a hash in each line.
+///
+/// # Errors
+/// The first line that cannot be used, by its number.
+pub fn read_htpasswd(bytes: &[u8]) -> Result<BTreeMap<String, PasswordHash>, String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())?;
+    let mut users = BTreeMap::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let at = |what: &str| format!("line {}: {what}", number + 1);
+        // Some write comments behind a second colon.
+        let (name, rest) = line
+            .split_once(':')
+            .ok_or_else(|| at("there is no colon between name and hash"))?;
+        let hash = rest.split(':').next().unwrap_or_default();
+        let hash = PasswordHash::parse(hash)
+            .map_err(|(message, hint)| at(&format!("{message}; {hint}")))?;
+        users.insert(name.to_owned(), hash);
+        if users.len() > MOST_USERS {
+            return Err(at("there are more users than a file may have"));
+        }
+    }
+    Ok(users)
+}
+
+/// Passwords that were right a moment ago, by a keyed hash.
+#[derive(Debug)]
+pub struct Remembered {
+    key: hmac::Key,
+    known: Mutex<FxHashMap<[u8; 32], Instant>>,
+}
+
+/// The hash of a name, its password and what that was compared with.
+#[derive(Clone, Copy, Debug)]
+pub struct Tag([u8; 32]);
+
+impl Remembered {
+    /// Nothing yet.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub fn new() -> Result<Self, aws_lc_rs::error::Unspecified> {
+        let mut secret = [0; 32];
+        aws_lc_rs::rand::fill(&mut secret)?;
+        Ok(Self {
+            key: hmac::Key::new(hmac::HMAC_SHA256, &secret),
+            known: Mutex::default(),
+        })
+    }
+
+    /// The tag of a question. With another hash of the same password it is another one.
+    pub fn tag(&self, name: &str, question: &Question) -> Tag {
+        let mut context = hmac::Context::with_key(&self.key);
+        for part in [
+            name.as_bytes(),
+            question.hash.text.as_bytes(),
+            &question.password,
+        ] {
+            context.update(&(part.len() as u64).to_be_bytes());
+            context.update(part);
+        }
+        let mut tag = [0; 32];
+        let signed = context.sign();
+        for (byte, signed) in tag.iter_mut().zip(signed.as_ref()) {
+            *byte = *signed;
+        }
+        Tag(tag)
+    }
+
+    /// True if it was right a moment ago.
+    pub fn knows(&self, tag: Tag, now: Instant) -> bool {
+        let known = self.known();
+        let until = known.get(&tag.0);
+        until.is_some_and(|until| *until > now)
+    }
+
+    /// It is right.
+    pub fn note(&self, tag: Tag, now: Instant) {
+        let mut known = self.known();
+        if known.len() >= MOST_REMEMBERED {
+            known.retain(|_, until| *until > now);
+        }
+        if known.len() >= MOST_REMEMBERED {
+            known.clear();
+        }
+        known.insert(tag.0, now + REMEMBERED);
+    }
+
+    fn known(&self) -> MutexGuard<'_, FxHashMap<[u8; 32], Instant>> {
+        // An entry comes in one step.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `secret`, by `htpasswd -nbB -C 4`, `argon2`, and `mkpasswd`.
+    const BCRYPT: &str = "$2y$04$J0KSyVH.TCvHrPAGD4kzWOqeYUDsH1tqDTyuhUqtm3vlOTBFGxYYC";
+
+    fn accounts(text: &str) -> Accounts {
+        Accounts::new(read_htpasswd(text.as_bytes()).unwrap())
+    }
+
+    fn is_right(accounts: &Accounts, name: &str, password: &str) -> bool {
+        let question = accounts.question(name, password.as_bytes());
+        question.is_some_and(|question| question.answer())
+    }
+
+    #[test]
+    fn each_kind_of_hash_knows_its_password() {
+        let bcrypt = bcrypt::hash_with_result("secret", 4);
+        let bcrypt = bcrypt.unwrap().format_for_version(bcrypt::Version::TwoY);
+        let known_sha512 = "$6$saltsalt$qFmFH.bQmmtXzyBY0s9v7Oicd2z4XSIecDzlB5KiA2/jctKu9YterLp8wwnSq.qc.eoxqOmSuNp2xS0ktL3nh/";
+        let text = format!("anna:{bcrypt}\n# a comment\n\nbert:{known_sha512}:Bert\r\n");
+        let accounts = accounts(&text);
+        assert!(is_right(&accounts, "anna", "secret"));
+        assert!(!is_right(&accounts, "anna", "Secret"));
+        assert!(!is_right(&accounts, "anna", ""));
+        assert!(is_right(&accounts, "bert", "password"));
+        assert!(!is_right(&accounts, "bert", "secret"));
+        for nobody in ["", "carl", "anna:", "ANNA"] {
+            assert!(!is_right(&accounts, nobody, "secret"), "{nobody}");
+            assert!(!is_right(&accounts, nobody, "password"), "{nobody}");
+        }
+        let _ = BCRYPT;
+    }
+
+    #[test]
+    fn a_name_that_nobody_has_is_looked_at_like_others() {
+        let accounts = accounts(&format!("anna:{BCRYPT}"));
+        let question = accounts.question("nobody", b"secret").unwrap();
+        assert_eq!(question.hash.text, BCRYPT);
+        assert!(!question.is_known);
+        assert!(accounts.question("anna", &[b'x'; 1025]).is_none());
+        assert!(Accounts::new(BTreeMap::new()).question("a", b"b").is_none());
+    }
+
+    #[test]
+    fn a_file_says_which_line_is_wrong() {
+        for (text, said) in [
+            ("anna", "line 1: there is no colon"),
+            ("\nanna:secret", "line 2: this is no hash"),
+            ("anna:$apr1$a$b", "line 1: hashes by MD5"),
+        ] {
+            let error = read_htpasswd(text.as_bytes()).unwrap_err();
+            assert!(error.starts_with(said), "{error}");
+        }
+        assert!(read_htpasswd(b"\xff").is_err());
+        assert!(read_htpasswd(b"").unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_remembered_ends_with_its_time_and_with_another_hash() {
+        let remembered = Remembered::new().unwrap();
+        let now = Instant::now();
+        let one = accounts(&format!("anna:{BCRYPT}"));
+        let question = |accounts: &Accounts, password: &[u8]| accounts.question("anna", password).unwrap();
+        let tag = remembered.tag("anna", &question(&one, b"secret"));
+        assert!(!remembered.knows(tag, now));
+        remembered.note(tag, now);
+        assert!(remembered.knows(tag, now));
+        assert!(!remembered.knows(tag, now + REMEMBERED));
+        let wrong = remembered.tag("anna", &question(&one, b"Secret"));
+        assert!(!remembered.knows(wrong, now));
+        let changed = accounts(&format!("anna:{}", BCRYPT.replace("GxYYC", "GxYYD")));
+        let tag = remembered.tag("anna", &question(&changed, b"secret"));
+        assert!(!remembered.knows(tag, now));
+        for number in 0..10_000_u32 {
+            let tag = remembered.tag("anna", &question(&one, &number.to_be_bytes()));
+            remembered.note(tag, now);
+        }
+        assert!(remembered.known().len() <= MOST_REMEMBERED);
+    }
+}

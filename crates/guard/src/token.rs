@@ -1,0 +1,274 @@
+//! Signed tokens (RFC 7519): keys, and what a token says.
+//!
+//! The configuration says which algorithms a signature may have; what the token says about that is only compared. Keys and algorithms of
+//! different families never meet.
+//!
+//! Must never: believe anything of a token before its signature has been verified, but which of several keys to try.
+
+use std::collections::HashSet;
+
+use data_encoding::BASE64URL_NOPAD;
+use jsonwebtoken::jwk::{AlgorithmParameters, JwkSet, KeyAlgorithm, PublicKeyUse};
+use jsonwebtoken::{Algorithm, DecodingKey, Validation};
+use serde_json::{Map, Value};
+use tutti_config::model::{Jwt, JwtAlgorithm};
+
+/// Longest token. The heads of requests are not much longer.
+const MOST_BYTES: usize = 16 * 1024;
+
+/// Keys of one set that are looked at.
+const MOST_KEYS: usize = 100;
+
+/// Shortest secret (RFC 7518 §3.2).
+const LEAST_SECRET: usize = 32;
+
+/// Keys that signatures are verified with.
+#[derive(Debug)]
+pub struct Keys {
+    list: Vec<Key>,
+}
+
+#[derive(Debug)]
+struct Key {
+    id: Option<String>,
+    /// The one algorithm that it is for, where it says that.
+    algorithm: Option<Algorithm>,
+    key: DecodingKey,
+}
+
+/// Why a token is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It is signed with a key that is not among those known: another set may have it.
+    UnknownKey,
+    /// It is not to be believed: why, for the log.
+    Invalid(String),
+}
+
+/// The claims of a token whose signature is right.
+pub type Claims = Map<String, Value>;
+
+/// Verifies tokens as one action wants them.
+#[derive(Debug)]
+pub struct Verifier {
+    validation: Validation,
+}
+
+fn algorithm(word: JwtAlgorithm) -> Algorithm {
+    match word {
+        JwtAlgorithm::Hs256 => Algorithm::HS256,
+        JwtAlgorithm::Hs384 => Algorithm::HS384,
+        JwtAlgorithm::Hs512 => Algorithm::HS512,
+        JwtAlgorithm::Rs256 => Algorithm::RS256,
+        JwtAlgorithm::Rs384 => Algorithm::RS384,
+        JwtAlgorithm::Rs512 => Algorithm::RS512,
+        JwtAlgorithm::Ps256 => Algorithm::PS256,
+        JwtAlgorithm::Ps384 => Algorithm::PS384,
+        JwtAlgorithm::Ps512 => Algorithm::PS512,
+        JwtAlgorithm::Es256 => Algorithm::ES256,
+        JwtAlgorithm::Es384 => Algorithm::ES384,
+        JwtAlgorithm::EdDsa => Algorithm::EdDSA,
+    }
+}
+
+impl Keys {
+    /// Reads a file: a set of keys in JSON, a public key in PEM, or a secret.
+    ///
+    /// # Errors
+    /// Why it has none that these algorithms can use.
+    pub fn read(bytes: &[u8], wanted: &Jwt) -> Result<Self, String> {
+        let text = bytes.trim_ascii();
+        if text.starts_with(b"{") {
+            return Self::read_set(text, wanted);
+        }
+        let Some(first) = wanted.algorithms.first() else {
+            return Err("no algorithm is allowed".to_owned());
+        };
+        let key = match first.word() {
+            word if word.starts_with("HS") => {
+                if text.len() < LEAST_SECRET {
+                    return Err(format!(
+                        "a secret of less than {LEAST_SECRET} bytes is found by trying"
+                    ));
+                }
+                // Whoever has the public key could sign with it.
+                if text.starts_with(b"-----BEGIN") {
+                    return Err("is a key in PEM, which is no secret".to_owned());
+                }
+                Ok(DecodingKey::from_secret(text))
+            }
+            word if word.starts_with("ES") => DecodingKey::from_ec_pem(text),
+            "EdDSA" => DecodingKey::from_ed_pem(text),
+            _ => DecodingKey::from_rsa_pem(text),
+        };
+        let key = key.map_err(|error| {
+            format!("has no public key in PEM for {}: {error}", first.word())
+        })?;
+        Ok(Self {
+            list: vec![Key {
+                id: None,
+                algorithm: None,
+                key,
+            }],
+        })
+    }
+
+    /// Reads a set of keys (RFC 7517 §5). Those that are for something else are left out.
+    ///
+    /// # Errors
+    /// It is none, or has no key that these algorithms can use.
+    pub fn read_set(bytes: &[u8], wanted: &Jwt) -> Result<Self, String> {
+        let set: JwkSet = serde_json::from_slice(bytes)
+            .map_err(|error| format!("is no set of keys: {error}"))?;
+        let mut list = Vec::new();
+        for jwk in set.keys.iter().take(MOST_KEYS) {
+            let named = jwk.common.key_algorithm;
+            let algorithm = named.and_then(algorithm_of);
+            let is_for_us = matches!(
+                jwk.common.public_key_use,
+                None | Some(PublicKeyUse::Signature)
+            ) && (named.is_none() || algorithm.is_some());
+            let is_of_family = wanted
+                .algorithms
+                .iter()
+                .any(|word| is_of_family(&jwk.algorithm, *word));
+            if !is_for_us || !is_of_family {
+                continue;
+            }
+            let Ok(key) = DecodingKey::from_jwk(jwk) else {
+                continue;
+            };
+            list.push(Key {
+                id: jwk.common.key_id.clone(),
+                algorithm,
+                key,
+            });
+        }
+        match list.is_empty() {
+            true => Err("has no key for the algorithms that are allowed".to_owned()),
+            false => Ok(Self { list }),
+        }
+    }
+}
+
+fn is_of_family(parameters: &AlgorithmParameters, word: JwtAlgorithm) -> bool {
+    let word = word.word();
+    match parameters {
+        AlgorithmParameters::RSA(_) => word.starts_with("RS") || word.starts_with("PS"),
+        AlgorithmParameters::EllipticCurve(_) => word.starts_with("ES"),
+        AlgorithmParameters::OctetKeyPair(_) => word == "EdDSA",
+        AlgorithmParameters::OctetKey(key) => {
+            let secret = BASE64URL_NOPAD.decode(key.value.as_bytes());
+            word.starts_with("HS") && secret.is_ok_and(|secret| secret.len() >= LEAST_SECRET)
+        }
+        _ => false,
+    }
+}
+
+fn algorithm_of(named: KeyAlgorithm) -> Option<Algorithm> {
+    named.to_string().parse().ok()
+}
+
+impl Verifier {
+    /// As the configuration says.
+    pub fn new(wanted: &Jwt) -> Self {
+        let options = &wanted.options;
+        let mut validation = Validation::default();
+        validation.algorithms = wanted.algorithms.iter().map(|word| algorithm(*word)).collect();
+        validation.leeway = options.leeway.as_secs();
+        validation.validate_nbf = true;
+        let mut required = HashSet::new();
+        if options.require_expiry {
+            required.insert("exp".to_owned());
+        }
+        if let Some(issuer) = &options.issuer {
+            validation.set_issuer(&[issuer]);
+            required.insert("iss".to_owned());
+        }
+        match wanted.audience.as_slice() {
+            [] => validation.validate_aud = false,
+            audience => {
+                validation.set_audience(audience);
+                required.insert("aud".to_owned());
+            }
+        }
+        validation.required_spec_claims = required;
+        Self { validation }
+    }
+
+    /// The claims of a token that is to be believed.
+    ///
+    /// # Errors
+    /// It is not, or nobody can tell with these keys.
+    pub fn verify(&self, token: &[u8], keys: &Keys) -> Result<Claims, Refusal> {
+        let invalid = |why: &str| Err(Refusal::Invalid(why.to_owned()));
+        if token.len() > MOST_BYTES {
+            return invalid("the token is too long");
+        }
+        let Some(header) = header(token) else {
+            return invalid("the token is malformed");
+        };
+        // An extension that has to be understood is not (RFC 7515 §4.1.11).
+        if header.contains_key("crit") || header.contains_key("b64") {
+            return invalid("the token asks for an extension");
+        }
+        let named = header.get("alg").and_then(Value::as_str);
+        let named = named.and_then(|named| named.parse::<Algorithm>().ok());
+        let Some(named) = named.filter(|named| self.validation.algorithms.contains(named)) else {
+            return invalid("the token is signed with an algorithm that is not allowed");
+        };
+        let id = header.get("kid").and_then(Value::as_str);
+        let mut last = None;
+        for key in &keys.list {
+            if !key.may_be(id, named) {
+                continue;
+            }
+            match jsonwebtoken::decode::<Claims>(token, &key.key, &self.validation) {
+                Ok(data) => return Ok(data.claims),
+                Err(error) => last = Some(error.to_string()),
+            }
+        }
+        match last {
+            Some(why) => Err(Refusal::Invalid(why)),
+            None => Err(Refusal::UnknownKey),
+        }
+    }
+}
+
+impl Key {
+    /// True if it may be the key that the token names.
+    fn may_be(&self, id: Option<&str>, named: Algorithm) -> bool {
+        let is_named = match (&self.id, id) {
+            (Some(own), Some(id)) => own == id,
+            _ => true,
+        };
+        is_named && self.algorithm.is_none_or(|own| own == named)
+    }
+}
+
+/// The first part of a token.
+fn header(token: &[u8]) -> Option<Map<String, Value>> {
+    let encoded = token.split(|byte| *byte == b'.').next()?;
+    let decoded = BASE64URL_NOPAD.decode(encoded).ok()?;
+    serde_json::from_slice(&decoded).ok()
+}
+
+/// A claim as the value of a field; `None`: there is none, or it cannot be one.
+pub fn claim(claims: &Claims, name: &str) -> Option<Vec<u8>> {
+    let text = text(claims.get(name)?)?;
+    let is_line = !text.bytes().any(|byte| byte.is_ascii_control());
+    is_line.then(|| text.into_bytes())
+}
+
+fn text(value: &Value) -> Option<String> {
+    Some(match value {
+        Value::Null => return None,
+        Value::String(text) => text.clone(),
+        Value::Array(elements) => {
+            let words: Option<Vec<String>> = elements.iter().map(text).collect();
+            words?.join(",")
+        }
+        Value::Object(_) => value.to_string(),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+    })
+}

@@ -1,0 +1,94 @@
+//! An answer in place of the action's.
+
+use tutti_http::{BodyLength, Trailers};
+use tutti_pool::Level;
+
+use super::Answer;
+use crate::action::answer::{self, Begun, Head};
+use crate::counts::Answerer;
+use crate::plan::Changes;
+use crate::request::Request;
+use crate::respond::{Own, Page, Persistence};
+use crate::step::Step;
+use tutti_conn::output::{Gone, Output};
+
+/// Gives it, whatever it is.
+pub(super) fn give(
+    request: &Request<'_>,
+    answer: Answer,
+    changes: &Changes,
+    output: &mut Output,
+) -> Result<Step, Gone> {
+    match &answer.body {
+        None => Ok(page(request, &answer, changes, output)),
+        Some(body) => whole(request, (&answer, body), changes, output),
+    }
+}
+
+/// Part of the request has not come. It is not waited for: what is refused may be large.
+fn has_body(request: &Request<'_>) -> bool {
+    request.view.body_length() != BodyLength::None
+}
+
+/// A page of the server's own.
+pub(crate) fn page(
+    request: &Request<'_>,
+    answer: &Answer,
+    changes: &Changes,
+    output: &mut Output,
+) -> Step {
+    request.connection.answerer.set(Answerer::Nothing);
+    let persistence = match has_body(request) {
+        true => Persistence::Close,
+        false => request.persistence(),
+    };
+    let made = Page {
+        status: answer.status,
+        is_head: request.is_head(),
+        persistence,
+        fields: &answer.fields,
+    };
+    request.page(&made, changes, output);
+    match has_body(request) {
+        true => Step::Linger,
+        false => Step::End(persistence),
+    }
+}
+
+/// An answer that somebody else has made.
+fn whole(
+    request: &Request<'_>,
+    (answer, body): (&Answer, &[u8]),
+    changes: &Changes,
+    output: &mut Output,
+) -> Result<Step, Gone> {
+    request.connection.answerer.set(Answerer::Nothing);
+    let head = Head {
+        status: answer.status,
+        length: Some(body.len() as u64),
+        own: Own::ALL,
+        may_persist: !has_body(request),
+    };
+    let begun = Begun::new(request, &head, answer.fields.iter(), changes, output);
+    let persistence = begun.persistence;
+    let written = answer::Answer::new(begun).and_then(|mut answer| {
+        if !body.is_empty() {
+            answer.write(std::iter::once(body), output)?;
+        }
+        answer.finish(request, Trailers::default(), output)?;
+        Ok(answer)
+    });
+    let written = written.map_err(|error| {
+        let message = format!("cannot compress an answer: {error}");
+        request.connection.local.complain(Level::Error, &message);
+        Gone::Closed
+    })?;
+    Ok(match (written.end(request, output), has_body(request)) {
+        (None, false) => Step::End(persistence),
+        (None, true) => Step::Linger,
+        (Some(mut late), lingers) => {
+            late.lingers = lingers;
+            Step::Late(late)
+        }
+    })
+}

@@ -1,0 +1,325 @@
+//! Who may: `authenticate` of an action. What is known of one is kept as long as its configuration is the same.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arc_swap::ArcSwapOption;
+use data_encoding::BASE64;
+use tutti_config::model::{self, Authenticate, KeySource};
+use tutti_guard::passwords::{Accounts, read_htpasswd};
+use tutti_guard::token::{Claims, Keys, Refusal, Verifier, claim};
+use tutti_http::edits::Edit;
+use tutti_http::{FieldLines, Known};
+
+use super::key_set::KeySet;
+use super::password_desk::{Busy, PasswordDesk};
+use super::question::{self, Asked};
+use super::{Answer, Guard, tell};
+use crate::refusals;
+use crate::request::Request;
+
+/// One `authenticate`.
+pub(crate) struct Identity {
+    model: Authenticate,
+    state: State,
+}
+
+enum State {
+    /// Empty until the file has been read.
+    Basic(ArcSwapOption<Accounts>),
+    Jwt(Verifier, Box<KeySet>),
+    Forward,
+}
+
+/// Who a request is from: the fields that tell it to the application, or what it is answered.
+pub(super) type Found = Result<Vec<Edit>, Answer>;
+
+impl Identity {
+    pub(super) fn new(model: &Authenticate) -> Self {
+        let state = match model {
+            Authenticate::Basic(basic) => {
+                let accounts = ArcSwapOption::empty();
+                if basic.file.is_none() {
+                    accounts.store(Some(Arc::new(Accounts::new(basic.users.clone()))));
+                }
+                State::Basic(accounts)
+            }
+            Authenticate::Jwt(jwt) => State::Jwt(Verifier::new(jwt), Box::default()),
+            Authenticate::Forward(_) => State::Forward,
+        };
+        Self {
+            model: model.clone(),
+            state,
+        }
+    }
+
+    /// True if it is this one: what is known stands.
+    pub(super) fn is(&self, model: &Authenticate) -> bool {
+        self.model == *model
+    }
+
+    /// The file that it needs.
+    pub(super) fn file(&self) -> Option<&Path> {
+        let file = match &self.model {
+            Authenticate::Basic(basic) => basic.file.as_ref(),
+            Authenticate::Jwt(jwt) => match &jwt.keys {
+                KeySource::File(file) => Some(file),
+                KeySource::Fetched(..) => None,
+            },
+            Authenticate::Forward(_) => None,
+        };
+        file.map(|file| file.path.as_path())
+    }
+
+    /// Goes on with this content of its file.
+    ///
+    /// # Errors
+    /// Why it cannot; what was known stands.
+    pub(super) fn take(&self, content: &[u8]) -> Result<(), String> {
+        match (&self.model, &self.state) {
+            (Authenticate::Basic(basic), State::Basic(accounts)) => {
+                let mut users = read_htpasswd(content)?;
+                users.extend(basic.users.clone());
+                accounts.store(Some(Arc::new(Accounts::new(users))));
+            }
+            (Authenticate::Jwt(jwt), State::Jwt(_, keys)) => {
+                keys.put(Keys::read(content, jwt)?);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Finds who a request is from.
+pub(super) async fn find(
+    request: &Request<'_>,
+    guard: &Guard,
+    identity: &Identity,
+    desk: &PasswordDesk,
+) -> Found {
+    match (&identity.model, &identity.state) {
+        (Authenticate::Basic(model), State::Basic(accounts)) => {
+            let Some(accounts) = accounts.load_full() else {
+                return Err(not_read(request, guard));
+            };
+            basic(request, model, &accounts, desk).await
+        }
+        (Authenticate::Jwt(model), State::Jwt(verifier, keys)) => {
+            jwt(request, guard, (model, verifier, keys)).await
+        }
+        (Authenticate::Forward(model), State::Forward) => forward(request, guard, model).await,
+        // They are made together.
+        _ => Err(Answer::of(500)),
+    }
+}
+
+/// The file has not been read yet, or cannot be.
+fn not_read(request: &Request<'_>, guard: &Guard) -> Answer {
+    let place = &guard.model.pointer;
+    let reason = format!("the file for `authenticate` of `{place}` could not be read yet");
+    refusals::failed(&request.connection.local, request, 503, &reason);
+    Answer::of(503)
+}
+
+async fn basic(
+    request: &Request<'_>,
+    model: &model::Basic,
+    accounts: &Accounts,
+    desk: &PasswordDesk,
+) -> Found {
+    let refuse = |reason: &str| {
+        tell(request, 401, reason);
+        let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", model.realm);
+        Err(Answer {
+            fields: FieldLines::of("WWW-Authenticate", challenge.as_bytes()),
+            ..Answer::of(401)
+        })
+    };
+    let Some(decoded) = credentials(request, b"basic").and_then(|text| BASE64.decode(text).ok())
+    else {
+        return refuse("there is no name and password");
+    };
+    let mut parts = decoded.splitn(2, |byte| *byte == b':');
+    let name = parts.next().and_then(|name| std::str::from_utf8(name).ok());
+    let question = name
+        .zip(parts.next())
+        .and_then(|(name, password)| Some((name, accounts.question(name, password)?)));
+    let Some((name, question)) = question else {
+        return refuse("name or password is wrong");
+    };
+    let client = refusals::client(tutti_routing::RequestInfo::remote(request));
+    match desk.ask(name, question, &client).await {
+        Ok(true) => {
+            let field = model.field.clone();
+            let edit = |field| Edit::own(field, Some(name.as_bytes().to_vec()));
+            Ok(field.map(edit).into_iter().collect())
+        }
+        Ok(false) => refuse("name or password is wrong"),
+        Err(Busy) => {
+            let reason = "too many passwords are being looked at";
+            tell(request, 503, reason);
+            Err(Answer {
+                fields: FieldLines::of("Retry-After", b"1"),
+                ..Answer::of(503)
+            })
+        }
+    }
+}
+
+/// What stands behind the scheme in `Authorization`; `None`: there is no such field, or more than one, which somebody else may read otherwise.
+fn credentials<'r>(request: &Request<'r>, scheme: &[u8]) -> Option<&'r [u8]> {
+    let mut fields = request.view.get_all(b"Authorization");
+    let field = fields.next()?;
+    if fields.next().is_some() {
+        return None;
+    }
+    let end = field.iter().position(|byte| *byte == b' ')?;
+    let (found, rest) = field.split_at(end);
+    found
+        .eq_ignore_ascii_case(scheme)
+        .then(|| rest.trim_ascii())
+}
+
+/// The value of a cookie; `None` where there is none, or more than one.
+fn cookie<'r>(request: &Request<'r>, name: &str) -> Option<&'r [u8]> {
+    let fields = request.view.get_all(b"Cookie");
+    let pairs = fields.flat_map(|field| field.split(|byte| *byte == b';'));
+    let mut values = pairs.filter_map(|pair| {
+        let pair = pair.trim_ascii();
+        let rest = pair.strip_prefix(name.as_bytes())?;
+        rest.strip_prefix(b"=")
+    });
+    let value = values.next()?;
+    values.next().is_none().then_some(value)
+}
+
+async fn jwt(
+    request: &Request<'_>,
+    guard: &Guard,
+    (model, verifier, keys): (&model::Jwt, &Verifier, &KeySet),
+) -> Found {
+    let refuse = |error: &str, reason: &str| {
+        tell(request, 401, reason);
+        let mut challenge = format!("Bearer realm=\"{}\"", model.options.realm);
+        if !error.is_empty() {
+            challenge = format!("{challenge}, error=\"{error}\"");
+        }
+        Err(Answer {
+            fields: FieldLines::of("WWW-Authenticate", challenge.as_bytes()),
+            ..Answer::of(401)
+        })
+    };
+    let token = match &model.options.cookie {
+        Some(name) => cookie(request, name),
+        None => credentials(request, b"bearer"),
+    };
+    // RFC 6750 §3.1: who said nothing is told no error.
+    let Some(token) = token else {
+        return refuse("", "there is no token");
+    };
+    let claims = match &model.keys {
+        KeySource::File(_) => match keys.now() {
+            Some(keys) => verifier.verify(token, &keys),
+            None => return Err(not_read(request, guard)),
+        },
+        KeySource::Fetched(..) => fetched(request, guard, (model, verifier, keys), token).await?,
+    };
+    match claims {
+        Ok(claims) => {
+            let edit = |(field, name): &(String, String)| {
+                Edit::own(field.clone(), claim(&claims, name))
+            };
+            Ok(model.fields.iter().map(edit).collect())
+        }
+        Err(Refusal::UnknownKey) => refuse("invalid_token", "the key of the token is not known"),
+        Err(Refusal::Invalid(why)) => refuse("invalid_token", &why),
+    }
+}
+
+/// Verifies with keys that are fetched: those that are there, and where it is another key perhaps with newer ones.
+async fn fetched(
+    request: &Request<'_>,
+    guard: &Guard,
+    (model, verifier, keys): (&model::Jwt, &Verifier, &KeySet),
+    token: &[u8],
+) -> Result<Result<Claims, Refusal>, Answer> {
+    let KeySource::Fetched(question, options) = &model.keys else {
+        return Err(Answer::of(500));
+    };
+    let mut outcome = None;
+    if let Some(known) = keys.fresh(Instant::now(), options.refresh) {
+        match verifier.verify(token, &known) {
+            Err(Refusal::UnknownKey) => outcome = Some(Err(Refusal::UnknownKey)),
+            verified => return Ok(verified),
+        }
+    }
+    let ask = || async {
+        let asked = question::ask_for_keys(request, guard, question, &options.host).await;
+        let body = asked.map_err(|failure| failure.reason)?;
+        Keys::read_set(&body, model).map_err(|why| format!("the answer {why}"))
+    };
+    if let Err(why) = keys.renew(Instant::now(), ask).await {
+        let place = &guard.model.pointer;
+        let reason = format!("keys for `authenticate` of `{place}` cannot be fetched: {why}");
+        refusals::failed(&request.connection.local, request, 502, &reason);
+    }
+    // Old ones are better than none: what is signed with them is.
+    match (keys.now(), outcome) {
+        (Some(known), _) => Ok(verifier.verify(token, &known)),
+        (None, Some(outcome)) => Ok(outcome),
+        (None, None) => Err(Answer::of(502)),
+    }
+}
+
+async fn forward(request: &Request<'_>, guard: &Guard, model: &model::Forward) -> Found {
+    let asked = question::ask_about(request, guard, model).await;
+    let Asked { status, fields, body } = match asked {
+        Ok(asked) => asked,
+        Err(failure) => {
+            let place = &guard.model.pointer;
+            let reason = format!("`authenticate` of `{place}`: {}", failure.reason);
+            refusals::failed(&request.connection.local, request, failure.status, &reason);
+            return Err(Answer::of(failure.status));
+        }
+    };
+    match status {
+        200..=299 => {
+            let said = |name: &str| {
+                let values: Vec<&[u8]> = fields.get_all(name.as_bytes()).collect();
+                (!values.is_empty()).then(|| values.join(&b", "[..]))
+            };
+            let edit = |name: &String| Edit::own(name.clone(), said(name));
+            Ok(model.options.copy.iter().map(edit).collect())
+        }
+        301 | 302 | 303 | 307 | 308 | 401 | 403 => {
+            tell(request, status, "who was asked does not let it in");
+            Err(Answer {
+                status,
+                fields: for_the_client(&fields),
+                body: Some(body),
+            })
+        }
+        other => {
+            let place = &guard.model.pointer;
+            let reason = format!("`authenticate` of `{place}`: who was asked answered {other}");
+            refusals::failed(&request.connection.local, request, 502, &reason);
+            Err(Answer::of(502))
+        }
+    }
+}
+
+/// The fields of an answer that are not about its connection, and not the server's own.
+fn for_the_client(fields: &FieldLines) -> FieldLines {
+    let is_left_out = |name: &[u8]| {
+        matches!(
+            Known::from_name(name),
+            Known::Connection | Known::TransferEncoding | Known::ContentLength
+        ) || [&b"date"[..], b"server", b"keep-alive"]
+            .iter()
+            .any(|own| name.eq_ignore_ascii_case(own))
+    };
+    let kept = fields.iter().filter(|(name, _)| !is_left_out(name));
+    kept.collect()
+}

@@ -1,0 +1,87 @@
+//! Where passwords are looked at: on threads of their own, few at a time, for hashing one takes a tenth of a second of a processor on purpose.
+//!
+//! Must never: hold up a listen thread, or let whoever tries passwords keep more than a few processors busy or more than a bounded number waiting.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use tokio::sync::Semaphore;
+use tutti_guard::Concurrency;
+use tutti_guard::passwords::{Question, Remembered};
+
+/// Passwords that may wait to be looked at.
+const MOST_WAITING: usize = 64;
+
+/// Those of one client among them.
+const MOST_OF_CLIENT: u32 = 8;
+
+/// Too many passwords wait.
+#[derive(Debug)]
+pub(super) struct Busy;
+
+/// One for the whole server.
+pub(super) struct PasswordDesk {
+    remembered: Option<Remembered>,
+    /// Those that are looked at.
+    places: Arc<Semaphore>,
+    waiting: Arc<AtomicUsize>,
+    of_client: Arc<Concurrency>,
+}
+
+impl Default for PasswordDesk {
+    fn default() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            remembered: Remembered::new().ok(),
+            places: Arc::new(Semaphore::new(processors.div_ceil(2))),
+            waiting: Arc::default(),
+            of_client: Concurrency::new(MOST_OF_CLIENT),
+        }
+    }
+}
+
+/// A password that waits or is looked at.
+struct Waiting(Arc<AtomicUsize>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl PasswordDesk {
+    /// True if the password is right.
+    pub(super) async fn ask(
+        &self,
+        name: &str,
+        question: Question,
+        client: &str,
+    ) -> Result<bool, Busy> {
+        let remembered = self.remembered.as_ref();
+        let tag = remembered.map(|remembered| remembered.tag(name, &question));
+        if let (Some(remembered), Some(tag)) = (remembered, tag)
+            && remembered.knows(tag, Instant::now())
+        {
+            return Ok(true);
+        }
+        let _of_client = self.of_client.enter(client.as_bytes()).ok_or(Busy)?;
+        let waiting = Waiting(Arc::clone(&self.waiting));
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= MOST_WAITING {
+            return Err(Busy);
+        }
+        let place = Arc::clone(&self.places).acquire_owned().await;
+        let place = place.map_err(|_| Busy)?;
+        // Where the client goes meanwhile, the hash still is being made: its place is taken until it is.
+        let looking = tokio::task::spawn_blocking(move || {
+            let is_right = question.answer();
+            drop((place, waiting));
+            is_right
+        });
+        let is_right = looking.await.unwrap_or(false);
+        if is_right && let (Some(remembered), Some(tag)) = (remembered, tag) {
+            remembered.note(tag, Instant::now());
+        }
+        Ok(is_right)
+    }
+}
