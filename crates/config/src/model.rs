@@ -49,11 +49,11 @@ pub use crate::address::{
 pub use crate::password::{HashKind, PasswordHash};
 pub use crate::pattern::{OutOfSteps, Pattern, PatternKind, Patterns};
 pub use crate::pointer::Pointer;
+pub use crate::table::JwtAlgorithm;
 pub use crate::table::{
     Encoding, ForwardedHeaders, Http2, HttpVersion, Missed, ProxyVersion, ScheduleOptions,
     SpoolerOptions, UpstreamOptions, WebSocket,
 };
-pub use crate::table::JwtAlgorithm;
 pub use tutti_cron::{Timetable, written};
 pub use tutti_options::application::Common;
 pub use tutti_options::log_target::LogTarget;

@@ -61,7 +61,9 @@ fn kind(text: &str) -> Result<HashKind, HashFault> {
     let Some(rest) = text.strip_prefix('$') else {
         return match text.starts_with("{SHA}") {
             true => fault("a SHA-1 of a password is found in seconds"),
-            false => fault("this is no hash of a password, and passwords themselves do not belong here"),
+            false => {
+                fault("this is no hash of a password, and passwords themselves do not belong here")
+            }
         };
     };
     let (name, rest) = rest.split_once('$').unwrap_or((rest, ""));
@@ -81,7 +83,10 @@ fn kind(text: &str) -> Result<HashKind, HashFault> {
 }
 
 fn is_base64(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"./+=".contains(&byte))
+    !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"./+=".contains(&byte))
 }
 
 /// `10$` and 53 characters.
@@ -90,7 +95,9 @@ fn is_bcrypt(rest: &str) -> bool {
         return false;
     };
     let cost = cost.parse().ok().filter(|_| cost.len() == 2);
-    cost.is_some_and(|cost: u32| (4..=MOST_BCRYPT).contains(&cost)) && hash.len() == 53 && is_base64(hash)
+    cost.is_some_and(|cost: u32| (4..=MOST_BCRYPT).contains(&cost))
+        && hash.len() == 53
+        && is_base64(hash)
 }
 
 /// `v=19$m=65536,t=3,p=4$SALT$HASH`.
@@ -117,7 +124,9 @@ fn is_sha_crypt(rest: &str) -> bool {
     match parts.as_slice() {
         [salt, hash] => is_base64(salt) && is_base64(hash),
         [rounds, salt, hash] => {
-            let rounds = rounds.strip_prefix("rounds=").and_then(|rounds| rounds.parse().ok());
+            let rounds = rounds
+                .strip_prefix("rounds=")
+                .and_then(|rounds| rounds.parse().ok());
             rounds.is_some_and(|rounds: u32| (1000..=MOST_ROUNDS).contains(&rounds))
                 && is_base64(salt)
                 && is_base64(hash)
@@ -149,7 +158,10 @@ mod tests {
             "",
         ] {
             let (message, hint) = PasswordHash::parse(wrong).unwrap_err();
-            assert!(!message.contains("secret") && hint.contains("htpasswd"), "{message}");
+            assert!(
+                !message.contains("secret") && hint.contains("htpasswd"),
+                "{message}"
+            );
         }
         assert!(!format!("{:?}", PasswordHash::parse(&bcrypt)).contains("aaaa"));
     }

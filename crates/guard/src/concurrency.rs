@@ -94,7 +94,11 @@ mod tests {
         for key in 0..1000_u32 {
             drop(counted.enter(&key.to_be_bytes()).unwrap());
         }
-        let kept: usize = counted.parts.iter().map(|part| part.lock().unwrap().len()).sum();
+        let kept: usize = counted
+            .parts
+            .iter()
+            .map(|part| part.lock().unwrap().len())
+            .sum();
         assert_eq!(kept, 0);
     }
 }

@@ -127,12 +127,7 @@ impl RateLimiter {
     }
 
     /// The place of a key and what it has, or the place that it may take.
-    fn find<'p>(
-        &self,
-        ways: &'p [AtomicU64],
-        tag: u64,
-        now: u64,
-    ) -> (Option<&'p AtomicU64>, u64) {
+    fn find<'p>(&self, ways: &'p [AtomicU64], tag: u64, now: u64) -> (Option<&'p AtomicU64>, u64) {
         let mut least = (None, 0, u64::MAX);
         for place in ways {
             let word = place.load(Ordering::Relaxed);
@@ -186,10 +181,15 @@ mod tests {
         let start = Instant::now();
         for left in (0..5).rev() {
             match limiter.take(b"a", start) {
-                Taken::Admitted { remaining, early, .. } => {
+                Taken::Admitted {
+                    remaining, early, ..
+                } => {
                     assert_eq!(remaining, left);
                     let expected = Duration::from_millis(100 * (4 - left));
-                    assert!(early.abs_diff(expected) < Duration::from_millis(1), "{early:?}");
+                    assert!(
+                        early.abs_diff(expected) < Duration::from_millis(1),
+                        "{early:?}"
+                    );
                 }
                 refused => panic!("{refused:?}"),
             }
@@ -197,7 +197,10 @@ mod tests {
         let Taken::Refused { retry } = limiter.take(b"a", start) else {
             panic!("a sixth request");
         };
-        assert!(retry.abs_diff(Duration::from_millis(100)) < Duration::from_millis(1), "{retry:?}");
+        assert!(
+            retry.abs_diff(Duration::from_millis(100)) < Duration::from_millis(1),
+            "{retry:?}"
+        );
         assert!(is_admitted(limiter.take(b"b", start)), "another key");
         let later = start + Duration::from_millis(101);
         assert!(is_admitted(limiter.take(b"a", later)));
@@ -244,7 +247,8 @@ mod tests {
         let round = Duration::from_nanos((MOMENT + 1) / PARTS * 1000);
         assert!(is_admitted(limiter.take(b"a", start)));
         for step in 0..50 {
-            let now = start + round - Duration::from_micros(1000) + Duration::from_micros(50) * step;
+            let now =
+                start + round - Duration::from_micros(1000) + Duration::from_micros(50) * step;
             assert!(is_admitted(limiter.take(b"a", now)), "{step}");
         }
     }
@@ -258,10 +262,17 @@ mod tests {
         let admitted: usize = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4)
                 .map(|_| {
-                    scope.spawn(|| (0..1000).filter(|_| is_admitted(limiter.take(b"a", now))).count())
+                    scope.spawn(|| {
+                        (0..1000)
+                            .filter(|_| is_admitted(limiter.take(b"a", now)))
+                            .count()
+                    })
                 })
                 .collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .sum()
         });
         assert_eq!(admitted, 999);
     }

@@ -101,9 +101,8 @@ impl Keys {
             "EdDSA" => DecodingKey::from_ed_pem(text),
             _ => DecodingKey::from_rsa_pem(text),
         };
-        let key = key.map_err(|error| {
-            format!("has no public key in PEM for {}: {error}", first.word())
-        })?;
+        let key =
+            key.map_err(|error| format!("has no public key in PEM for {}: {error}", first.word()))?;
         Ok(Self {
             list: vec![Key {
                 id: None,
@@ -118,8 +117,8 @@ impl Keys {
     /// # Errors
     /// It is none, or has no key that these algorithms can use.
     pub fn read_set(bytes: &[u8], wanted: &Jwt) -> Result<Self, String> {
-        let set: JwkSet = serde_json::from_slice(bytes)
-            .map_err(|error| format!("is no set of keys: {error}"))?;
+        let set: JwkSet =
+            serde_json::from_slice(bytes).map_err(|error| format!("is no set of keys: {error}"))?;
         let mut list = Vec::new();
         for jwk in set.keys.iter().take(MOST_KEYS) {
             let named = jwk.common.key_algorithm;
@@ -174,7 +173,11 @@ impl Verifier {
     pub fn new(wanted: &Jwt) -> Self {
         let options = &wanted.options;
         let mut validation = Validation::default();
-        validation.algorithms = wanted.algorithms.iter().map(|word| algorithm(*word)).collect();
+        validation.algorithms = wanted
+            .algorithms
+            .iter()
+            .map(|word| algorithm(*word))
+            .collect();
         validation.leeway = options.leeway.as_secs();
         validation.validate_nbf = true;
         let mut required = HashSet::new();

@@ -30,7 +30,11 @@ pub fn prune(document: &mut Document, faults: &Diagnostics) -> bool {
         let path: Vec<String> = fault.pointer.segments().collect();
         let names: Vec<&str> = path.iter().map(String::as_str).collect();
         is_changed |= match names.as_slice() {
-            ["listeners" | "applications" | "upstreams" | "limits", name, ..] => {
+            [
+                "listeners" | "applications" | "upstreams" | "limits",
+                name,
+                ..,
+            ] => {
                 let group = names.first().copied().unwrap_or_default();
                 document.delete(&[group, name]).is_ok()
             }

@@ -133,7 +133,12 @@ impl Router {
                 Err(fault) => faults.push(*fault),
             }
         }
-        for question in router.guards.clone().iter().filter_map(|one| one.question()) {
+        for question in router
+            .guards
+            .clone()
+            .iter()
+            .filter_map(|one| one.question())
+        {
             match router.compile_pass(&question.pass, &question.pointer) {
                 Ok(pass) => router.listeners.push(CompiledListener {
                     pointer: question.pointer.clone(),

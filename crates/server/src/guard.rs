@@ -161,13 +161,19 @@ impl Guards {
 
     /// The files that guards need.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
-        let identities = self.list.iter().filter_map(|guard| guard.identity.as_deref());
+        let identities = self
+            .list
+            .iter()
+            .filter_map(|guard| guard.identity.as_deref());
         identities.filter_map(Identity::file)
     }
 
     /// Goes on with this content of a file. Returns why not.
     pub(crate) fn replace_file(&self, path: &Path, content: &[u8]) -> Vec<String> {
-        let identities = self.list.iter().filter_map(|guard| guard.identity.as_deref());
+        let identities = self
+            .list
+            .iter()
+            .filter_map(|guard| guard.identity.as_deref());
         let its = identities.filter(|identity| identity.file() == Some(path));
         its.filter_map(|identity| identity.take(content).err())
             .collect()
@@ -196,7 +202,10 @@ fn limits_of(model: &model::Guard, known: &mut Vec<Arc<Limit>>) -> Vec<Arc<Limit
 pub(crate) fn enter(request: &Request<'_>, plan: &Plan) -> Entrance {
     let guards = &request.snapshot.guards;
     // The last action says who may read its answers; browsers ask about that without a password, so it comes first.
-    let said = guards.of(plan).rev().find_map(|one| one.model.cors.as_ref());
+    let said = guards
+        .of(plan)
+        .rev()
+        .find_map(|one| one.model.cors.as_ref());
     if let Some(cors) = said
         && let Some(answer) = other_origins(request, cors)
     {
@@ -236,7 +245,10 @@ pub(crate) async fn run(
     match unless_gone(connection, identify(request, &plan)).await? {
         Ok(told) => {
             // Nobody says it beside the guard: not `request_headers` either.
-            let is_told = |edit: &Edit| told.iter().any(|one| is_alias(one.name().as_bytes(), edit.name().as_bytes()));
+            let is_told = |edit: &Edit| {
+                told.iter()
+                    .any(|one| is_alias(one.name().as_bytes(), edit.name().as_bytes()))
+            };
             plan.changes.edits.retain(|edit| !is_told(edit));
             plan.changes.edits.extend(told);
             Ok(dispatch::go_on(request, plan, output))
@@ -265,12 +277,18 @@ fn other_origins(request: &Request<'_>, cors: &model::Cors) -> Option<Answer> {
     let admission = &request.connection.admission;
     admission.say_of_origins();
     let origin = request.view.get_all(b"Origin").next();
-    let asked = request.view.get_all(b"Access-Control-Request-Method").next();
+    let asked = request
+        .view
+        .get_all(b"Access-Control-Request-Method")
+        .next();
     let Some((origin, _)) = origin.zip(asked).filter(|_| request.method() == b"OPTIONS") else {
         cors::answer(cors, origin, &mut |name, value| admission.add(name, value));
         return None;
     };
-    let headers = request.view.get_all(b"Access-Control-Request-Headers").next();
+    let headers = request
+        .view
+        .get_all(b"Access-Control-Request-Headers")
+        .next();
     cors::preflight(cors, origin, headers, &mut |name, value| {
         admission.add(name, value);
     });

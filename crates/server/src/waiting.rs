@@ -167,13 +167,37 @@ async fn body(
     decoder: BodyDecoder,
 ) -> Result<Step, Gone> {
     let snapshot = Arc::clone(&pipeline.snapshot);
-    let Plan { act, changes, guards } = plan;
+    let Plan {
+        act,
+        changes,
+        guards,
+    } = plan;
     let receiver = match &act {
         Act::Application { application, .. } if application.streams_requests() => {
-            return stream(connection, pipeline, Plan { act, changes, guards }, decoder).await;
+            return stream(
+                connection,
+                pipeline,
+                Plan {
+                    act,
+                    changes,
+                    guards,
+                },
+                decoder,
+            )
+            .await;
         }
         Act::Upstream(destination) if destination.streams(&pipeline.request(connection).view) => {
-            return stream(connection, pipeline, Plan { act, changes, guards }, decoder).await;
+            return stream(
+                connection,
+                pipeline,
+                Plan {
+                    act,
+                    changes,
+                    guards,
+                },
+                decoder,
+            )
+            .await;
         }
         Act::Spooler(spooler) => {
             let mut gathered = Gathered::new(spooler, &connection.local.shared.desk);
@@ -231,7 +255,15 @@ async fn body(
             changes,
             body,
         })),
-        (Ok(()), act) => dispatch::perform(&request, Plan { act, changes, guards }, output),
+        (Ok(()), act) => dispatch::perform(
+            &request,
+            Plan {
+                act,
+                changes,
+                guards,
+            },
+            output,
+        ),
     })
 }
 
@@ -245,7 +277,11 @@ async fn stream(
     // The head stays where it is, whatever is read behind it.
     let mut input = connection.local.buffers.take();
     let (request, body, output) = pipeline.detach_body(connection, decoder, &mut input);
-    let Plan { act, changes, guards } = plan;
+    let Plan {
+        act,
+        changes,
+        guards,
+    } = plan;
     let step = match act {
         Act::Application {
             application,
@@ -263,7 +299,15 @@ async fn stream(
             let answer = upstream::run(&request, &call, Some(Box::new(body)), output);
             watched(&request, answer).await?
         }
-        act => dispatch::perform(&request, Plan { act, changes, guards }, output),
+        act => dispatch::perform(
+            &request,
+            Plan {
+                act,
+                changes,
+                guards,
+            },
+            output,
+        ),
     };
     // The next request.
     pipeline.input.extend_from_slice(&input);

@@ -69,7 +69,10 @@ impl<'d> Builder<'d> {
         let near = suggest::nearest(name, names.iter().map(|member| &*member.name));
         let hint = match near {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("write it, for example `\"limits\": {{\"{}\": {{\"rate\": \"10r/s\"}}}}`", shorten(name)),
+            None => format!(
+                "write it, for example `\"limits\": {{\"{}\": {{\"rate\": \"10r/s\"}}}}`",
+                shorten(name)
+            ),
         };
         self.faults
             .value(Diagnostic::new(pointer, message).suggest(hint), node);
@@ -92,7 +95,10 @@ impl<'d> Builder<'d> {
             && let Some((node, place)) = reader.get(&LimitOptions::burst)
         {
             let most = LONGEST_DELAY.as_nanos() / rate.interval().as_nanos();
-            let message = format!("the last of so many requests would wait longer than {} seconds (`delay`)", LONGEST_DELAY.as_secs());
+            let message = format!(
+                "the last of so many requests would wait longer than {} seconds (`delay`)",
+                LONGEST_DELAY.as_secs()
+            );
             let hint = format!("write {most} or less, or leave `delay` out");
             self.faults
                 .value(Diagnostic::new(place, message).suggest(hint), node);
@@ -154,7 +160,10 @@ impl<'d> Builder<'d> {
 /// `10r/s`, with `s`, `m`, `h` or `d`.
 fn written_rate(text: &str) -> Option<Rate> {
     let (requests, unit) = text.split_once("r/")?;
-    let requests = requests.parse().ok().filter(|number| (1..=1_000_000).contains(number))?;
+    let requests = requests
+        .parse()
+        .ok()
+        .filter(|number| (1..=1_000_000).contains(number))?;
     let seconds = match unit {
         "s" => 1,
         "m" => 60,
@@ -180,7 +189,17 @@ mod tests {
         };
         assert_eq!(written_rate("10r/s"), rate(10, 1));
         assert_eq!(written_rate("90r/m"), rate(90, 60));
-        for wrong in ["", "10", "r/s", "0r/s", "-1r/s", "10r/", "10r/w", "10 r/s", "1000001r/s"] {
+        for wrong in [
+            "",
+            "10",
+            "r/s",
+            "0r/s",
+            "-1r/s",
+            "10r/",
+            "10r/w",
+            "10 r/s",
+            "1000001r/s",
+        ] {
             assert_eq!(written_rate(wrong), None, "{wrong}");
         }
     }

@@ -147,7 +147,9 @@ impl<'d> Builder<'d> {
             audience: audience.into_iter().map(str::to_owned).collect(),
             fields: fields
                 .iter()
-                .filter_map(|member| Some((member.name.to_string(), member.node.as_str()?.to_owned())))
+                .filter_map(|member| {
+                    Some((member.name.to_string(), member.node.as_str()?.to_owned()))
+                })
                 .collect(),
             options,
         })

@@ -61,7 +61,9 @@ impl Guard {
             Some(Authenticate::Forward(forward)) => {
                 forward.options.copy.iter().map(String::as_str).collect()
             }
-            Some(Authenticate::Jwt(jwt)) => jwt.fields.iter().map(|(name, _)| name.as_str()).collect(),
+            Some(Authenticate::Jwt(jwt)) => {
+                jwt.fields.iter().map(|(name, _)| name.as_str()).collect()
+            }
         }
     }
 }

@@ -16,8 +16,8 @@ mod upstreams;
 pub use gateways::{FASTCGI, FastCgi, SCGI, Scgi, UWSGI, Uwsgi};
 pub use guards::{CORS, CorsOptions, LIMIT, LimitOptions, RATE_OBJECT, RateOptions};
 pub use identity::{
-    AUTHENTICATE, AuthenticateOptions, BASIC, BasicOptions, FORWARD, ForwardOptions, JWKS, JWT, JwksOptions,
-    JwtAlgorithm, JwtOptions,
+    AUTHENTICATE, AuthenticateOptions, BASIC, BasicOptions, FORWARD, ForwardOptions, JWKS, JWT,
+    JwksOptions, JwtAlgorithm, JwtOptions,
 };
 pub use jobs::{Missed, SCHEDULE, SPOOLER, ScheduleOptions, SpoolerOptions};
 pub use listeners::{

@@ -228,9 +228,8 @@ async fn jwt(
     };
     match claims {
         Ok(claims) => {
-            let edit = |(field, name): &(String, String)| {
-                Edit::own(field.clone(), claim(&claims, name))
-            };
+            let edit =
+                |(field, name): &(String, String)| Edit::own(field.clone(), claim(&claims, name));
             Ok(model.fields.iter().map(edit).collect())
         }
         Err(Refusal::UnknownKey) => refuse("invalid_token", "the key of the token is not known"),
@@ -275,7 +274,11 @@ async fn fetched(
 
 async fn forward(request: &Request<'_>, guard: &Guard, model: &model::Forward) -> Found {
     let asked = question::ask_about(request, guard, model).await;
-    let Asked { status, fields, body } = match asked {
+    let Asked {
+        status,
+        fields,
+        body,
+    } = match asked {
         Ok(asked) => asked,
         Err(failure) => {
             let place = &guard.model.pointer;

@@ -51,11 +51,7 @@ impl Limit {
 }
 
 /// Counts a request for a limit.
-pub(super) fn pass(
-    request: &Request<'_>,
-    plan: &Plan,
-    limit: &Limit,
-) -> Result<Pace, Answer> {
+pub(super) fn pass(request: &Request<'_>, plan: &Plan, limit: &Limit) -> Result<Pace, Answer> {
     let mut key = request.connection.local.buffers.take();
     let outcome = match write_key(request, plan, limit, &mut key) {
         Ok(()) if key.is_empty() => Ok(Pace::Now),
@@ -121,7 +117,11 @@ fn refuse(
         local.mention_of(Level::Info, &line, || refusals::id(request));
         return Ok(());
     }
-    tell(request, options.status, &format!("{what} of `{place}` is exceeded"));
+    tell(
+        request,
+        options.status,
+        &format!("{what} of `{place}` is exceeded"),
+    );
     let mut fields = FieldLines::new();
     if let Some((rate, retry)) = rate {
         fields.push_number(b"Retry-After", seconds(retry));
@@ -146,8 +146,14 @@ fn announce(
     let is_kept = |letter: &char| matches!(letter, ' '..='~') && !matches!(letter, '"' | '\\');
     let name: String = limit.name().chars().filter(is_kept).collect();
     let (capacity, window) = (rate.capacity(), seconds(rate.window()));
-    put("RateLimit-Policy", &format!("\"{name}\";q={capacity};w={window}"));
-    put("RateLimit", &format!("\"{name}\";r={remaining};t={}", seconds(reset)));
+    put(
+        "RateLimit-Policy",
+        &format!("\"{name}\";q={capacity};w={window}"),
+    );
+    put(
+        "RateLimit",
+        &format!("\"{name}\";r={remaining};t={}", seconds(reset)),
+    );
 }
 
 /// Whole seconds, at least one: who comes then comes not too early.

@@ -84,9 +84,19 @@ pub(super) async fn ask_about(
         }
     }
     let host = request.view.host();
-    put(HOST.as_str().as_bytes(), if host.is_empty() { b"localhost" } else { host });
-    put(b"x-forwarded-for", refusals::client(request.remote()).as_bytes());
-    let scheme: &[u8] = if request.is_https() { b"https" } else { b"http" };
+    put(
+        HOST.as_str().as_bytes(),
+        if host.is_empty() { b"localhost" } else { host },
+    );
+    put(
+        b"x-forwarded-for",
+        refusals::client(request.remote()).as_bytes(),
+    );
+    let scheme: &[u8] = if request.is_https() {
+        b"https"
+    } else {
+        b"http"
+    };
     put(b"x-forwarded-proto", scheme);
     put(b"x-forwarded-host", host);
     put(b"x-forwarded-method", request.view.method_text());
@@ -156,10 +166,7 @@ async fn ask(
     question: &model::Question,
     (outgoing, most): (Outgoing, usize),
 ) -> Result<Asked, Failure> {
-    if request
-        .snapshot
-        .is_question(request.connection.listener.id)
-    {
+    if request.snapshot.is_question(request.connection.listener.id) {
         return Err(Failure {
             status: 508,
             reason: "who is asked asks again; hint: its `pass` must lead past all `authenticate` that ask"
@@ -170,7 +177,9 @@ async fn ask(
     let answered = tokio::time::timeout(question.timeout, exchange(stream, outgoing, most)).await;
     answered.unwrap_or_else(|_| {
         let seconds = question.timeout.as_secs_f64();
-        Err(failed(format!("no answer in {seconds} seconds (`timeout`)")))
+        Err(failed(format!(
+            "no answer in {seconds} seconds (`timeout`)"
+        )))
     })
 }
 
@@ -179,7 +188,10 @@ fn connect(request: &Request<'_>, guard: &Guard) -> Result<UnixStream, Failure> 
     let local = &request.connection.local;
     let gone = || failed("the server ends");
     let number = guard.question.ok_or_else(gone)?;
-    let listener = request.snapshot.question_entrance(number).ok_or_else(gone)?;
+    let listener = request
+        .snapshot
+        .question_entrance(number)
+        .ok_or_else(gone)?;
     let (ours, theirs) = rustix::net::socketpair(
         AddressFamily::UNIX,
         SocketType::STREAM,
