@@ -90,3 +90,50 @@ fn is_list_of_names(asked: &[u8]) -> bool {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_, ".contains(byte);
     asked.len() <= 4096 && asked.iter().all(is_part)
 }
+
+#[cfg(test)]
+mod tests {
+    use tutti_config::Context;
+
+    use super::*;
+
+    fn cors(text: &str) -> Cors {
+        let text = format!(r#"{{"routes": [{{"action": {{"return": 200, "cors": {text}}}}}]}}"#);
+        let document = tutti_config::parse(text.as_bytes()).unwrap();
+        let config = tutti_config::validate(&document, &Context::default()).unwrap();
+        let guard = config.routes.guards().next().unwrap();
+        guard.cors.clone().unwrap()
+    }
+
+    fn said(cors: &Cors, asked: Option<&[u8]>) -> String {
+        let mut said = String::new();
+        preflight(cors, b"https://a.example", asked, &mut |name, value| {
+            said.push_str(&format!("{name}: {}\n", String::from_utf8_lossy(value)));
+        });
+        said
+    }
+
+    #[test]
+    fn only_names_are_said_back() {
+        let any =
+            cors(r#"{"origins": ["https://a.example"], "headers": ["*"], "credentials": true}"#);
+        assert!(said(&any, Some(b"x-one, x-two")).contains("Allow-Headers: x-one, x-two\n"));
+        assert!(!said(&any, Some(b"x-one\nx")).contains("Allow-Headers: "));
+        assert!(!said(&any, None).contains("Allow-Headers: "));
+        let none = cors(r#"{"origins": "https://b.example"}"#);
+        assert_eq!(said(&none, Some(b"x-one")), "Vary: Origin\n");
+        let all = cors(r#"{"origins": "*", "max_age": 0}"#);
+        assert_eq!(
+            said(&all, None),
+            "Access-Control-Allow-Origin: *\nAccess-Control-Allow-Methods: GET, HEAD, POST\nAccess-Control-Max-Age: 0\n"
+        );
+    }
+
+    #[test]
+    fn an_answer_depends_on_the_origin_also_where_there_is_none() {
+        let some = cors(r#"{"origins": "https://a.example"}"#);
+        let mut names = Vec::new();
+        answer(&some, None, &mut |name, _| names.push(name));
+        assert_eq!(names, ["Vary"]);
+    }
+}

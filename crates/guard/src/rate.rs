@@ -253,6 +253,28 @@ mod tests {
         }
     }
 
+    /// What a request costs, for whoever wants to know: `cargo test --release -p tutti-guard cost -- --ignored --nocapture`.
+    #[test]
+    #[ignore = "it measures and shows, and cannot fail"]
+    fn cost() {
+        let limiter = RateLimiter::new(
+            Rate {
+                requests: 10,
+                per: Duration::from_secs(1),
+            },
+            20,
+            65_536,
+        );
+        let start = Instant::now();
+        let mut admitted = 0_u32;
+        for request in 0..5_000_000_u32 {
+            let key = (request.wrapping_mul(2_654_435_761) % 50_000).to_be_bytes();
+            admitted += u32::from(is_admitted(limiter.take(&key, Instant::now())));
+        }
+        let nanoseconds = start.elapsed().as_nanos() / 5_000_000;
+        println!("{nanoseconds} ns for each request, of which {admitted} were admitted");
+    }
+
     #[test]
     fn threads_take_nothing_twice() {
         let limiter = limiter(1, 999);

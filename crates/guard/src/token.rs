@@ -275,3 +275,105 @@ fn text(value: &Value) -> Option<String> {
         Value::Bool(_) | Value::Number(_) => value.to_string(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use jsonwebtoken::{EncodingKey, Header, encode};
+    use serde_json::json;
+    use tutti_config::model::{GuardFile, KeySource, Pointer};
+    use tutti_config::table::JwtOptions;
+
+    use super::*;
+
+    const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
+
+    fn wanted(algorithms: &[JwtAlgorithm]) -> Jwt {
+        Jwt {
+            algorithms: algorithms.to_vec(),
+            keys: KeySource::File(GuardFile {
+                pointer: Pointer::root(),
+                path: "/k".into(),
+            }),
+            audience: Vec::new(),
+            fields: Vec::new(),
+            options: JwtOptions::default(),
+        }
+    }
+
+    fn token(head: &Header) -> String {
+        let claims = json!({"sub": "anna", "exp": 4_000_000_000_u64, "roles": ["a", "b"], "n": 7});
+        encode(head, &claims, &EncodingKey::from_secret(SECRET)).unwrap()
+    }
+
+    #[test]
+    fn a_key_is_for_the_algorithms_of_its_family() {
+        let wanted_hs = wanted(&[JwtAlgorithm::Hs256]);
+        let keys = Keys::read(SECRET, &wanted_hs).unwrap();
+        let verifier = Verifier::new(&wanted_hs);
+        let right = token(&Header::new(Algorithm::HS256));
+        let claims = verifier.verify(right.as_bytes(), &keys).unwrap();
+        assert_eq!(claim(&claims, "sub"), Some(b"anna".to_vec()));
+        assert_eq!(claim(&claims, "roles"), Some(b"a,b".to_vec()));
+        assert_eq!(claim(&claims, "n"), Some(b"7".to_vec()));
+        assert_eq!(claim(&claims, "other"), None);
+        let other = token(&Header::new(Algorithm::HS512));
+        let refused = verifier.verify(other.as_bytes(), &keys).unwrap_err();
+        assert!(matches!(refused, Refusal::Invalid(why) if why.contains("not allowed")));
+        // Short secrets, and keys in PEM where a secret is wanted.
+        assert!(Keys::read(b"short", &wanted_hs).is_err());
+        let pem = b"-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE\n-----END PUBLIC KEY-----";
+        assert!(Keys::read(pem, &wanted_hs).is_err());
+        assert!(Keys::read(SECRET, &wanted(&[JwtAlgorithm::Rs256])).is_err());
+    }
+
+    #[test]
+    fn a_set_has_keys_by_their_names() {
+        let wanted = wanted(&[JwtAlgorithm::Hs256]);
+        let key = |id: &str, secret: &[u8], more: Value| {
+            let mut key = json!({"kty": "oct", "kid": id, "k": BASE64URL_NOPAD.encode(secret)});
+            key.as_object_mut()
+                .unwrap()
+                .extend(more.as_object().cloned().unwrap_or_default());
+            key
+        };
+        let other = b"another secret, as long as it must be";
+        let set = json!({"keys": [
+            key("other", other, json!({})),
+            key("right", SECRET, json!({"alg": "HS256", "use": "sig"})),
+            key("right", SECRET, json!({"use": "enc"})),
+            {"kty": "RSA", "kid": "right", "n": "AQAB", "e": "AQAB"}
+        ]});
+        let keys = Keys::read(set.to_string().as_bytes(), &wanted).unwrap();
+        assert_eq!(keys.list.len(), 2);
+        let verifier = Verifier::new(&wanted);
+        let mut head = Header::new(Algorithm::HS256);
+        let mut verify = |id: Option<&str>| {
+            head.kid = id.map(str::to_owned);
+            verifier.verify(token(&head).as_bytes(), &keys).map(drop)
+        };
+        assert_eq!(verify(Some("right")), Ok(()));
+        assert_eq!(verify(None), Ok(()), "every key is tried");
+        assert!(matches!(verify(Some("other")), Err(Refusal::Invalid(_))));
+        assert_eq!(verify(Some("new")), Err(Refusal::UnknownKey));
+        for nothing in [
+            json!({"keys": []}),
+            json!({"keys": [key("short", b"short", json!({}))]}),
+            json!({}),
+        ] {
+            assert!(
+                Keys::read(nothing.to_string().as_bytes(), &wanted).is_err(),
+                "{nothing}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_claim_that_would_end_its_line_is_none() {
+        let claims = json!({"a": "x\r\nY: z", "b": {"c": 1}, "d": ["x", "\u{0}"], "e": null});
+        let claims = claims.as_object().unwrap();
+        assert_eq!(claim(claims, "a"), None);
+        assert_eq!(claim(claims, "b"), Some(b"{\"c\":1}".to_vec()));
+        assert_eq!(claim(claims, "d"), None);
+        assert_eq!(claim(claims, "e"), None);
+    }
+}

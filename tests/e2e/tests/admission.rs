@@ -10,6 +10,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 
@@ -325,16 +326,32 @@ fn pages_of_other_origins_read_what_they_may() {
     );
 }
 
+/// RFC 4648, with `+/` or `-_`, unpadded.
+fn base64(bytes: &[u8], last: &[u8; 2]) -> String {
+    let letters: Vec<u8> = (b'A'..=b'Z')
+        .chain(b'a'..=b'z')
+        .chain(b'0'..=b'9')
+        .chain(*last)
+        .collect();
+    let mut text = String::new();
+    for group in bytes.chunks(3) {
+        let bits = group
+            .iter()
+            .fold(0_usize, |bits, byte| bits << 8 | usize::from(*byte));
+        let bits = bits << (8 * (3 - group.len()));
+        for place in 0..=group.len() {
+            text.push(char::from(letters[bits >> (18 - 6 * place) & 63]));
+        }
+    }
+    text
+}
+
 fn basic(name: &str, password: &str) -> String {
-    let mut child = Command::new("base64")
-        .arg("-w0")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    write!(child.stdin.take().unwrap(), "{name}:{password}").unwrap();
-    let output = child.wait_with_output().unwrap();
-    format!("Basic {}", String::from_utf8_lossy(&output.stdout))
+    let mut text = base64(format!("{name}:{password}").as_bytes(), b"+/");
+    while text.len() % 4 != 0 {
+        text.push('=');
+    }
+    format!("Basic {text}")
 }
 
 #[test]
@@ -531,4 +548,487 @@ fn over_http2(server: &Server, target: &str, fields: &[(&str, &str)]) -> String 
         String::from_utf8_lossy(&output.stderr)
     );
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Who is asked about requests: what the cookie says is what it answers. The heads that it got.
+fn doorkeeper() -> (SocketAddr, mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (sender, heads) = mpsc::channel();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let head = read_head(&mut stream);
+            let answer = match head
+                .split("ookie: ")
+                .nth(1)
+                .and_then(|rest| rest.split("\r\n").next())
+            {
+                Some("in") => {
+                    "200 OK\r\nX-User: anna\r\nX-Groups: a\r\nX-Groups: b\r\nX-Private: no\r\nContent-Length: 0"
+                }
+                Some("nobody") => "204 No Content",
+                Some("denied") => {
+                    "403 Forbidden\r\nX-Why: closed\r\nContent-Length: 6\r\n\r\nclosed"
+                }
+                Some("failed") => "500 Oops\r\nContent-Length: 0",
+                Some("unchanged") => "304 Not Modified",
+                Some("large") => "403 Forbidden\r\nContent-Length: 1000000",
+                Some("slow") => {
+                    std::mem::forget(stream);
+                    continue;
+                }
+                _ => {
+                    "302 Found\r\nLocation: /login?then=/\r\nSet-Cookie: state=1\r\nContent-Length: 0"
+                }
+            };
+            let _ = sender.send(head);
+            let end = if answer.contains("\r\n\r\n") {
+                ""
+            } else {
+                "\r\n\r\n"
+            };
+            let _ = write!(stream, "HTTP/1.1 {answer}{end}");
+            if answer.contains("1000000") {
+                let _ = stream.write_all(&vec![b'x'; 1_000_000]);
+            }
+        }
+    });
+    (address, heads)
+}
+
+#[test]
+fn somebody_else_says_who_is_let_in() {
+    let server = Server::start(&ServerOptions::default());
+    let (door, heads) = doorkeeper();
+    let forward = json!({"forward": {"pass": "upstreams/door", "uri": "/verify?a=b", "copy": ["X-User", "X-Groups"], "timeout": 1}});
+    server.put(
+        "/config",
+        &json!({
+            "listeners": {server.address().to_string(): {"pass": "routes/main"}},
+            "upstreams": {"door": {"servers": {door.to_string(): {}}}},
+            "access_log": {"path": server.folder().join("access.log"), "format": "$request_uri $status"},
+            "routes": {
+                "main": [
+                    {"match": {"uri": "/round"}, "action": {"return": 200, "authenticate": {"forward": {"pass": "routes/round"}}}},
+                    {"match": {"uri": "/route"}, "action": {"return": 200, "authenticate": {"forward": {"pass": "routes/checks"}}}},
+                    {"action": {"proxy": format!("http://{}", echo()), "authenticate": forward}}
+                ],
+                "checks": [
+                    {"match": {"headers": {"x-forwarded-uri": "/route?open"}, "source": "127.0.0.1"}, "action": {"return": 204}},
+                    {"action": {"return": 401, "response_headers_always": {"WWW-Authenticate": "Own"}}}
+                ],
+                "round": [{"action": {"return": 204, "authenticate": {"forward": {"pass": "routes/round"}}}}]
+            }
+        }),
+    );
+    let spoofed = [
+        ("Cookie", "in"),
+        ("X_User", "root"),
+        ("X-Groups", "root"),
+        ("X-Forwarded-For", "192.0.2.1"),
+        ("X_Forwarded_Uri", "/other"),
+        ("If-None-Match", "*"),
+        ("X-Kept", "1"),
+    ];
+    let reply = client::request(
+        server.address(),
+        format!(
+            "POST /page?x=1 HTTP/1.1\r\nHost: site.example\r\nContent-Length: 4\r\n{}\r\nbody",
+            spoofed
+                .map(|(name, value)| format!("{name}: {value}\r\n"))
+                .concat()
+        )
+        .as_bytes(),
+    )
+    .unwrap();
+    assert_eq!(reply.status, 200, "{}", server.log());
+    let text = reply.text();
+    assert!(
+        text.contains("X-User: anna\r\n") && text.contains("X-Groups: a, b\r\n"),
+        "{text}"
+    );
+    assert!(
+        !text.contains("root") && !text.contains("X-Private"),
+        "{text}"
+    );
+    let asked = heads.recv().unwrap();
+    assert!(asked.starts_with("GET /verify?a=b HTTP/1.1\r\n"), "{asked}");
+    let lower = asked.to_ascii_lowercase();
+    for line in [
+        "host: site.example",
+        "x-forwarded-for: 127.0.0.1",
+        "x-forwarded-proto: http",
+        "x-forwarded-host: site.example",
+        "x-forwarded-method: post",
+        "x-forwarded-uri: /page?x=1",
+        "cookie: in",
+        "x-kept: 1",
+    ] {
+        assert!(
+            lower.contains(&format!("\r\n{line}\r\n")),
+            "{line} in {asked}"
+        );
+    }
+    for gone in [
+        "root",
+        "content-length",
+        "192.0.2.1",
+        "/other",
+        "if-none-match",
+    ] {
+        assert!(!lower.contains(gone), "{gone} in {asked}");
+    }
+    // Who is not named is nobody, whatever the client says.
+    let text = ask(&server, "/", &[("Cookie", "nobody"), ("X-User", "root")]).text();
+    assert!(
+        text.starts_with("GET / ") && !text.contains("root"),
+        "{text}"
+    );
+    let refused = ask(&server, "/", &[]);
+    assert_eq!(refused.status, 302);
+    assert_eq!(refused.field("Location"), Some("/login?then=/"));
+    assert_eq!(refused.field("Set-Cookie"), Some("state=1"));
+    let denied = ask(&server, "/", &[("Cookie", "denied")]);
+    assert_eq!(
+        (denied.status, denied.text().as_str(), denied.field("X-Why")),
+        (403, "closed", Some("closed"))
+    );
+    for broken in ["failed", "unchanged", "large", "slow"] {
+        assert_eq!(
+            ask(&server, "/", &[("Cookie", broken)]).status,
+            502,
+            "{broken}"
+        );
+    }
+    assert_eq!(ask(&server, "/route?open", &[]).status, 200);
+    let refused = ask(&server, "/route?closed", &[]);
+    assert_eq!(
+        (refused.status, refused.field("WWW-Authenticate")),
+        (401, Some("Own"))
+    );
+    assert_eq!(ask(&server, "/round", &[]).status, 502);
+    server.wait_for_log("who is asked asks again");
+    // A question is no request of anybody.
+    let log = fs::read_to_string(server.folder().join("access.log")).unwrap_or_default();
+    assert!(!log.contains("/verify"), "{log}");
+}
+
+fn openssl(arguments: &[&str], input: &[u8]) -> Vec<u8> {
+    let mut child = Command::new("openssl")
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "openssl {arguments:?}");
+    output.stdout
+}
+
+fn token(head: &Value, claims: &Value, sign: impl Fn(&[u8]) -> Vec<u8>) -> String {
+    let part = |bytes: &[u8]| base64(bytes, b"-_");
+    let text = format!(
+        "{}.{}",
+        part(head.to_string().as_bytes()),
+        part(claims.to_string().as_bytes())
+    );
+    let signature = part(&sign(text.as_bytes()));
+    format!("Bearer {text}.{signature}")
+}
+
+fn now() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.unwrap().as_secs()
+}
+
+/// An RSA key in a file, and the set of keys with its public half.
+fn rsa_key(server: &Server, id: &str) -> (String, Value) {
+    let path = server.folder().join(format!("{id}.pem"));
+    let path = path.to_str().unwrap().to_owned();
+    openssl(&["genrsa", "-out", &path, "2048"], b"");
+    let modulus = openssl(&["rsa", "-in", &path, "-noout", "-modulus"], b"");
+    let modulus = String::from_utf8(modulus).unwrap();
+    let digits = modulus.trim().trim_start_matches("Modulus=");
+    let bytes: Vec<u8> = (0..digits.len() / 2)
+        .map(|index| u8::from_str_radix(&digits[2 * index..2 * index + 2], 16).unwrap())
+        .collect();
+    let key =
+        json!({"kty": "RSA", "kid": id, "use": "sig", "n": base64(&bytes, b"-_"), "e": "AQAB"});
+    (path, json!({"keys": [key]}))
+}
+
+fn by_rsa(path: &str) -> impl Fn(&[u8]) -> Vec<u8> {
+    let path = path.to_owned();
+    move |text| openssl(&["dgst", "-sha256", "-sign", &path], text)
+}
+
+fn status_of(server: &Server, target: &str, token: &str) -> u16 {
+    ask(server, target, &[("Authorization", token)]).status
+}
+
+#[test]
+fn signed_tokens_let_in() {
+    let server = Server::start(&ServerOptions::default());
+    let secret = "0123456789abcdef0123456789abcdef";
+    let secret_file = server.write("secret", secret);
+    let (one, mut keys) = rsa_key(&server, "one");
+    server.write("keys/jwks.json", keys.to_string());
+    let public = openssl(&["rsa", "-in", &one, "-pubout"], b"");
+    let public_file = server.write("public.pem", &public);
+    let fields = json!({"X-User": "sub", "X-Roles": "roles"});
+    server.put(
+        "/config",
+        &json!({
+            "listeners": {server.address().to_string(): {"pass": "routes/main"}},
+            "routes": {
+                "main": [
+                    {"match": {"uri": "/secret"}, "action": {"proxy": format!("http://{}", echo()), "authenticate": {"jwt": {
+                        "algorithms": ["HS256"], "key_file": secret_file, "fields": fields, "issuer": "us", "audience": ["site", "shop"]}}}},
+                    {"match": {"uri": "/cookie"}, "action": {"return": 200, "authenticate": {"jwt": {
+                        "algorithms": ["HS256"], "key_file": secret_file, "cookie": "session"}}}},
+                    {"match": {"uri": "/public"}, "action": {"return": 200, "authenticate": {"jwt": {
+                        "algorithms": ["RS256"], "key_file": public_file}}}},
+                    {"action": {"return": 200, "authenticate": {"jwt": {
+                        "algorithms": ["RS256"], "jwks": {"pass": "routes/keys", "uri": "/jwks.json"}}}}}
+                ],
+                "keys": [{"action": {"share": format!("{}/keys$uri", server.folder().display())}}]
+            }
+        }),
+    );
+    let hmac = |text: &[u8]| {
+        openssl(
+            &[
+                "dgst",
+                "-sha256",
+                "-mac",
+                "HMAC",
+                "-macopt",
+                &format!("key:{secret}"),
+                "-binary",
+            ],
+            text,
+        )
+    };
+    let head = json!({"alg": "HS256", "typ": "JWT"});
+    let good =
+        json!({"sub": "anna", "roles": ["a", "b"], "iss": "us", "aud": "site", "exp": now() + 600});
+    let right = token(&head, &good, hmac);
+    let reply = ask(
+        &server,
+        "/secret",
+        &[
+            ("Authorization", &right),
+            ("X.User", "root"),
+            ("x_roles", "root"),
+        ],
+    );
+    let text = reply.text();
+    assert_eq!(reply.status, 200, "{}", server.log());
+    assert!(
+        text.contains("X-User: anna\r\n")
+            && text.contains("X-Roles: a,b\r\n")
+            && !text.contains("root"),
+        "{text}"
+    );
+    let with = |name: &str, value: Value| {
+        let mut claims = good.clone();
+        claims[name] = value;
+        token(&head, &claims, hmac)
+    };
+    let without = |name: &str| {
+        let mut claims = good.clone();
+        claims.as_object_mut().unwrap().remove(name);
+        token(&head, &claims, hmac)
+    };
+    let other_secret = |text: &[u8]| {
+        openssl(
+            &[
+                "dgst", "-sha256", "-mac", "HMAC", "-macopt", "key:x", "-binary",
+            ],
+            text,
+        )
+    };
+    for (wrong, why) in [
+        (String::new(), "nothing"),
+        ("Bearer".to_owned(), "no token"),
+        ("Bearer a.b.c".to_owned(), "nonsense"),
+        (right.replace('.', ""), "no parts"),
+        (format!("{right}x"), "another signature"),
+        (token(&head, &good, other_secret), "another secret"),
+        (
+            token(&json!({"alg": "none"}), &good, |_| Vec::new()),
+            "no signature",
+        ),
+        (
+            token(&json!({"alg": "HS512"}), &good, hmac),
+            "another algorithm",
+        ),
+        (
+            token(&json!({"alg": "HS256", "crit": ["x"]}), &good, hmac),
+            "an extension",
+        ),
+        (with("exp", json!(now() - 600)), "ended"),
+        (with("exp", json!("soon")), "an end that is none"),
+        (without("exp"), "no end"),
+        (with("nbf", json!(now() + 600)), "not begun"),
+        (with("iss", json!("them")), "another issuer"),
+        (with("iss", json!(7)), "an issuer that is none"),
+        (without("iss"), "no issuer"),
+        (with("aud", json!(["other"])), "for somebody else"),
+        (without("aud"), "for nobody"),
+    ] {
+        let reply = ask(&server, "/secret", &[("Authorization", &wrong)]);
+        assert_eq!(reply.status, 401, "{why}");
+        assert!(
+            reply
+                .field("WWW-Authenticate")
+                .unwrap()
+                .starts_with("Bearer realm="),
+            "{why}"
+        );
+    }
+    assert_eq!(
+        status_of(&server, "/secret", &with("aud", json!(["other", "shop"]))),
+        200
+    );
+    assert_eq!(
+        status_of(&server, "/secret", &with("exp", json!(now() - 30))),
+        200,
+        "leeway"
+    );
+    let bare = right.trim_start_matches("Bearer ");
+    assert_eq!(
+        ask(
+            &server,
+            "/cookie",
+            &[("Cookie", &format!("a=b; session={bare}"))]
+        )
+        .status,
+        200
+    );
+    assert_eq!(status_of(&server, "/cookie", &right), 401);
+    let twice = format!("session=x; session={bare}");
+    assert_eq!(ask(&server, "/cookie", &[("Cookie", &twice)]).status, 401);
+    // A public key is no secret: whoever has it could sign.
+    let rs = |id: &str| json!({"alg": "RS256", "kid": id});
+    assert_eq!(
+        status_of(&server, "/public", &token(&rs("any"), &good, by_rsa(&one))),
+        200
+    );
+    let confused = |text: &[u8]| {
+        let digits: String = public.iter().map(|byte| format!("{byte:02x}")).collect();
+        openssl(
+            &[
+                "dgst",
+                "-sha256",
+                "-mac",
+                "HMAC",
+                "-macopt",
+                &format!("hexkey:{digits}"),
+                "-binary",
+            ],
+            text,
+        )
+    };
+    assert_eq!(
+        status_of(&server, "/public", &token(&head, &good, confused)),
+        401
+    );
+    // Keys that are fetched; and another one, which is there by the time it is used.
+    assert_eq!(
+        status_of(&server, "/", &token(&rs("one"), &good, by_rsa(&one))),
+        200,
+        "{}",
+        server.log()
+    );
+    assert_eq!(
+        status_of(&server, "/", &token(&rs("one"), &good, hmac)),
+        401
+    );
+    let (two, more) = rsa_key(&server, "two");
+    let both = more["keys"][0].clone();
+    keys["keys"].as_array_mut().unwrap().push(both);
+    assert_eq!(
+        status_of(&server, "/", &token(&rs("two"), &good, by_rsa(&two))),
+        401
+    );
+    server.write("keys/jwks.json", keys.to_string());
+    let of_two = token(&rs("two"), &good, by_rsa(&two));
+    wait_until("the second key", || status_of(&server, "/", &of_two) == 200);
+    assert_eq!(
+        status_of(&server, "/", &token(&rs("one"), &good, by_rsa(&one))),
+        200
+    );
+}
+
+#[test]
+fn without_its_file_nobody_is_let_in() {
+    let mut server = Server::start(&ServerOptions::default());
+    let file = server.write("passwords", format!("anna:{SECRET}\n"));
+    configured(
+        &server,
+        json!({"routes": [{"match": {"uri": "/open"}, "action": {"return": 200}},
+            {"action": {"return": 200, "authenticate": {"basic": {"file": file}}}}]}),
+    );
+    let right = basic("anna", "secret");
+    assert_eq!(status_of(&server, "/", &right), 200);
+    // Only its owner may read it, which the router is not.
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    fs::set_permissions(&file, mode).unwrap();
+    server.kill_router();
+    wait_until("the next router", || {
+        client::get(server.address(), "/open").is_ok_and(|reply| reply.status == 200)
+    });
+    assert_eq!(status_of(&server, "/", &right), 200);
+    let missing = json!({"basic": {"file": server.folder().join("nothing")}});
+    let refused = server.call("PUT", "/config/routes/1/action/authenticate", &missing);
+    assert_eq!(refused.status, 400);
+    assert!(
+        refused
+            .text()
+            .contains("/routes/1/action/authenticate/basic/file"),
+        "{}",
+        refused.text()
+    );
+    // At a start it may not be there yet.
+    let hidden = Path::new(&file).with_extension("hidden");
+    fs::rename(&file, &hidden).unwrap();
+    server.kill_router();
+    wait_until("the next router", || {
+        client::get(server.address(), "/open").is_ok_and(|reply| reply.status == 200)
+    });
+    assert_eq!(status_of(&server, "/", &right), 503);
+    fs::rename(&hidden, &file).unwrap();
+    wait_until("the file", || status_of(&server, "/", &right) == 200);
+    server.stop(libc::SIGTERM);
+}
+
+/// The examples of the guides, each with this server's own places.
+#[test]
+fn the_examples_of_the_guides_are_configurations() {
+    let pages = [
+        include_str!("../../../docs/limits.md"),
+        include_str!("../../../docs/authentication.md"),
+        include_str!("../../../docs/cors.md"),
+    ];
+    let server = Server::start(&ServerOptions::default());
+    let file = server.write("staff", format!("anna:{SECRET}\n"));
+    let secret = server.write("secret", "0123456789abcdef0123456789abcdef");
+    let mut count = 0;
+    for page in pages {
+        for example in page.split("```json\n").skip(1) {
+            let text = example.split("```").next().unwrap();
+            let text = text
+                .replace("/etc/tutti/staff.htpasswd", file.to_str().unwrap())
+                .replace("/etc/tutti/jwt.secret", secret.to_str().unwrap());
+            let mut config: Value = serde_json::from_str(&text).expect(&text);
+            let pass = config["listeners"]["*:80"].clone();
+            config["listeners"] = json!({server.address().to_string(): pass});
+            server.put("/config", &config);
+            count += 1;
+        }
+    }
+    assert!(count >= 7, "{count}");
 }
