@@ -7,16 +7,13 @@ differ is a list with a reason for each, and what differs otherwise is a fault.
 """
 
 import argparse
-import shutil
 import sys
-import tempfile
-import time
-import traceback
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(Path(__file__).parent))
 
+from each import Fault, run_each  # noqa: E402
 from imports.apache import DebianDefault, DjangoOnApache, DokuWikiPackage, Laravel, PhpMyAdminPackage, ReverseProxyApache, Symfony, WordPressRules  # noqa: E402
 from imports.caddy import CaddySite  # noqa: E402
 from imports.nginx import Drupal, FrontController, Nextcloud, ReverseProxy, Static, WordPressPackage  # noqa: E402
@@ -69,36 +66,16 @@ def main():
     parser.add_argument("--keep", action="store_true", help="leave the servers up until Enter is pressed")
     options = parser.parse_args()
     wanted = {name for name in options.only.split(",") if name}
-    folder = Path(tempfile.mkdtemp(prefix="tutti-imports-"))
-    folder.chmod(0o755)
-    passed, failed = 0, 0
-    try:
-        for site_class in SITES:
-            if wanted and site_class.name not in wanted:
-                continue
-            begin = time.monotonic()
-            try:
-                comparison = replay(site_class, options, folder / site_class.name)
-            except Exception:
-                failed += 1
-                traceback.print_exc()
-                print(f"import {site_class.name}: FAILED", flush=True)
-                continue
-            statuses = ", ".join(f"{count} × {status}" for status, count in sorted(comparison.statuses.items()))
-            said = f"{comparison.asked} requests ({statuses}), {time.monotonic() - begin:.1f} s"
-            for reason, count in comparison.used.items():
-                said += f"\n    {count} × {reason}"
-            if comparison.faults or comparison.asked < LEAST:
-                failed += 1
-                print("\n".join(comparison.faults[:25]))
-                print(f"import {site_class.name}: FAILED, {len(comparison.faults)} answers differ, {said}", flush=True)
-            else:
-                passed += 1
-                print(f"import {site_class.name}: ok, {said}", flush=True)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    print(f"{passed} passed, {failed} failed")
-    sys.exit(1 if failed or not passed else 0)
+    run_each(SITES, wanted, lambda site: f"import {site.name}", lambda site, folder: judged(replay(site, options, folder)))
+
+
+def judged(comparison):
+    """What a comparison comes to."""
+    statuses = ", ".join(f"{count} × {status}" for status, count in sorted(comparison.statuses.items()))
+    said = f"{comparison.asked} requests ({statuses})"
+    if comparison.faults or comparison.asked < LEAST:
+        raise Fault("\n".join([*comparison.faults[:25], f"{len(comparison.faults)} answers differ, {said}"]))
+    return "\n".join([said, *(f"    {count} × {reason}" for reason, count in comparison.used.items())])
 
 
 if __name__ == "__main__":

@@ -7,17 +7,14 @@ the walk until Enter is pressed, for a look with a browser.
 """
 
 import argparse
-import shutil
 import sys
-import tempfile
-import time
-import traceback
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(Path(__file__).parent))
 
 from browser import Browser  # noqa: E402
+from each import run_each  # noqa: E402
 from servers import RealNginx, RealTutti  # noqa: E402
 from sites.chat import Chat  # noqa: E402
 from sites.django import Django, DjangoAsgi  # noqa: E402
@@ -74,27 +71,8 @@ def main():
     parser.add_argument("--serve", default="", help="walk through this one, then leave it up")
     options = parser.parse_args()
     wanted = {name for name in f"{options.only},{options.serve}".split(",") if name}
-    folder = Path(tempfile.mkdtemp(prefix="tutti-real-"))
-    folder.chmod(0o755)
-    passed, failed = 0, 0
-    try:
-        for site_class in SITES:
-            if wanted and site_class.name not in wanted or options.server == "nginx" and getattr(site_class, "only_tutti", False):
-                continue
-            begin = time.monotonic()
-            try:
-                requests = walk(site_class, options, folder / site_class.name)
-            except Exception:
-                failed += 1
-                traceback.print_exc()
-                print(f"real site {site_class.name} on {options.server}: FAILED")
-            else:
-                passed += 1
-                print(f"real site {site_class.name} on {options.server}: ok, {requests} requests, {time.monotonic() - begin:.1f} s", flush=True)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    print(f"{passed} passed, {failed} failed")
-    sys.exit(1 if failed or not passed else 0)
+    sites = [site for site in SITES if options.server == "tutti" or not getattr(site, "only_tutti", False)]
+    run_each(sites, wanted, lambda site: f"real site {site.name} on {options.server}", lambda site, folder: f"{walk(site, options, folder)} requests")
 
 
 if __name__ == "__main__":
