@@ -69,7 +69,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "telemetry",
         ],
     ),
-    ("control", &["config", "http", "metrics", "protocol", "sys"]),
+    (
+        "control",
+        &["config", "http", "metrics", "protocol", "schema", "sys"],
+    ),
+    ("schema", &["config"]),
     (
         "dashboard",
         &["config", "control", "http", "log", "metrics", "protocol"],

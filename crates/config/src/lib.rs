@@ -1,7 +1,7 @@
 //! Configuration: bytes to a tree with places, edits of it, and the typed configuration or diagnostics.
 //!
-//! Owns the language: the table of every option ([`table`]), from which checking, defaults, the JSON Schema and the
-//! reference page come. Called by the control API (every change), by the daemon at start, and by the command line
+//! Owns the language: the table of every option ([`table`]), from which checking and defaults come, and in `tutti-schema` the JSON Schema and
+//! the reference page. Called by the control API (every change), by the daemon at start, and by the command line
 //! (`config check`). Pure: it reads no file and asks no system; what the machine has is told by a [`Context`]. It must
 //! never panic on any input, never accept what it does not understand, and never accept what this version does not do.
 
@@ -18,15 +18,11 @@ mod excerpt;
 mod files;
 pub mod mime_types;
 pub mod model;
-mod openapi;
 pub mod parse;
-mod password;
 pub mod pattern;
 mod place;
 pub mod pointer;
 mod print;
-mod reference;
-mod schema;
 mod suggest;
 pub mod table;
 pub mod template;
@@ -44,11 +40,8 @@ pub use excerpt::{excerpt, excerpt_of_warnings};
 pub use files::{File, combine, read};
 pub use mime_types::MIME_TYPES;
 pub use model::Config;
-pub use openapi::openapi;
 pub use parse::parse;
 pub use pointer::Pointer;
-pub use reference::reference_markdown;
-pub use schema::schema;
 pub use suggest::nearest;
 pub use tutti_options::Format;
 pub use variables::variables_markdown;

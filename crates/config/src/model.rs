@@ -16,6 +16,7 @@ use tutti_options::Options as _;
 mod compression;
 mod condition;
 mod dashboard;
+mod destination;
 mod forwarded;
 mod guard;
 mod logs;
@@ -29,6 +30,7 @@ mod upstream;
 pub use self::compression::{Compression, Compressor};
 pub use self::condition::Condition;
 pub use self::dashboard::Dashboard;
+pub use self::destination::{Destination, Pass};
 pub use self::forwarded::Forwarded;
 pub use self::guard::{
     Authenticate, Basic, Cors, Forward, Guard, GuardFile, Jwt, KeySource, Limit, Question, Rate,
@@ -46,7 +48,6 @@ pub use self::upstream::{
 pub use crate::address::{
     AddressPattern, AddressSet, GatewayKind, IpRange, ListenAddress, UpstreamAddress,
 };
-pub use crate::password::{HashKind, PasswordHash};
 pub use crate::pattern::{OutOfSteps, Pattern, PatternKind, Patterns};
 pub use crate::pointer::Pointer;
 pub use crate::table::JwtAlgorithm;
@@ -57,6 +58,7 @@ pub use crate::table::{
 pub use tutti_cron::{Timetable, written};
 pub use tutti_options::application::Common;
 pub use tutti_options::log_target::LogTarget;
+pub use tutti_options::password::{HashKind, PasswordHash};
 pub use tutti_options::prefix::under;
 pub use tutti_options::types::Special;
 
@@ -123,35 +125,6 @@ pub struct Listener {
     pub tls: Option<Tls>,
     /// Limits of HTTP/2; `None`: it is not spoken.
     pub http2: Option<Http2>,
-}
-
-/// The destination of a `pass`: known now, or computed from each request.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Pass {
-    /// It has no variables; what it names exists in this configuration.
-    Fixed(Destination),
-    /// It has variables; what comes out may exist or not (then the answer is 404).
-    Computed(Template),
-}
-
-/// Something a request can be passed to.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Destination {
-    /// `routes` (then the name is `None`) or `routes/NAME`.
-    Route(Option<String>),
-    /// `applications/NAME` or `applications/NAME/TARGET`.
-    Application {
-        /// Key of [`Config::applications`].
-        name: String,
-        /// Key of the application's targets.
-        target: Option<String>,
-    },
-    /// `upstreams/NAME`.
-    Upstream(String),
-    /// `metrics`: the numbers of the server.
-    Metrics,
-    /// `spoolers/NAME`.
-    Spooler(String),
 }
 
 /// All routes. An array in the configuration is one route without a name; an object, named routes.
@@ -250,7 +223,7 @@ pub struct Action {
     pub response_headers: Vec<ResponseHeader>,
     /// Changes to the request, where it goes to an upstream.
     pub request_headers: Vec<RequestHeader>,
-    /// What stands before it.
+    /// Everything that stands before it.
     pub guard: Option<Arc<Guard>>,
 }
 
@@ -429,7 +402,7 @@ impl Routes {
 }
 
 impl Routes {
-    /// What stands before actions, those in a share among them.
+    /// The guards of actions, those in a share among them.
     pub fn guards(&self) -> impl Iterator<Item = &Arc<Guard>> {
         let steps = self.list.iter().flat_map(|route| &route.steps);
         steps.flat_map(|step| step.action.guards())

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 pub fn openapi() -> Value {
     let answers = [("done", done()), ("failure", failure())];
     let answers = answers.map(|(name, schema)| (name.to_owned(), schema));
-    tutti_config::openapi(paths(), answers.into_iter().collect())
+    tutti_schema::openapi(paths(), answers.into_iter().collect())
 }
 
 fn read(tag: &str, summary: &str, schema: &Value) -> Value {

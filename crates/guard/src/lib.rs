@@ -1,18 +1,28 @@
-//! What stands before an action: bounds on requests, pages of other origins, and who may.
+//! Stands before actions: bounds on requests, pages of other origins, and who may.
 //!
 //! Owns the decisions and what they are remembered by, and nothing else: it opens no file, and knows no connection. `server` asks it on its
 //! listen threads, which all share one of everything here.
 //!
-//! Must never: take more memory than its bounds say, however many clients or keys there are; wait; or let somebody in because something
-//! could not be decided.
+//! Must never: take more memory than its bounds say, however many clients or keys there are; hold up a listen thread; or let somebody in because
+//! something could not be decided.
 
 #![forbid(unsafe_code)]
 
 mod concurrency;
 pub mod cors;
+mod guards;
+mod identity;
+mod key_set;
+mod limit;
+mod password_desk;
 pub mod passwords;
 mod rate;
 pub mod token;
 
 pub use concurrency::{Concurrency, Permit};
+pub use guards::{Guard, Guards};
+pub use identity::{Identity, State};
+pub use key_set::KeySet;
+pub use limit::Limit;
+pub use password_desk::{Busy, PasswordDesk};
 pub use rate::{RateLimiter, Taken};

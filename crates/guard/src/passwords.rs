@@ -51,7 +51,7 @@ impl Accounts {
         }
     }
 
-    /// What there is to look at for a name and a password; `None`: they cannot be right.
+    /// The password to look at for a name and a password; `None`: they cannot be right.
     pub fn question(&self, name: &str, password: &[u8]) -> Option<Question> {
         if name.len() > MOST_BYTES || password.len() > MOST_BYTES {
             return None;

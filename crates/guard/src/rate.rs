@@ -142,7 +142,7 @@ impl RateLimiter {
         (least.0, least.1)
     }
 
-    /// What a key has asked for ahead of the rate, in parts.
+    /// The part that a key has asked for ahead of the rate, in parts.
     fn debt(&self, word: u64, now: u64) -> u64 {
         let ahead = (word & MOMENT).wrapping_sub(now) & MOMENT;
         // A moment that has passed, or one before the clock went round.
@@ -153,7 +153,7 @@ impl RateLimiter {
     }
 
     fn parts(&self, time: Duration) -> u64 {
-        // Of the last bits nothing depends.
+        // Nothing depends on the last bits.
         (time.as_nanos() as f64 * self.parts_per_nanosecond) as u64
     }
 
@@ -253,7 +253,7 @@ mod tests {
         }
     }
 
-    /// What a request costs, for whoever wants to know: `cargo test --release -p tutti-guard cost -- --ignored --nocapture`.
+    /// Shows the cost of a request, for whoever wants to know: `cargo test --release -p tutti-guard cost -- --ignored --nocapture`.
     #[test]
     #[ignore = "it measures and shows, and cannot fail"]
     fn cost() {

@@ -21,6 +21,7 @@ pub mod log_target;
 pub mod logging;
 pub mod mules;
 pub mod node;
+pub mod password;
 pub mod perl;
 pub mod php;
 pub mod prefix;

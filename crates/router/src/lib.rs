@@ -9,6 +9,7 @@ mod answers;
 mod changes;
 mod commands;
 mod guard_files;
+mod guard_watch;
 mod jobs;
 mod launcher;
 mod line;
@@ -127,7 +128,7 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         js_modules: js_modules::read(&hello.js_modules),
         threads: count,
     });
-    tokio::spawn(guard_files::watch(service.clone()));
+    tokio::spawn(guard_watch::watch(service.clone()));
     tokio::spawn(service.clone().answer_scrapes(asked));
     let (stop_sender, stop) = watch::channel(Stop::No);
     let news = News {

@@ -57,7 +57,7 @@ pub struct Decision<'r> {
     pub response_headers: &'r [ResponseHeader],
     /// Changes to the request, where it goes to an upstream; made by the action itself.
     pub request_headers: &'r [RequestHeader],
-    /// What stands before the action, and before those on the way to it, in their order: numbers among [`crate::Router::guards`].
+    /// The guards before the action, and before those on the way to it, in their order: numbers among [`crate::Router::guards`].
     pub guards: Guards,
     /// The action's place in the configuration; of the listener, if it passes on directly.
     pub pointer: &'r Pointer,

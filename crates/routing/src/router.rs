@@ -36,7 +36,7 @@ pub struct Router {
     upstream_names: FxHashMap<Box<[u8]>, usize>,
     /// In the order of names.
     spoolers: Vec<String>,
-    /// What stands before actions.
+    /// The guards of actions.
     guards: Vec<Arc<Guard>>,
 }
 
@@ -258,7 +258,7 @@ impl Router {
         &self.upstreams
     }
 
-    /// What stands before actions.
+    /// The guards of actions.
     pub fn guards(&self) -> &[Arc<Guard>] {
         &self.guards
     }

@@ -50,7 +50,7 @@ pub(crate) struct Connection {
     pub(crate) arrived: Cell<Instant>,
     /// Answers the current request.
     pub(crate) answerer: Cell<Answerer>,
-    /// What has been decided before the action of the current request.
+    /// The decisions before the action of the current request.
     pub(crate) admission: Admission,
     /// The trace of the current request, where requests are traced.
     pub(crate) traced: Traced,

@@ -5,7 +5,7 @@ use tutti_http::{BodyDecoder, BodyLength, FieldLines};
 
 use crate::action::file;
 use crate::collector::Collected;
-use crate::guard::{self, Entrance, Guarded};
+use crate::guard::{self, Entrance};
 use crate::plan::{Act, Changes, Plan};
 use crate::posts::Gathered;
 use crate::request::Request;
@@ -27,7 +27,10 @@ pub(crate) fn start(request: &Request<'_>, output: &mut Output) -> Step {
     match guard::enter(request, &plan) {
         Entrance::Open => go_on(request, plan, output),
         Entrance::Closed(answer) => guard::answer::page(request, &answer, &plan.changes, output),
-        Entrance::Waits(waits) => Step::Guard(Box::new(Guarded { plan, waits })),
+        Entrance::Waits(pause) => Step::Guard {
+            plan: Box::new(plan),
+            pause,
+        },
     }
 }
 

@@ -24,6 +24,7 @@ mod connection;
 mod connection_task;
 mod counts;
 mod dispatch;
+mod entrance;
 mod finished;
 mod forwarded;
 mod guard;

@@ -16,7 +16,7 @@ use tutti_files::cache::CachedFile;
 pub(crate) struct Plan {
     pub(crate) act: Act,
     pub(crate) changes: Changes,
-    /// What stands before it.
+    /// Its guards.
     pub(crate) guards: Guards,
 }
 

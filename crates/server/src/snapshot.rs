@@ -8,10 +8,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use tutti_config::model::{self, Config};
 use tutti_config::{Diagnostic, Diagnostics};
+use tutti_guard::Guards;
 use tutti_http::Limits;
 use tutti_http::websocket::SessionOptions;
 use tutti_pool::Application;
@@ -23,7 +23,7 @@ use tutti_upstream::Upstream;
 
 use crate::authorities;
 use crate::counts::Counts;
-use crate::guard::Guards;
+use crate::entrance::{self, ListenerEntry};
 use crate::log_file::open_append;
 use crate::logs::Logs;
 use crate::snapshot_faults::bind_fault;
@@ -90,29 +90,8 @@ pub(crate) struct Snapshot {
     pub(crate) body_buffer_bytes: usize,
     /// Requests by what answered them.
     pub(crate) counts: Counts,
-    /// What stands before actions, as the router numbers it.
+    /// The guards of actions, as the router numbers them.
     pub(crate) guards: Guards,
-}
-
-/// A listener of this configuration.
-pub(crate) struct ListenerEntry {
-    pub(crate) listener: Arc<Listener>,
-    address: model::ListenAddress,
-    pub(crate) backlog: Option<i32>,
-    pub(crate) forwarded: Option<model::Forwarded>,
-    /// `None`: it speaks plain HTTP.
-    offer: Option<Arc<Offer>>,
-    /// Limits of HTTP/2, if it is spoken.
-    pub(crate) http2: Option<model::Http2>,
-    /// From whom each connection begins with a PROXY protocol header.
-    pub(crate) proxy_protocol: Option<model::AddressSet>,
-}
-
-impl ListenerEntry {
-    /// True if its clients speak TLS.
-    pub(crate) fn speaks_tls(&self) -> bool {
-        self.offer.is_some()
-    }
 }
 
 /// Provides everything that a configuration needs from outside: in the daemon, main opens sockets and logs, which the router may not, and the pool has
@@ -185,9 +164,6 @@ pub struct Prepared {
     /// Listeners that the live configuration does not have.
     pub(crate) added: Vec<Arc<Listener>>,
 }
-
-/// Numbers for listeners, never reused.
-static NEXT_LISTENER: AtomicU64 = AtomicU64::new(1);
 
 impl Snapshot {
     /// A configuration without listeners, for so many listen threads.
@@ -387,9 +363,15 @@ impl Snapshot {
             }
         }
         snapshot.job_entrances = job_entrances(config, previous);
-        snapshot.question_entrances = question_entrances(&snapshot.router, previous);
+        snapshot.question_entrances = entrance::for_questions(
+            snapshot.router.guards(),
+            &previous.question_entrances,
+            previous.counts.threads(),
+        );
         snapshot.believes_fields |= !snapshot.question_entrances.is_empty();
-        match Guards::new(snapshot.router.guards(), &previous.guards, around) {
+        match Guards::new(snapshot.router.guards(), &previous.guards, |path| {
+            around.guard_file(path)
+        }) {
             Ok(guards) => snapshot.guards = guards,
             Err(mut failed) => faults.append(&mut failed),
         }
@@ -500,7 +482,7 @@ fn listener(
             let socket = around.bind(wanted)?;
             Listener::new(
                 &wanted.name,
-                NEXT_LISTENER.fetch_add(1, Ordering::Relaxed),
+                entrance::next_id(),
                 socket,
                 previous.counts.threads(),
             )
@@ -522,53 +504,9 @@ fn listener(
 fn job_entrances(config: &Config, previous: &Snapshot) -> Vec<ListenerEntry> {
     let one = |spooler: &Arc<model::Spooler>| {
         let kept = previous.entrance_of(&spooler.name);
-        own_entrance(&spooler.name, kept, previous)
+        entrance::own(&spooler.name, kept, previous.counts.threads())
     };
     config.delivering_spoolers().map(one).collect()
-}
-
-/// A way in that has no socket: the one that is there, or a new one.
-fn own_entrance(name: &str, kept: Option<&ListenerEntry>, previous: &Snapshot) -> ListenerEntry {
-    let listener = match kept {
-        Some(entry) => Arc::clone(&entry.listener),
-        None => Listener::without_socket(
-            name,
-            NEXT_LISTENER.fetch_add(1, Ordering::Relaxed),
-            previous.counts.threads(),
-        ),
-    };
-    ListenerEntry {
-        listener,
-        // It says that there is no internet address.
-        address: model::ListenAddress::Unix(PathBuf::new()),
-        backlog: None,
-        forwarded: None,
-        offer: None,
-        http2: None,
-        proxy_protocol: None,
-    }
-}
-
-/// The ways in for the questions of guards. What they say of the client is the server's own word.
-fn question_entrances(router: &Router, previous: &Snapshot) -> Vec<ListenerEntry> {
-    let own = model::AddressPattern::parse("unix").into_iter().collect();
-    let forwarded = model::Forwarded {
-        source: model::AddressSet::trusted(own),
-        client_ip: Some("X-Forwarded-For".to_owned()),
-        protocol: Some("X-Forwarded-Proto".to_owned()),
-        recursive: false,
-    };
-    let questions = router.guards().iter().filter_map(|one| one.question());
-    let one = |question: &model::Question| {
-        let name = question.pointer.as_str();
-        let mut kept = previous.question_entrances.iter();
-        let kept = kept.find(|entry| entry.listener.name() == name);
-        ListenerEntry {
-            forwarded: Some(forwarded.clone()),
-            ..own_entrance(name, kept, previous)
-        }
-    };
-    questions.map(one).collect()
 }
 
 /// The modules there are if they are the same: they know their engines again without being compared.

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 use tutti_config::model::{Compressor, Spooler};
@@ -11,7 +12,6 @@ use tutti_pool::{Application, Exchange};
 use tutti_proxy::Destination;
 
 use crate::collector::Collected;
-use crate::guard::Guarded;
 use crate::plan::{Changes, Plan};
 use crate::posts::Gathered;
 use crate::respond::{Late, Persistence};
@@ -25,8 +25,8 @@ pub(crate) enum Step {
     ReadHead { deadline: Option<Millis> },
     /// Send what there is to send, then look for further requests.
     Flush,
-    /// Wait for what stands before the action, then do it or not.
-    Guard(Box<Guarded>),
+    /// Wait for the guards of this, for so long at least, then do it or not.
+    Guard { plan: Box<Plan>, pause: Duration },
     /// Read the request's body, then do this.
     Body {
         plan: Box<Plan>,

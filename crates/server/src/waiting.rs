@@ -96,9 +96,12 @@ async fn step(connection: &Connection, pipeline: &mut Pipeline) -> Result<Option
             outcome?;
             pipeline.step = Step::End(tail.persistence);
         }
-        Step::Guard(guarded) => {
+        Step::Guard { plan, pause } => {
             let (request, output) = pipeline.parts(connection);
-            pipeline.step = guard::run(&request, *guarded, output).await?;
+            pipeline.step = match guard::run(&request, *plan, pause, output).await? {
+                Ok(plan) => dispatch::go_on(&request, plan, output),
+                Err(step) => step,
+            };
         }
         Step::Application(call) => {
             let (request, output) = pipeline.parts(connection);

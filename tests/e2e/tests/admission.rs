@@ -1,4 +1,4 @@
-//! What stands before an action: bounds on requests, pages of other origins, and who is let in; and the words that nobody but the server says.
+//! Guards of actions: bounds on requests, pages of other origins, and who is let in; and the words that nobody but the server says.
 
 #![allow(
     clippy::unwrap_used,
@@ -63,7 +63,7 @@ fn echo() -> SocketAddr {
 fn read_head(stream: &mut impl Read) -> String {
     let mut head = Vec::new();
     let mut buffer = [0; 4096];
-    while !head.ends_with(b"\r\n\r\n") {
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
         match stream.read(&mut buffer) {
             Ok(count) if count > 0 => head.extend_from_slice(&buffer[..count]),
             _ => break,
@@ -106,7 +106,7 @@ fn a_rate_refuses_what_is_beyond_it_and_tells_when_to_come_again() {
             .unwrap()
             .starts_with("\"shared\";r=0;t=")
     );
-    // What is counted at one place is counted at the other.
+    // A request that is counted at one place is counted at the other.
     assert_eq!(ask(&server, "/one", &[("X-Key", "b")]).status, 200);
     assert_eq!(
         ask(&server, "/one", &[]).status,
@@ -302,7 +302,7 @@ fn pages_of_other_origins_read_what_they_may() {
     );
     let vary = allowed.head.lines().filter(|line| line.starts_with("Vary"));
     assert_eq!(vary.collect::<Vec<_>>().len(), 2, "{}", allowed.head);
-    // What the application says about it does not count.
+    // The application's word about it does not count.
     for origin in [
         "https://evil.example",
         "null",
@@ -984,7 +984,7 @@ fn without_its_file_nobody_is_let_in() {
     assert_eq!(status_of(&server, "/", &right), 200);
     let missing = json!({"basic": {"file": server.folder().join("nothing")}});
     let refused = server.call("PUT", "/config/routes/1/action/authenticate", &missing);
-    assert_eq!(refused.status, 400);
+    assert_eq!(refused.status, 500);
     assert!(
         refused
             .text()

@@ -1,4 +1,4 @@
-//! What stands before an action: bounds on requests, answers to other origins.
+//! Guards of an action: bounds on requests, answers to other origins.
 
 use std::sync::Arc;
 use std::time::Duration;

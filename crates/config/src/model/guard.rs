@@ -1,12 +1,13 @@
-//! What stands before an action.
+//! Guards: everything that stands before an action.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Pass;
-use crate::password::PasswordHash;
+use tutti_options::password::PasswordHash;
+
+use super::destination::Pass;
 
 use crate::pattern::Patterns;
 use crate::pointer::Pointer;
@@ -91,7 +92,7 @@ pub struct GuardFile {
 /// Names and passwords.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Basic {
-    /// What they are for.
+    /// The realm: the purpose of the passwords.
     pub realm: String,
     /// By name.
     pub users: BTreeMap<String, PasswordHash>,
@@ -128,7 +129,7 @@ pub enum KeySource {
 /// The word of somebody else.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Forward {
-    /// What is asked.
+    /// The question.
     pub question: Question,
     /// The rest of it.
     pub options: ForwardOptions,

@@ -8,7 +8,7 @@ use tutti_options::{Typed as _, Unread, options};
 options! {
     /// A bound on requests, counted for each key: how many in a time (`rate`), how many at once (`concurrent`), or both
     pub struct LimitOptions: LIMIT = "limit" {
-        /// What is counted by: text with variables. Without it the client's address, of IPv6 its network of 64 bits, which one client has
+        /// The key that is counted by: text with variables. Without it the client's address, of IPv6 its network of 64 bits, which one client has
         /// whole. Requests for which it is empty are not bounded
         key: Unread [kind(Kind::String(Text::Template)), beyond()],
         /// Requests in a time: `"10r/s"`, `"300r/m"`, `"1000r/h"`, or an object with `requests` and `per`

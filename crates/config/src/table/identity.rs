@@ -22,7 +22,7 @@ options! {
 options! {
     /// Names and passwords. At least one of `users` and `file`
     pub struct BasicOptions: BASIC = "basic" {
-        /// What the password is for, as browsers show it
+        /// The purpose of the password, as browsers show it
         realm: String [kind(Kind::String(Text::Argument)), beyond(), default("\"Restricted\"")],
         /// Hashes of passwords, by name: bcrypt, argon2 or SHA-crypt
         users: Unread [kind(Kind::Map(Names::NotEmpty, &Kind::String(Text::NotEmpty))), beyond()],
@@ -54,9 +54,9 @@ options! {
         leeway: Duration [kind(Kind::Number(0.0, 3600.0)), beyond(), default("60"), unit("seconds")],
         /// The cookie that the token is in, instead of the field `Authorization: Bearer`
         cookie: Option<String> [kind(Kind::String(Text::HeaderName)), beyond()],
-        /// What the application is told: the name of a field, and the claim that is its value. Lists become texts with commas
+        /// Fields that tell the application: the name of each, and the claim that is its value. Lists become texts with commas
         fields: Unread [kind(Kind::Map(Names::RequestHeader, &Kind::String(Text::NotEmpty))), beyond()],
-        /// What the answer 401 tells about
+        /// The realm that the answer 401 tells
         realm: String [kind(Kind::String(Text::Argument)), beyond(), default("\"Restricted\"")],
     }
 }

@@ -1,4 +1,4 @@
-//! What has been decided about a connection's current request before its action, until the request has ended.
+//! Holds what has been decided about a connection's current request before its action, until the request has ended.
 
 use std::cell::{Cell, RefCell};
 
@@ -44,7 +44,7 @@ impl Admission {
     /// The answer has this field.
     pub(super) fn add(&self, name: &str, value: &[u8]) {
         self.is_used.set(true);
-        // What a client sent may be said back to it, but cannot end a line.
+        // A text of the client may be said back to it, but cannot end a line.
         let _ = self.fields.borrow_mut().try_push(name.as_bytes(), value);
     }
 

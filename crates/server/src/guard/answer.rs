@@ -1,9 +1,8 @@
 //! An answer in place of the action's.
 
-use tutti_http::{BodyLength, Trailers};
+use tutti_http::{BodyLength, FieldLines, Trailers};
 use tutti_pool::Level;
 
-use super::Answer;
 use crate::action::answer::{self, Begun, Head};
 use crate::counts::Answerer;
 use crate::plan::Changes;
@@ -11,6 +10,24 @@ use crate::request::Request;
 use crate::respond::{Own, Page, Persistence};
 use crate::step::Step;
 use tutti_conn::output::{Gone, Output};
+
+/// An answer in place of the action's.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) fields: FieldLines,
+    /// Of somebody else; `None`: the server's own page.
+    pub(crate) body: Option<Vec<u8>>,
+}
+
+impl Answer {
+    pub(super) fn of(status: u16) -> Self {
+        Self {
+            status,
+            fields: FieldLines::new(),
+            body: None,
+        }
+    }
+}
 
 /// Gives it, whatever it is.
 pub(super) fn give(

@@ -1,96 +1,22 @@
-//! Who may: `authenticate` of an action. What is known of one is kept as long as its configuration is the same.
+//! Who may: `authenticate` of an action.
 
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 
-use arc_swap::ArcSwapOption;
 use data_encoding::BASE64;
 use tutti_config::model::{self, Authenticate, KeySource};
-use tutti_guard::passwords::{Accounts, read_htpasswd};
+use tutti_guard::passwords::Accounts;
 use tutti_guard::token::{Claims, Keys, Refusal, Verifier, claim};
+use tutti_guard::{Busy, Guard, Identity, KeySet, PasswordDesk, State};
 use tutti_http::edits::Edit;
 use tutti_http::{FieldLines, Known};
 
-use super::key_set::KeySet;
-use super::password_desk::{Busy, PasswordDesk};
+use super::answer::Answer;
 use super::question::{self, Asked};
-use super::{Answer, Guard, tell};
 use crate::refusals;
 use crate::request::Request;
 
-/// One `authenticate`.
-pub(crate) struct Identity {
-    model: Authenticate,
-    state: State,
-}
-
-enum State {
-    /// Empty until the file has been read.
-    Basic(ArcSwapOption<Accounts>),
-    Jwt(Verifier, Box<KeySet>),
-    Forward,
-}
-
 /// Who a request is from: the fields that tell it to the application, or what it is answered.
 pub(super) type Found = Result<Vec<Edit>, Answer>;
-
-impl Identity {
-    pub(super) fn new(model: &Authenticate) -> Self {
-        let state = match model {
-            Authenticate::Basic(basic) => {
-                let accounts = ArcSwapOption::empty();
-                if basic.file.is_none() {
-                    accounts.store(Some(Arc::new(Accounts::new(basic.users.clone()))));
-                }
-                State::Basic(accounts)
-            }
-            Authenticate::Jwt(jwt) => State::Jwt(Verifier::new(jwt), Box::default()),
-            Authenticate::Forward(_) => State::Forward,
-        };
-        Self {
-            model: model.clone(),
-            state,
-        }
-    }
-
-    /// True if it is this one: what is known stands.
-    pub(super) fn is(&self, model: &Authenticate) -> bool {
-        self.model == *model
-    }
-
-    /// The file that it needs.
-    pub(super) fn file(&self) -> Option<&Path> {
-        let file = match &self.model {
-            Authenticate::Basic(basic) => basic.file.as_ref(),
-            Authenticate::Jwt(jwt) => match &jwt.keys {
-                KeySource::File(file) => Some(file),
-                KeySource::Fetched(..) => None,
-            },
-            Authenticate::Forward(_) => None,
-        };
-        file.map(|file| file.path.as_path())
-    }
-
-    /// Goes on with this content of its file.
-    ///
-    /// # Errors
-    /// Why it cannot; what was known stands.
-    pub(super) fn take(&self, content: &[u8]) -> Result<(), String> {
-        match (&self.model, &self.state) {
-            (Authenticate::Basic(basic), State::Basic(accounts)) => {
-                let mut users = read_htpasswd(content)?;
-                users.extend(basic.users.clone());
-                accounts.store(Some(Arc::new(Accounts::new(users))));
-            }
-            (Authenticate::Jwt(jwt), State::Jwt(_, keys)) => {
-                keys.put(Keys::read(content, jwt)?);
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-}
 
 /// Finds who a request is from.
 pub(super) async fn find(
@@ -130,7 +56,7 @@ async fn basic(
     desk: &PasswordDesk,
 ) -> Found {
     let refuse = |reason: &str| {
-        tell(request, 401, reason);
+        refusals::refused(&request.connection.local, request, 401, reason);
         let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", model.realm);
         Err(Answer {
             fields: FieldLines::of("WWW-Authenticate", challenge.as_bytes()),
@@ -159,7 +85,7 @@ async fn basic(
         Ok(false) => refuse("name or password is wrong"),
         Err(Busy) => {
             let reason = "too many passwords are being looked at";
-            tell(request, 503, reason);
+            refusals::refused(&request.connection.local, request, 503, reason);
             Err(Answer {
                 fields: FieldLines::of("Retry-After", b"1"),
                 ..Answer::of(503)
@@ -168,7 +94,7 @@ async fn basic(
     }
 }
 
-/// What stands behind the scheme in `Authorization`; `None`: there is no such field, or more than one, which somebody else may read otherwise.
+/// The text behind the scheme in `Authorization`; `None`: there is no such field, or more than one, which somebody else may read otherwise.
 fn credentials<'r>(request: &Request<'r>, scheme: &[u8]) -> Option<&'r [u8]> {
     let mut fields = request.view.get_all(b"Authorization");
     let field = fields.next()?;
@@ -201,7 +127,7 @@ async fn jwt(
     (model, verifier, keys): (&model::Jwt, &Verifier, &KeySet),
 ) -> Found {
     let refuse = |error: &str, reason: &str| {
-        tell(request, 401, reason);
+        refusals::refused(&request.connection.local, request, 401, reason);
         let mut challenge = format!("Bearer realm=\"{}\"", model.options.realm);
         if !error.is_empty() {
             challenge = format!("{challenge}, error=\"{error}\"");
@@ -297,7 +223,8 @@ async fn forward(request: &Request<'_>, guard: &Guard, model: &model::Forward) -
             Ok(model.options.copy.iter().map(edit).collect())
         }
         301 | 302 | 303 | 307 | 308 | 401 | 403 => {
-            tell(request, status, "who was asked does not let it in");
+            let reason = "who was asked does not let it in";
+            refusals::refused(&request.connection.local, request, status, reason);
             Err(Answer {
                 status,
                 fields: for_the_client(&fields),

@@ -1,53 +1,22 @@
 //! Bounds on requests: `limit` of an action.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tutti_config::model;
-use tutti_guard::{Concurrency, RateLimiter, Taken};
+use tutti_guard::{Limit, RateLimiter, Taken};
 use tutti_http::FieldLines;
 use tutti_routing::{RequestInfo as _, Seen};
 
-use super::{Answer, tell};
+use super::answer::Answer;
 use crate::plan::Plan;
 use crate::refusals;
 use crate::request::Request;
 use tutti_pool::Level;
 
-/// A bound, and what has been counted for it.
-pub(crate) struct Limit {
-    model: Arc<model::Limit>,
-    rate: Option<RateLimiter>,
-    concurrency: Option<Arc<Concurrency>>,
-}
-
 /// When a request may go on.
 pub(super) enum Pace {
     Now,
     In(Duration),
-}
-
-impl Limit {
-    pub(super) fn new(model: &Arc<model::Limit>) -> Self {
-        let options = &model.options;
-        let rate = model.rate;
-        Self {
-            model: Arc::clone(model),
-            rate: rate.map(|rate| RateLimiter::new(rate, options.burst, options.keys)),
-            concurrency: options.concurrent.map(Concurrency::new),
-        }
-    }
-
-    /// True if it is this one: what it has counted stands.
-    pub(super) fn is(&self, model: &model::Limit) -> bool {
-        *self.model == *model
-    }
-
-    /// As clients and the log know it.
-    fn name(&self) -> &str {
-        self.model.name.as_deref().unwrap_or("default")
-    }
 }
 
 /// Counts a request for a limit.
@@ -117,11 +86,8 @@ fn refuse(
         local.mention_of(Level::Info, &line, || refusals::id(request));
         return Ok(());
     }
-    tell(
-        request,
-        options.status,
-        &format!("{what} of `{place}` is exceeded"),
-    );
+    let reason = format!("{what} of `{place}` is exceeded");
+    refusals::refused(local, request, options.status, &reason);
     let mut fields = FieldLines::new();
     if let Some((rate, retry)) = rate {
         fields.push_number(b"Retry-After", seconds(retry));

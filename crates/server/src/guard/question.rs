@@ -11,11 +11,11 @@ use http_body_util::{BodyExt, Empty, Limited};
 use hyper_util::rt::TokioIo;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use tutti_config::model;
+use tutti_guard::Guard;
 use tutti_http::edits::is_alias;
 use tutti_http::{FieldLines, Known, PerConnection};
 use tutti_routing::RequestInfo as _;
 
-use super::Guard;
 use crate::local::Command;
 use crate::refusals;
 use crate::request::Request;
@@ -36,7 +36,7 @@ pub(super) struct Asked {
 
 /// Why there is none.
 pub(super) struct Failure {
-    /// What the client is told.
+    /// The status for the client.
     pub(super) status: u16,
     /// For the log.
     pub(super) reason: String,

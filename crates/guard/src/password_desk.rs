@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use tokio::sync::Semaphore;
-use tutti_guard::Concurrency;
-use tutti_guard::passwords::{Question, Remembered};
+
+use crate::concurrency::Concurrency;
+use crate::passwords::{Question, Remembered};
 
 /// Passwords that may wait to be looked at.
 const MOST_WAITING: usize = 64;
@@ -18,10 +19,11 @@ const MOST_OF_CLIENT: u32 = 8;
 
 /// Too many passwords wait.
 #[derive(Debug)]
-pub(super) struct Busy;
+pub struct Busy;
 
 /// One for the whole server.
-pub(super) struct PasswordDesk {
+#[derive(Debug)]
+pub struct PasswordDesk {
     remembered: Option<Remembered>,
     /// Those that are looked at.
     places: Arc<Semaphore>,
@@ -51,13 +53,11 @@ impl Drop for Waiting {
 }
 
 impl PasswordDesk {
-    /// True if the password is right.
-    pub(super) async fn ask(
-        &self,
-        name: &str,
-        question: Question,
-        client: &str,
-    ) -> Result<bool, Busy> {
+    /// True if the password is right. Needs a runtime of tokio, whose threads for blocking it takes.
+    ///
+    /// # Errors
+    /// Too many wait.
+    pub async fn ask(&self, name: &str, question: Question, client: &str) -> Result<bool, Busy> {
         let remembered = self.remembered.as_ref();
         let tag = remembered.map(|remembered| remembered.tag(name, &question));
         if let (Some(remembered), Some(tag)) = (remembered, tag)

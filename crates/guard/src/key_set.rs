@@ -5,22 +5,22 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::token::Keys;
 use arc_swap::ArcSwapOption;
-use tutti_guard::token::Keys;
 
 /// Shortest time between two attempts to fetch keys.
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// Keys, and when they came.
-#[derive(Default)]
-pub(super) struct KeySet {
+#[derive(Debug, Default)]
+pub struct KeySet {
     keys: ArcSwapOption<Keys>,
     times: Mutex<Times>,
     /// Held while they are fetched: others wait for the same answer.
     fetching: tokio::sync::Mutex<()>,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Times {
     /// The last attempt.
     tried: Option<Instant>,
@@ -30,17 +30,17 @@ struct Times {
 
 impl KeySet {
     /// Those that are known.
-    pub(super) fn now(&self) -> Option<Arc<Keys>> {
+    pub fn now(&self) -> Option<Arc<Keys>> {
         self.keys.load_full()
     }
 
     /// They are these from now on.
-    pub(super) fn put(&self, keys: Keys) {
+    pub fn put(&self, keys: Keys) {
         self.keys.store(Some(Arc::new(keys)));
     }
 
     /// Those that are known, if they have been fetched lately.
-    pub(super) fn fresh(&self, now: Instant, refresh: Duration) -> Option<Arc<Keys>> {
+    pub fn fresh(&self, now: Instant, refresh: Duration) -> Option<Arc<Keys>> {
         let fetched = self.times().fetched?;
         (now.duration_since(fetched) < refresh)
             .then(|| self.now())
@@ -48,7 +48,10 @@ impl KeySet {
     }
 
     /// Fetches them anew, unless that was tried a moment ago.
-    pub(super) async fn renew<F: Future<Output = Result<Keys, String>>>(
+    ///
+    /// # Errors
+    /// Those of `fetch`.
+    pub async fn renew<F: Future<Output = Result<Keys, String>>>(
         &self,
         asked: Instant,
         fetch: impl FnOnce() -> F,

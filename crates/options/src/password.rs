@@ -38,10 +38,10 @@ const MOST_PASSES: u32 = 64;
 const MOST_LANES: u32 = 16;
 const MOST_ROUNDS: u32 = 5_000_000;
 
-/// What makes a hash that can be used.
+/// How to make a hash that can be used.
 const CURE: &str = "make one with `htpasswd -nB NAME`";
 
-/// What is wrong, and the cure.
+/// The fault, and the cure.
 type HashFault = (String, String);
 
 impl PasswordHash {

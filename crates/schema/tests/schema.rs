@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use tutti_config::{Context, parse, schema, validate};
+use tutti_config::{Context, parse, validate};
+use tutti_schema::schema;
 
 /// Says for each document whether it is valid. The schema itself is checked first.
 const VALIDATOR: &str = "

@@ -1,0 +1,139 @@
+//! Everything that stands before the actions of a configuration.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tutti_config::{Diagnostic, model};
+
+use crate::identity::Identity;
+use crate::limit::Limit;
+use crate::password_desk::PasswordDesk;
+
+/// Everything that stands before actions, as the router numbers it.
+#[derive(Debug, Default)]
+pub struct Guards {
+    list: Vec<Guard>,
+    /// The fields that they tell applications.
+    fields: Vec<String>,
+    desk: Arc<PasswordDesk>,
+}
+
+/// Everything that stands before one action.
+#[derive(Debug)]
+pub struct Guard {
+    /// As it is configured.
+    pub model: Arc<model::Guard>,
+    /// Bounds on requests.
+    pub limits: Vec<Arc<Limit>>,
+    /// Who is let in.
+    pub identity: Option<Arc<Identity>>,
+    /// The number of the way in for its question.
+    pub question: Option<usize>,
+}
+
+impl Guards {
+    /// Those of a configuration. What has been counted and read for the one before goes on where it did not change.
+    ///
+    /// # Errors
+    /// Files that cannot be used, each at its place.
+    pub fn new(
+        wanted: &[Arc<model::Guard>],
+        previous: &Guards,
+        mut read: impl FnMut(&Path) -> Option<Result<Vec<u8>, String>>,
+    ) -> Result<Self, Vec<Diagnostic>> {
+        let before = previous.list.iter().flat_map(|guard| &guard.limits);
+        let mut known: Vec<Arc<Limit>> = before.cloned().collect();
+        let mut faults = Vec::new();
+        let mut list = Vec::new();
+        let mut questions = 0;
+        for model in wanted {
+            let identity = previous.identity(model);
+            if let (Some(identity), Some(file)) = (&identity, model.file())
+                && let Some(content) = read(&file.path)
+                && let Err(why) = content.and_then(|content| identity.take(&content))
+            {
+                let message = format!("`{}`: {why}", file.path.display());
+                faults.push(Diagnostic::apply(file.pointer.clone(), message));
+            }
+            list.push(Guard {
+                limits: limits_of(model, &mut known),
+                identity,
+                question: model.question().map(|_| {
+                    questions += 1;
+                    questions - 1
+                }),
+                model: Arc::clone(model),
+            });
+        }
+        let mut fields: Vec<String> = Vec::new();
+        for name in wanted.iter().flat_map(|model| model.fields()) {
+            if !fields.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+                fields.push(name.to_owned());
+            }
+        }
+        match faults.is_empty() {
+            true => Ok(Self {
+                list,
+                fields,
+                desk: Arc::clone(&previous.desk),
+            }),
+            false => Err(faults),
+        }
+    }
+
+    /// The knowledge about who may pass a guard: that which is there, or none yet.
+    fn identity(&self, model: &model::Guard) -> Option<Arc<Identity>> {
+        let wanted = model.authenticate.as_ref()?;
+        let mut known = self.list.iter().filter_map(|guard| guard.identity.as_ref());
+        let same = known.find(|known| known.is(wanted));
+        Some(same.map_or_else(|| Arc::new(Identity::new(wanted)), Arc::clone))
+    }
+
+    /// The fields that guards tell applications, and nobody else.
+    pub fn fields(&self) -> &[String] {
+        &self.fields
+    }
+
+    /// The files that guards need.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        let identities = self
+            .list
+            .iter()
+            .filter_map(|guard| guard.identity.as_deref());
+        identities.filter_map(Identity::file)
+    }
+
+    /// Goes on with this content of a file. Returns why not.
+    pub fn replace_file(&self, path: &Path, content: &[u8]) -> Vec<String> {
+        let identities = self
+            .list
+            .iter()
+            .filter_map(|guard| guard.identity.as_deref());
+        let its = identities.filter(|identity| identity.file() == Some(path));
+        its.filter_map(|identity| identity.take(content).err())
+            .collect()
+    }
+
+    /// Those with these numbers.
+    pub fn of<'g>(&'g self, numbers: &'g [usize]) -> impl DoubleEndedIterator<Item = &'g Guard> {
+        numbers.iter().filter_map(|number| self.list.get(*number))
+    }
+
+    /// Looks at passwords.
+    pub fn desk(&self) -> &PasswordDesk {
+        &self.desk
+    }
+}
+
+/// The limits of a guard: those that are counted already, and new ones.
+fn limits_of(model: &model::Guard, known: &mut Vec<Arc<Limit>>) -> Vec<Arc<Limit>> {
+    let mut limit = |wanted: &Arc<model::Limit>| {
+        if let Some(same) = known.iter().find(|known| known.is(wanted)) {
+            return Arc::clone(same);
+        }
+        let new = Arc::new(Limit::new(wanted));
+        known.push(Arc::clone(&new));
+        new
+    };
+    model.limits.iter().map(&mut limit).collect()
+}

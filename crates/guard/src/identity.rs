@@ -1,0 +1,89 @@
+//! An `authenticate` of the configuration, and what is known for it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use tutti_config::model::{Authenticate, KeySource};
+
+use crate::key_set::KeySet;
+use crate::passwords::{Accounts, read_htpasswd};
+use crate::token::{Keys, Verifier};
+
+/// One `authenticate`.
+#[derive(Debug)]
+pub struct Identity {
+    /// As it is configured.
+    pub model: Authenticate,
+    /// As it is known.
+    pub state: State,
+}
+
+/// The knowledge about it.
+#[derive(Debug)]
+pub enum State {
+    /// Names and passwords; empty until the file has been read.
+    Basic(ArcSwapOption<Accounts>),
+    /// Signed tokens.
+    Jwt(Verifier, Box<KeySet>),
+    /// Nothing: somebody else knows.
+    Forward,
+}
+
+impl Identity {
+    /// Nothing is known but the configuration.
+    pub fn new(model: &Authenticate) -> Self {
+        let state = match model {
+            Authenticate::Basic(basic) => {
+                let accounts = ArcSwapOption::empty();
+                if basic.file.is_none() {
+                    accounts.store(Some(Arc::new(Accounts::new(basic.users.clone()))));
+                }
+                State::Basic(accounts)
+            }
+            Authenticate::Jwt(jwt) => State::Jwt(Verifier::new(jwt), Box::default()),
+            Authenticate::Forward(_) => State::Forward,
+        };
+        Self {
+            model: model.clone(),
+            state,
+        }
+    }
+
+    /// True if it is this one: what is known stands.
+    pub fn is(&self, model: &Authenticate) -> bool {
+        self.model == *model
+    }
+
+    /// The file that it needs.
+    pub fn file(&self) -> Option<&Path> {
+        let file = match &self.model {
+            Authenticate::Basic(basic) => basic.file.as_ref(),
+            Authenticate::Jwt(jwt) => match &jwt.keys {
+                KeySource::File(file) => Some(file),
+                KeySource::Fetched(..) => None,
+            },
+            Authenticate::Forward(_) => None,
+        };
+        file.map(|file| file.path.as_path())
+    }
+
+    /// Goes on with this content of its file.
+    ///
+    /// # Errors
+    /// Why it cannot; what was known stands.
+    pub fn take(&self, content: &[u8]) -> Result<(), String> {
+        match (&self.model, &self.state) {
+            (Authenticate::Basic(basic), State::Basic(accounts)) => {
+                let mut users = read_htpasswd(content)?;
+                users.extend(basic.users.clone());
+                accounts.store(Some(Arc::new(Accounts::new(users))));
+            }
+            (Authenticate::Jwt(jwt), State::Jwt(_, keys)) => {
+                keys.put(Keys::read(content, jwt)?);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
