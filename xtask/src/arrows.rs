@@ -38,7 +38,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["config", "log", "options", "pool", "sys", "wire"],
     ),
     ("cron", &[]),
-    ("guard", &["config"]),
+    ("guard", &["config", "http"]),
     ("openssl", &[]),
     ("files", &["config", "http"]),
     (

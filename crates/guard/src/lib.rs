@@ -1,6 +1,6 @@
 //! Stands before actions: bounds on requests, pages of other origins, and who may.
 //!
-//! Owns the decisions and what they are remembered by, and nothing else: it opens no file, and knows no connection. `server` asks it on its
+//! Owns the decisions and what they are remembered by, and nothing else: it opens no file, and knows no connection but the one that a question goes over. `server` asks it on its
 //! listen threads, which all share one of everything here.
 //!
 //! Must never: take more memory than its bounds say, however many clients or keys there are; hold up a listen thread; or let somebody in because
@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod admission;
 mod concurrency;
 pub mod cors;
 mod guards;
@@ -16,13 +17,15 @@ mod key_set;
 mod limit;
 mod password_desk;
 pub mod passwords;
+pub mod question;
 mod rate;
 pub mod token;
 
+pub use admission::Admission;
 pub use concurrency::{Concurrency, Permit};
 pub use guards::{Guard, Guards};
 pub use identity::{Identity, State};
 pub use key_set::KeySet;
-pub use limit::Limit;
+pub use limit::{Limit, seconds};
 pub use password_desk::{Busy, PasswordDesk};
 pub use rate::{RateLimiter, Taken};

@@ -1,6 +1,7 @@
 //! A bound of the configuration, and what has been counted for it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tutti_config::model;
 
@@ -39,4 +40,30 @@ impl Limit {
     pub fn name(&self) -> &str {
         self.model.name.as_deref().unwrap_or("default")
     }
+
+    /// Tells a client what it may do (draft-ietf-httpapi-ratelimit-headers-10).
+    pub fn announce(
+        &self,
+        rate: &RateLimiter,
+        (remaining, reset): (u64, Duration),
+        put: &mut dyn FnMut(&str, &str),
+    ) {
+        // A string of structured fields has no other characters (RFC 9651 §3.3.3).
+        let is_kept = |letter: &char| matches!(letter, ' '..='~') && !matches!(letter, '"' | '\\');
+        let name: String = self.name().chars().filter(is_kept).collect();
+        let (capacity, window) = (rate.capacity(), seconds(rate.window()));
+        put(
+            "RateLimit-Policy",
+            &format!("\"{name}\";q={capacity};w={window}"),
+        );
+        put(
+            "RateLimit",
+            &format!("\"{name}\";r={remaining};t={}", seconds(reset)),
+        );
+    }
+}
+
+/// Whole seconds, at least one: who comes then comes not too early.
+pub fn seconds(time: Duration) -> u64 {
+    (time.as_nanos().div_ceil(1_000_000_000) as u64).max(1)
 }

@@ -12,13 +12,13 @@ use std::time::Instant;
 
 use tutti_conn::room::Waiting;
 use tutti_gateway::proxy_protocol::{Addresses, Proxied};
+use tutti_guard::Admission;
 use tutti_http::Version;
 use tutti_pool::Whereabouts;
 
 use crate::channel::Channel;
 use crate::counts::{Answerer, Counts};
 use crate::forwarded::Origin;
-use crate::guard::Admission;
 use crate::http2::stream::Stream;
 use crate::local::Local;
 use crate::slow::Phases;

@@ -6,7 +6,6 @@
 //!
 //! Must never: let a request by that could not be decided, or do anything of an action before all that stands before it has been passed.
 
-mod admission;
 pub(crate) mod answer;
 mod identity;
 mod limits;
@@ -26,7 +25,6 @@ use crate::step::Step;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
 
-pub(crate) use self::admission::Admission;
 use self::answer::Answer;
 use self::limits::Pace;
 

@@ -5,13 +5,15 @@ use std::time::Instant;
 use data_encoding::BASE64;
 use tutti_config::model::{self, Authenticate, KeySource};
 use tutti_guard::passwords::Accounts;
+use tutti_guard::question::{self, Told};
 use tutti_guard::token::{Claims, Keys, Refusal, Verifier, claim};
 use tutti_guard::{Busy, Guard, Identity, KeySet, PasswordDesk, State};
+use tutti_http::FieldLines;
 use tutti_http::edits::Edit;
-use tutti_http::{FieldLines, Known};
+use tutti_routing::RequestInfo as _;
 
 use super::answer::Answer;
-use super::question::{self, Asked};
+use super::question as way;
 use crate::refusals;
 use crate::request::Request;
 
@@ -75,7 +77,7 @@ async fn basic(
     let Some((name, question)) = question else {
         return refuse("name or password is wrong");
     };
-    let client = refusals::client(tutti_routing::RequestInfo::remote(request));
+    let client = refusals::client(request.remote());
     match desk.ask(name, question, &client).await {
         Ok(true) => {
             let field = model.field.clone();
@@ -181,9 +183,14 @@ async fn fetched(
         }
     }
     let ask = || async {
-        let asked = question::ask_for_keys(request, guard, question, &options.host).await;
-        let body = asked.map_err(|failure| failure.reason)?;
-        Keys::read_set(&body, model).map_err(|why| format!("the answer {why}"))
+        let outgoing = question::for_keys(question, &options.host);
+        let outgoing = outgoing.map_err(|failure| failure.reason)?;
+        let asked = way::ask(request, guard, question, outgoing).await;
+        let asked = asked.map_err(|failure| failure.reason)?;
+        match asked.status {
+            200 => Keys::read_set(&asked.body, model).map_err(|why| format!("the answer {why}")),
+            other => Err(format!("who was asked answered {other}")),
+        }
     };
     if let Err(why) = keys.renew(Instant::now(), ask).await {
         let place = &guard.model.pointer;
@@ -199,12 +206,17 @@ async fn fetched(
 }
 
 async fn forward(request: &Request<'_>, guard: &Guard, model: &model::Forward) -> Found {
-    let asked = question::ask_about(request, guard, model).await;
-    let Asked {
-        status,
-        fields,
-        body,
-    } = match asked {
+    let client = refusals::client(request.remote());
+    let told = Told {
+        client: &client,
+        is_https: request.is_https(),
+        own: request.snapshot.guards.fields(),
+    };
+    let asked = match question::about(model, &request.view, &told) {
+        Ok(outgoing) => way::ask(request, guard, &model.question, outgoing).await,
+        Err(failure) => Err(failure),
+    };
+    let asked = match asked {
         Ok(asked) => asked,
         Err(failure) => {
             let place = &guard.model.pointer;
@@ -213,22 +225,22 @@ async fn forward(request: &Request<'_>, guard: &Guard, model: &model::Forward) -
             return Err(Answer::of(failure.status));
         }
     };
-    match status {
+    match asked.status {
         200..=299 => {
             let said = |name: &str| {
-                let values: Vec<&[u8]> = fields.get_all(name.as_bytes()).collect();
+                let values: Vec<&[u8]> = asked.fields.get_all(name.as_bytes()).collect();
                 (!values.is_empty()).then(|| values.join(&b", "[..]))
             };
             let edit = |name: &String| Edit::own(name.clone(), said(name));
             Ok(model.options.copy.iter().map(edit).collect())
         }
-        301 | 302 | 303 | 307 | 308 | 401 | 403 => {
+        status @ (301 | 302 | 303 | 307 | 308 | 401 | 403) => {
             let reason = "who was asked does not let it in";
             refusals::refused(&request.connection.local, request, status, reason);
             Err(Answer {
                 status,
-                fields: for_the_client(&fields),
-                body: Some(body),
+                fields: asked.for_the_client(),
+                body: Some(asked.body),
             })
         }
         other => {
@@ -238,18 +250,4 @@ async fn forward(request: &Request<'_>, guard: &Guard, model: &model::Forward) -
             Err(Answer::of(502))
         }
     }
-}
-
-/// The fields of an answer that are not about its connection, and not the server's own.
-fn for_the_client(fields: &FieldLines) -> FieldLines {
-    let is_left_out = |name: &[u8]| {
-        matches!(
-            Known::from_name(name),
-            Known::Connection | Known::TransferEncoding | Known::ContentLength
-        ) || [&b"date"[..], b"server", b"keep-alive"]
-            .iter()
-            .any(|own| name.eq_ignore_ascii_case(own))
-    };
-    let kept = fields.iter().filter(|(name, _)| !is_left_out(name));
-    kept.collect()
 }

@@ -55,7 +55,7 @@ fn count(request: &Request<'_>, limit: &Limit, key: &[u8]) -> Result<Pace, Answe
             if options.announce && !options.dry_run {
                 let admission = &request.connection.admission;
                 let mut put = |name: &str, value: &str| admission.add(name, value.as_bytes());
-                announce(limit, rate, (remaining, reset), &mut put);
+                limit.announce(rate, (remaining, reset), &mut put);
             }
             match options.delay && !options.dry_run && !early.is_zero() {
                 true => Ok(Pace::In(early)),
@@ -90,41 +90,15 @@ fn refuse(
     refusals::refused(local, request, options.status, &reason);
     let mut fields = FieldLines::new();
     if let Some((rate, retry)) = rate {
-        fields.push_number(b"Retry-After", seconds(retry));
+        fields.push_number(b"Retry-After", tutti_guard::seconds(retry));
         let mut put = |name: &str, value: &str| fields.push(name.as_bytes(), value.as_bytes());
-        announce(limit, rate, (0, retry), &mut put);
+        limit.announce(rate, (0, retry), &mut put);
     }
     Err(Answer {
         status: options.status,
         fields,
         body: None,
     })
-}
-
-/// Tells a client what it may do (draft-ietf-httpapi-ratelimit-headers-10).
-fn announce(
-    limit: &Limit,
-    rate: &RateLimiter,
-    (remaining, reset): (u64, Duration),
-    put: &mut dyn FnMut(&str, &str),
-) {
-    // A string of structured fields has no other characters (RFC 9651 §3.3.3).
-    let is_kept = |letter: &char| matches!(letter, ' '..='~') && !matches!(letter, '"' | '\\');
-    let name: String = limit.name().chars().filter(is_kept).collect();
-    let (capacity, window) = (rate.capacity(), seconds(rate.window()));
-    put(
-        "RateLimit-Policy",
-        &format!("\"{name}\";q={capacity};w={window}"),
-    );
-    put(
-        "RateLimit",
-        &format!("\"{name}\";r={remaining};t={}", seconds(reset)),
-    );
-}
-
-/// Whole seconds, at least one: who comes then comes not too early.
-fn seconds(time: Duration) -> u64 {
-    (time.as_nanos().div_ceil(1_000_000_000) as u64).max(1)
 }
 
 /// Writes the key that a request is counted under; empty: it is not counted.

@@ -2,12 +2,14 @@
 
 use std::cell::{Cell, RefCell};
 
-use tutti_guard::{Permit, cors};
 use tutti_http::FieldLines;
 
+use crate::concurrency::Permit;
+use crate::cors;
+
 /// Of one connection.
-#[derive(Default)]
-pub(crate) struct Admission {
+#[derive(Debug, Default)]
+pub struct Admission {
     /// There is something in the others.
     is_used: Cell<bool>,
     /// Counted as under way.
@@ -20,7 +22,7 @@ pub(crate) struct Admission {
 
 impl Admission {
     /// Another request begins.
-    pub(crate) fn reset(&self) {
+    pub fn reset(&self) {
         if self.is_used.replace(false) {
             self.permits.borrow_mut().clear();
             self.fields.borrow_mut().clear();
@@ -29,33 +31,33 @@ impl Admission {
     }
 
     /// The request has ended.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         if self.is_used.get() {
             self.permits.borrow_mut().clear();
         }
     }
 
     /// It counts as under way.
-    pub(super) fn hold(&self, permit: Permit) {
+    pub fn hold(&self, permit: Permit) {
         self.is_used.set(true);
         self.permits.borrow_mut().push(permit);
     }
 
     /// The answer has this field.
-    pub(super) fn add(&self, name: &str, value: &[u8]) {
+    pub fn add(&self, name: &str, value: &[u8]) {
         self.is_used.set(true);
         // A text of the client may be said back to it, but cannot end a line.
         let _ = self.fields.borrow_mut().try_push(name.as_bytes(), value);
     }
 
     /// Nobody but the server says which pages may read the answer.
-    pub(super) fn say_of_origins(&self) {
+    pub fn say_of_origins(&self) {
         self.is_used.set(true);
         self.says_of_origins.set(true);
     }
 
     /// Adds to the fields of the answer.
-    pub(crate) fn tell(&self, fields: &mut FieldLines) {
+    pub fn tell(&self, fields: &mut FieldLines) {
         if !self.is_used.get() {
             return;
         }
