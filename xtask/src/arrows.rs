@@ -47,6 +47,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "config", "conn", "gateway", "http", "log", "spool", "upstream",
         ],
     ),
+    ("quic", &["config", "conn", "http", "sys", "tls"]),
     (
         "server",
         &[
@@ -63,6 +64,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "metrics",
             "pool",
             "proxy",
+            "quic",
             "spool",
             "upstream",
             "tls",

@@ -52,7 +52,7 @@ pub use crate::pattern::{OutOfSteps, Pattern, PatternKind, Patterns};
 pub use crate::pointer::Pointer;
 pub use crate::table::JwtAlgorithm;
 pub use crate::table::{
-    Encoding, ForwardedHeaders, Http2, HttpVersion, Missed, ProxyVersion, ScheduleOptions,
+    Encoding, ForwardedHeaders, Http2, Http3, HttpVersion, Missed, ProxyVersion, ScheduleOptions,
     SpoolerOptions, UpstreamOptions, WebSocket,
 };
 pub use tutti_cron::{Timetable, written};
@@ -125,6 +125,8 @@ pub struct Listener {
     pub tls: Option<Tls>,
     /// Limits of HTTP/2; `None`: it is not spoken.
     pub http2: Option<Http2>,
+    /// Limits of HTTP/3; `None`: it is not spoken.
+    pub http3: Option<Http3>,
 }
 
 /// All routes. An array in the configuration is one route without a name; an object, named routes.

@@ -27,3 +27,4 @@ pub mod sendfile;
 pub mod socket;
 pub mod tls;
 pub mod transport;
+pub mod udp;

@@ -37,7 +37,7 @@ pub enum ResponseFraming {
     Length(u64),
     /// At the last chunk.
     Chunked,
-    /// At the end of the connection; in HTTP/2, of the stream.
+    /// At the end of the connection; in HTTP/2 and 3, of the stream.
     UntilClose,
 }
 
@@ -56,7 +56,7 @@ impl ConnectionField {
     /// The field for a client of this version whose connection is kept, or is not.
     pub const fn of(version: Version, keep_alive: bool) -> Self {
         match (version, keep_alive) {
-            (Version::Http2, _) | (Version::Http11, true) => Self::Nothing,
+            (Version::Http2 | Version::Http3, _) | (Version::Http11, true) => Self::Nothing,
             (Version::Http10, true) => Self::KeepAlive,
             (Version::Http10 | Version::Http11, false) => Self::Close,
         }
@@ -72,7 +72,7 @@ pub struct ResponseDecision {
     pub content_length: Option<u64>,
     /// The `Connection` field to write.
     pub connection: ConnectionField,
-    /// Keep the connection after the response; never that of HTTP/2, where it stands for the stream. A body cut short closes it nevertheless.
+    /// Keep the connection after the response; never that of HTTP/2 or 3, where it stands for the stream. A body cut short closes it nevertheless.
     pub keep_alive: bool,
 }
 
@@ -95,7 +95,7 @@ pub fn frame_response(question: &ResponseQuestion) -> ResponseDecision {
                 framing: ResponseFraming::NoBody,
                 content_length: None,
                 connection: ConnectionField::Nothing,
-                keep_alive: question.keep_alive && question.version != Version::Http2,
+                keep_alive: question.keep_alive && question.version < Version::Http2,
             };
         }
         204 => (ResponseFraming::NoBody, None),
@@ -113,7 +113,7 @@ pub fn frame_response(question: &ResponseQuestion) -> ResponseDecision {
     };
     let keep_alive = question.keep_alive
         && framing != ResponseFraming::UntilClose
-        && question.version != Version::Http2;
+        && question.version < Version::Http2;
     ResponseDecision {
         framing,
         content_length,

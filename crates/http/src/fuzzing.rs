@@ -5,6 +5,7 @@
 
 #![allow(clippy::panic, clippy::expect_used, missing_docs)] // oracles speak by panicking
 
+pub use crate::fuzzing_http3::http3;
 use crate::http2::Opening;
 use crate::websocket::{
     Close, Decoder, Event, Fault, FrameHead, MAX_CONTROL_BYTES, Opcode, Role, apply_mask,
@@ -514,6 +515,7 @@ pub fn http2(bytes: &[u8]) {
         authority: (!authority.is_empty()).then_some(authority),
         has_body: bytes.len().is_multiple_of(2),
         websocket: None,
+        version: crate::Version::Http2,
     };
     for limits in [Limits::default(), small_limits()] {
         let mut head = RequestHead::new();

@@ -1,4 +1,4 @@
-//! Heads of HTTP/1 and 2, body framing and limits: pure state machines, no I/O.
+//! Heads of HTTP/1, 2 and 3, body framing and limits: pure state machines, no I/O.
 //!
 //! This crate owns what bytes *mean* on an HTTP/1 connection: where a head ends, what its fields say about the body and
 //! about the connection, where the body ends, and how a response is framed. `server` (clients), `control` (the API socket)
@@ -20,9 +20,11 @@
 //! | pass a request on | [`PerConnection`], [`edits`], [`write_request_line`] |
 //! | speak WebSocket | [`websocket`] |
 //! | read and write heads of HTTP/2 | [`http2`] |
+//! | read and write streams of HTTP/3 | [`http3`] |
 
 #![forbid(unsafe_code)]
 
+mod allowance;
 mod body;
 mod chunked;
 mod date;
@@ -37,9 +39,13 @@ mod framing;
 #[cfg(any(test, fuzzing, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
+#[cfg(any(test, fuzzing, feature = "fuzzing"))]
+mod fuzzing_http3;
 mod head;
 mod host;
 pub mod http2;
+pub mod http3;
+mod huffman;
 mod known;
 mod limits;
 mod method;
@@ -48,11 +54,13 @@ mod path;
 #[cfg(test)]
 mod properties;
 mod status;
+mod stream_head;
 mod token;
 mod trailers;
 mod version;
 pub mod websocket;
 
+pub use allowance::{Allowance, Flood, RESET_COST};
 pub use body::{BodyDecoder, BodyLength};
 pub use chunked::{ChunkedDecoder, LAST_CHUNK, chunk_head, write_chunk_head};
 pub use date::{format_date, parse_date};
@@ -78,6 +86,7 @@ pub use method::Method;
 pub use outgoing::OutgoingHead;
 pub use path::{PathError, normalise_path};
 pub use status::reason_phrase;
+pub use stream_head::stream_head;
 pub use token::{InvalidField, is_field_name, is_field_value};
 pub use trailers::Trailers;
 pub use version::Version;

@@ -259,6 +259,11 @@ proptest! {
     fn any_bytes_as_a_request_of_http2(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
         fuzzing::http2(&bytes);
     }
+
+    #[test]
+    fn any_bytes_as_streams_of_http3(bytes in prop::collection::vec(prop_oneof![0..9_u8, any::<u8>()], 0..100)) {
+        fuzzing::http3(&bytes);
+    }
 }
 
 /// Frames of a client, often nearly right: chosen heads, each with its payload and sometimes with something else behind it.

@@ -10,6 +10,8 @@ pub enum Version {
     Http11,
     /// HTTP/2: each request has a stream of its own.
     Http2,
+    /// HTTP/3: the same over QUIC.
+    Http3,
 }
 
 impl Version {
@@ -27,15 +29,17 @@ impl Version {
             Self::Http10 => 0,
             Self::Http11 => 1,
             Self::Http2 => 2,
+            Self::Http3 => 3,
         }
     }
 
-    /// The number as it is written: `1.0`, `1.1` or `2`.
+    /// The number as it is written: `1.0`, `1.1`, `2` or `3`.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Http10 => "1.0",
             Self::Http11 => "1.1",
             Self::Http2 => "2",
+            Self::Http3 => "3",
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 
@@ -35,6 +36,9 @@ pub(super) struct HandedRouter {
     pub(super) pid: i32,
     pub(super) socket: RawFd,
     pub(super) is_ready: bool,
+    /// The bank of its UDP sockets.
+    #[serde(default)]
+    pub(super) bank: u8,
     /// Its rights.
     pub(super) grants: Grants,
 }
@@ -65,6 +69,13 @@ pub(super) struct HandedSocket {
     pub(super) place: Place,
     pub(super) socket: RawFd,
     pub(super) backlog: i32,
+}
+
+/// The UDP sockets of an address, in the order that the kernel has them.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct HandedDatagrams {
+    pub(super) address: SocketAddr,
+    pub(super) sockets: Vec<RawFd>,
 }
 
 /// Everything. Descriptors are numbers of this very process.
@@ -101,6 +112,12 @@ pub(crate) struct Handover {
     pub(super) configuration: Option<String>,
     pub(super) files: Vec<PathBuf>,
     pub(super) sockets: Vec<HandedSocket>,
+    /// Of QUIC.
+    #[serde(default)]
+    pub(super) datagrams: Vec<HandedDatagrams>,
+    /// The keys of QUIC are made of it.
+    #[serde(default)]
+    pub(super) quic_secret: Vec<u8>,
     /// Opened by the service manager, in use or not.
     #[serde(default)]
     pub(super) given: Vec<HandedSocket>,
@@ -156,6 +173,11 @@ impl Handover {
         let mut all = vec![self.previous, self.control, self.log, self.state_lock];
         all.extend(self.pid_file);
         all.extend(self.sockets.iter().chain(&self.given).map(|s| s.socket));
+        all.extend(
+            self.datagrams
+                .iter()
+                .flat_map(|of_address| &of_address.sockets),
+        );
         all.extend(self.groups.iter().map(|g| g.lifeline));
         all.extend(self.controller.iter().map(|c| c.socket));
         all.extend(self.router.iter().chain(&self.retired).map(|r| r.socket));

@@ -4,7 +4,8 @@
 //! for an honest router asks for nothing else.
 
 use std::collections::{HashMap, HashSet};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -32,6 +33,8 @@ use super::sockets::Sockets;
 #[derive(Default)]
 pub(super) struct Holdings {
     pub(super) sockets: Sockets,
+    /// The keys of QUIC are made of it; the same for all routers there will be.
+    pub(super) quic_secret: Vec<u8>,
     pub(super) children: Children,
     /// Logs to be reopened on request.
     pub(super) files: HashSet<PathBuf>,
@@ -44,6 +47,9 @@ pub(super) struct Holdings {
     /// Those made for applications.
     pub(super) cgroups: Cgroups,
 }
+
+/// Bytes of the secret of QUIC.
+const QUIC_SECRET_BYTES: usize = 32;
 
 /// An answer to the router with its descriptors.
 pub(super) type Answer = Option<(ToRouter, Vec<OwnedFd>)>;
@@ -76,6 +82,16 @@ fn not_granted(what: &str) -> Refusal {
 }
 
 impl Holdings {
+    /// The secret of QUIC, which is made when it is first asked for.
+    pub(super) fn quic_secret(&mut self) -> io::Result<Vec<u8>> {
+        if self.quic_secret.is_empty() {
+            let mut secret = vec![0; QUIC_SECRET_BYTES];
+            File::open("/dev/urandom")?.read_exact(&mut secret)?;
+            self.quic_secret = secret;
+        }
+        Ok(self.quic_secret.clone())
+    }
+
     /// Carries out one request of the router with this process number. What concerns the router itself is the supervisor's.
     pub(super) fn carry_out(
         &mut self,
@@ -111,6 +127,27 @@ impl Holdings {
                 if !self.sockets.is_of_dashboard(&place) {
                     self.sockets.release(&place);
                 }
+                None
+            }
+            FromRouter::ListenDatagrams { id, address } => {
+                let granted = rights.filter(|rights| rights.has_datagrams(&address));
+                let Some(bank) = granted.map(|rights| rights.bank) else {
+                    return self.refuse(instance, router, id, &message);
+                };
+                match self.sockets.get_datagrams(address, bank) {
+                    Ok(sockets) => done(id, sockets),
+                    Err(refusal) => failed(
+                        id,
+                        Refusal {
+                            message: refusal.message,
+                            hint: refusal.hint,
+                            option: None,
+                        },
+                    ),
+                }
+            }
+            FromRouter::UnlistenDatagrams { address } => {
+                self.sockets.release_datagrams(&address);
                 None
             }
             FromRouter::OpenFile { id, ref path } => {
@@ -190,6 +227,9 @@ impl Holdings {
     fn refuse(&mut self, instance: &Instance, router: i32, id: u64, wanted: &FromRouter) -> Answer {
         let what = match wanted {
             FromRouter::Listen { place, .. } => format!("to listen at {place:?}"),
+            FromRouter::ListenDatagrams { address, .. } => {
+                format!("to take datagrams at {address}")
+            }
             FromRouter::OpenFile { path, .. } => format!("the log {path:?}"),
             FromRouter::ReadFile { path, .. } => format!("the file {path:?}"),
             FromRouter::OpenSpool { folder, .. } => format!("the folder {folder:?}"),
@@ -356,13 +396,16 @@ impl Holdings {
         let Some(rights) = self.rights.get_mut(&router) else {
             return;
         };
-        let (places, logs) = rights.abandon(Instant::now());
-        for place in places {
+        let gone = rights.abandon(Instant::now());
+        for place in gone.places {
             if !self.sockets.is_of_dashboard(&place) {
                 self.sockets.release(&place);
             }
         }
-        for path in logs {
+        for address in gone.datagrams {
+            self.sockets.release_datagrams(&address);
+        }
+        for path in gone.logs {
             self.files.remove(&path);
         }
     }
@@ -372,6 +415,8 @@ impl Holdings {
         let grants = &self.grants;
         let is_granted = |place: &Place| grants.places.iter().any(|grant| grant.place == *place);
         self.sockets.retain(is_granted);
+        self.sockets
+            .retain_datagrams(|address| grants.datagrams.contains(address));
         self.files.retain(|path| grants.logs.contains(path));
     }
 

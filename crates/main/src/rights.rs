@@ -5,6 +5,7 @@
 //! for something of the one before: it does not get it, for nobody would give it back, but nothing is wrong either.
 
 use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -23,6 +24,7 @@ const MOST_TOLD: u32 = 20;
 #[derive(Default)]
 struct Granted {
     places: HashMap<Place, i32>,
+    datagrams: HashSet<SocketAddr>,
     logs: HashSet<PathBuf>,
     files: HashSet<PathBuf>,
     spools: HashSet<PathBuf>,
@@ -43,6 +45,7 @@ impl Granted {
             places: places
                 .map(|grant| (grant.place.clone(), grant.backlog))
                 .collect(),
+            datagrams: grants.datagrams.iter().copied().collect(),
             logs: grants.logs.iter().cloned().collect(),
             files: grants.files.iter().cloned().collect(),
             spools: grants.spools.iter().cloned().collect(),
@@ -65,8 +68,18 @@ struct Former {
     alive: Instant,
 }
 
+/// Places and logs that were for a change alone which will not be.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Abandoned {
+    pub(super) places: Vec<Place>,
+    pub(super) datagrams: Vec<SocketAddr>,
+    pub(super) logs: Vec<PathBuf>,
+}
+
 /// The rights of one router.
 pub(super) struct Rights {
+    /// The bank of its UDP sockets.
+    pub(super) bank: u8,
     in_force: Granted,
     /// The rights that the change gives which is being made ready.
     pending: Option<Granted>,
@@ -79,6 +92,7 @@ pub(super) struct Rights {
 impl Rights {
     pub(super) fn new(grants: &Grants) -> Rights {
         Rights {
+            bank: 0,
             in_force: Granted::new(grants, &[]),
             pending: None,
             recent: None,
@@ -110,16 +124,21 @@ impl Rights {
         self.recent = Some((before, now));
     }
 
-    /// It will not be; the places and logs that were for it alone.
-    pub(super) fn abandon(&mut self, now: Instant) -> (Vec<Place>, Vec<PathBuf>) {
+    /// It will not be; what was for it alone.
+    pub(super) fn abandon(&mut self, now: Instant) -> Abandoned {
         let Some(pending) = self.pending.take() else {
-            return (Vec::new(), Vec::new());
+            return Abandoned::default();
         };
         let kept = &self.in_force;
         let places = pending.places.keys();
         let places = places.filter(|place| !kept.places.contains_key(place));
         let logs = pending.logs.difference(&kept.logs);
-        let gone = (places.cloned().collect(), logs.cloned().collect());
+        let datagrams = pending.datagrams.difference(&kept.datagrams);
+        let gone = Abandoned {
+            places: places.cloned().collect(),
+            datagrams: datagrams.copied().collect(),
+            logs: logs.cloned().collect(),
+        };
         self.recent = Some((pending, now));
         gone
     }
@@ -133,6 +152,11 @@ impl Rights {
     pub(super) fn backlog(&self, place: &Place) -> Option<i32> {
         self.all()
             .find_map(|granted| granted.places.get(place).copied())
+    }
+
+    pub(super) fn has_datagrams(&self, address: &SocketAddr) -> bool {
+        self.all()
+            .any(|granted| granted.datagrams.contains(address))
     }
 
     pub(super) fn has_log(&self, path: &Path) -> bool {
@@ -174,6 +198,7 @@ impl Rights {
         let recent = recent.filter(|(_, since)| now.duration_since(*since) < ON_THE_WAY);
         recent.is_some_and(|(granted, _)| match wanted {
             FromRouter::Listen { place, .. } => granted.places.contains_key(place),
+            FromRouter::ListenDatagrams { address, .. } => granted.datagrams.contains(address),
             FromRouter::OpenFile { path, .. } => granted.logs.contains(path),
             FromRouter::ReadFile { path, .. } => granted.files.contains(path),
             FromRouter::OpenSpool { folder, .. } => granted.spools.contains(folder),
@@ -215,6 +240,7 @@ impl Rights {
                     backlog: *backlog,
                 })
                 .collect(),
+            datagrams: self.in_force.datagrams.iter().copied().collect(),
             logs: self.in_force.logs.iter().cloned().collect(),
             files: self.in_force.files.iter().cloned().collect(),
             spools: self.in_force.spools.iter().cloned().collect(),
@@ -242,6 +268,7 @@ mod tests {
                 place: place(port),
                 backlog: i32::from(port),
             }],
+            datagrams: vec![([127, 0, 0, 1], port).into()],
             logs: vec![format!("/log/{port}").into()],
             spools: vec![format!("/spool/{port}").into()],
             jobs: true,
@@ -270,6 +297,7 @@ mod tests {
         let (path, folder) = (format!("/log/{port}"), format!("/spool/{port}"));
         let has = [
             rights.backlog(&place(port)).is_some(),
+            rights.has_datagrams(&([127, 0, 0, 1], port).into()),
             rights.has_log(Path::new(&path)),
             rights.has_spool(Path::new(&folder)),
         ];
@@ -277,6 +305,10 @@ mod tests {
             FromRouter::Listen {
                 id: 1,
                 place: place(port),
+            },
+            FromRouter::ListenDatagrams {
+                id: 1,
+                address: ([127, 0, 0, 1], port).into(),
             },
             FromRouter::OpenFile {
                 id: 1,
@@ -305,12 +337,20 @@ mod tests {
         assert!(has(&rights, 1, now).0 && has(&rights, 2, now).0);
         assert_eq!(
             rights.abandon(now),
-            (vec![place(2)], vec![PathBuf::from("/log/2")])
+            Abandoned {
+                places: vec![place(2)],
+                datagrams: vec![([127, 0, 0, 1], 2).into()],
+                logs: vec![PathBuf::from("/log/2")],
+            }
         );
         assert_eq!(has(&rights, 2, now), (false, true));
         assert_eq!(has(&rights, 2, later), (false, false));
         rights.prepare(&grants(1, &[]));
-        assert_eq!(rights.abandon(now), (vec![], vec![]), "it has these anyway");
+        assert_eq!(
+            rights.abandon(now),
+            Abandoned::default(),
+            "it has these anyway"
+        );
         rights.prepare(&grants(2, &[("a", "two"), ("b", "one")]));
         rights.commit(now);
         assert_eq!(has(&rights, 1, now), (false, true));

@@ -7,7 +7,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use tutti_log::Level;
-use tutti_protocol::{FromRouter, Grants, RouterHello, Store, ToRouter};
+use tutti_protocol::{FromRouter, Grants, QuicHello, RouterHello, Store, ToRouter};
+use tutti_sys::port_group::BANKS;
 use tutti_sys::signal;
 
 use super::own_process::RouterProcess;
@@ -27,6 +28,9 @@ impl Supervisor {
     ) -> io::Result<RouterProcess> {
         self.instance.ensure_temporary();
         let mut router = RouterProcess::start(&self.instance)?;
+        // The one that serves reads its own sockets until it has ended.
+        let bank = self.holdings.sockets.bank() + u8::from(is_upgrade);
+        let bank = bank % BANKS;
         let hello = RouterHello {
             modules: self.instance.modules.clone(),
             log: self.instance.log.style().clone(),
@@ -35,10 +39,15 @@ impl Supervisor {
             certificates: self.stored(Store::Certificates),
             js_modules: self.stored(Store::JsModules),
             is_upgrade,
+            quic: QuicHello {
+                bank,
+                secret: self.holdings.quic_secret()?,
+            },
         };
         let log = self.instance.log.descriptor()?;
         router.send(&ToRouter::Hello(Box::new(hello)), vec![log])?;
-        let rights = Rights::new(grants);
+        let mut rights = Rights::new(grants);
+        rights.bank = bank;
         self.holdings.rights.insert(router.pid(), rights);
         Ok(router)
     }
@@ -118,7 +127,10 @@ impl Supervisor {
                 }
             }
             // Sockets and logs are the business of the one that serves.
-            FromRouter::Unlisten { .. } | FromRouter::CloseFile { .. } if !is_serving => {}
+            FromRouter::Unlisten { .. }
+            | FromRouter::UnlistenDatagrams { .. }
+            | FromRouter::CloseFile { .. }
+                if !is_serving => {}
             message => {
                 let answer = self
                     .holdings

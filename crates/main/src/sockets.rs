@@ -2,19 +2,25 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::net::SocketAddr;
+use std::num::NonZero;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use tutti_protocol::Place;
 use tutti_sys::listen::{Endpoint, ListenOptions, listen, set_backlog, set_port_sharing};
+use tutti_sys::port_group::{BANKS, bind_group, steer};
 use tutti_sys::spawn::inherited;
 
-use super::handover::HandedSocket;
+use super::handover::{HandedDatagrams, HandedSocket};
 
 /// Mode of a listener's socket file: anyone may connect, as to a port. Whom to serve is for the configuration to say.
 const SOCKET_FILE_MODE: u32 = 0o666;
 
 /// Connections to the dashboard that may wait to be accepted: people's, so a few.
 const DASHBOARD_BACKLOG: i32 = 64;
+
+/// More processors than this are not worth a socket each: one message to a router takes 253 descriptors.
+const MOST_DATAGRAM_SOCKETS: usize = 64;
 
 struct Held {
     socket: OwnedFd,
@@ -29,6 +35,10 @@ pub(super) struct Sockets {
     given: HashMap<Place, OwnedFd>,
     /// The controller's, for the dashboard: no router has them.
     dashboard: HashSet<Place>,
+    /// Of QUIC, in the order that the kernel has them: bank by bank.
+    datagrams: HashMap<SocketAddr, Vec<OwnedFd>>,
+    /// The bank of the router that new clients come to.
+    bank: u8,
 }
 
 /// Why a socket could not be had, and what to do about it.
@@ -74,6 +84,84 @@ impl Sockets {
         // With port 0 the place is another one each time; such a socket cannot be found again by a new router.
         self.held.insert(place.clone(), Held { socket, backlog });
         Ok(copy)
+    }
+
+    /// The UDP sockets of a bank at `address`: those there are, or new ones, one for each processor.
+    pub(super) fn get_datagrams(
+        &mut self,
+        address: SocketAddr,
+        bank: u8,
+    ) -> Result<Vec<OwnedFd>, Refusal> {
+        if !self.datagrams.contains_key(&address) {
+            let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+            let count = processors.min(MOST_DATAGRAM_SOCKETS);
+            let is_own = self
+                .datagrams
+                .keys()
+                .any(|own| own.port() == address.port());
+            let all = count * usize::from(BANKS);
+            let sockets = bind_group(address, all, is_own).map_err(|error| Refusal {
+                message: error.to_string(),
+                hint: datagrams_hint(address, &error),
+            })?;
+            steer_all(&sockets, self.bank).map_err(|error| Refusal {
+                message: error.to_string(),
+                hint: Some(
+                    "HTTP/3 needs a kernel that can steer datagrams: Linux 4.6 or later".to_owned(),
+                ),
+            })?;
+            self.datagrams.insert(address, sockets);
+        }
+        let held = self.datagrams.get(&address).map_or(&[][..], Vec::as_slice);
+        let mut banks = held.chunks((held.len() / usize::from(BANKS)).max(1));
+        let own = banks.nth(usize::from(bank % BANKS)).unwrap_or_default();
+        let copies: io::Result<Vec<OwnedFd>> = own.iter().map(OwnedFd::try_clone).collect();
+        copies.map_err(|error| Refusal {
+            message: error.to_string(),
+            hint: None,
+        })
+    }
+
+    /// The bank of the router that new clients come to.
+    pub(super) fn bank(&self) -> u8 {
+        self.bank
+    }
+
+    /// New clients come to the router of this bank from now on.
+    pub(super) fn turn_to(&mut self, bank: u8) -> io::Result<()> {
+        self.bank = bank;
+        let mut groups = self.datagrams.values();
+        groups.try_for_each(|sockets| steer_all(sockets, bank))
+    }
+
+    /// Closes main's copies of the UDP sockets there.
+    pub(super) fn release_datagrams(&mut self, address: &SocketAddr) {
+        self.datagrams.remove(address);
+    }
+
+    /// Closes the UDP sockets whose addresses are not wanted.
+    pub(super) fn retain_datagrams(&mut self, is_wanted: impl Fn(&SocketAddr) -> bool) {
+        self.datagrams.retain(|address, _| is_wanted(address));
+    }
+
+    /// The UDP sockets, to be handed over.
+    pub(super) fn handed_datagrams(&self) -> Vec<HandedDatagrams> {
+        let handed = |(address, sockets): (&SocketAddr, &Vec<OwnedFd>)| HandedDatagrams {
+            address: *address,
+            sockets: sockets.iter().map(AsRawFd::as_raw_fd).collect(),
+        };
+        self.datagrams.iter().map(handed).collect()
+    }
+
+    /// Goes on with UDP sockets that were handed over.
+    pub(super) fn adopt_datagrams(&mut self, handed: &HandedDatagrams) -> io::Result<()> {
+        let sockets: io::Result<Vec<OwnedFd>> = handed
+            .sockets
+            .iter()
+            .map(|socket| inherited(*socket))
+            .collect();
+        self.datagrams.insert(handed.address, sockets?);
+        Ok(())
     }
 
     /// The socket of the dashboard at `place`.
@@ -186,6 +274,7 @@ impl Sockets {
 
     /// Closes all.
     pub(super) fn release_all(&mut self) {
+        self.datagrams.clear();
         for (place, _) in self.held.drain() {
             if !self.given.contains_key(&place) {
                 remove_file(&place);
@@ -197,6 +286,23 @@ impl Sockets {
 fn remove_file(place: &Place) {
     if let Place::Path(path) = place {
         let _ = std::fs::remove_file(path);
+    }
+}
+
+fn steer_all(sockets: &[OwnedFd], bank: u8) -> io::Result<()> {
+    match sockets.first() {
+        Some(first) => steer(first, sockets.len() / usize::from(BANKS), bank),
+        None => Ok(()),
+    }
+}
+
+fn datagrams_hint(address: SocketAddr, error: &io::Error) -> Option<String> {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => Some(format!(
+            "another program takes datagrams there (HTTP/3, QUIC); `ss -lunp 'sport = :{}'` names it",
+            address.port()
+        )),
+        _ => hint(&Place::Inet(address), error),
     }
 }
 

@@ -25,7 +25,8 @@ const LONGEST_START: Duration = Duration::from_secs(180);
 
 impl Supervisor {
     fn adopt_router(&mut self, handed: &HandedRouter) -> io::Result<RouterProcess> {
-        let rights = Rights::new(&handed.grants);
+        let mut rights = Rights::new(&handed.grants);
+        rights.bank = handed.bank;
         self.holdings.rights.insert(handed.pid, rights);
         RouterProcess::adopt(handed)
     }
@@ -38,6 +39,12 @@ impl Supervisor {
         self.holdings.cgroups = Cgroups::take_over(&handover.state, false);
         self.holdings.configuration = handover.configuration.clone();
         self.holdings.files = handover.files.iter().cloned().collect();
+        self.holdings.quic_secret.clone_from(&handover.quic_secret);
+        let bank = handover.router.as_ref().map_or(0, |router| router.bank);
+        self.holdings.sockets.turn_to(bank)?;
+        for sockets in &handover.datagrams {
+            self.holdings.sockets.adopt_datagrams(sockets)?;
+        }
         for socket in &handover.sockets {
             self.holdings.sockets.adopt(socket)?;
         }
@@ -143,6 +150,11 @@ impl Supervisor {
     /// the upgrade.
     pub(super) fn promote(&mut self, asked: Option<u64>, successors: Successors) {
         self.holdings.grants = successors.grants;
+        let rights = self.holdings.rights.get(&successors.router.pid());
+        let bank = rights.map_or(0, |rights| rights.bank);
+        if let Err(error) = self.holdings.sockets.turn_to(bank) {
+            self.log(Level::Alert, &error.to_string());
+        }
         if let Some(id) = asked {
             self.answer(id, Vec::new());
         }

@@ -250,6 +250,8 @@ impl Supervisor {
             configuration: self.holdings.configuration.clone(),
             files: self.holdings.files.iter().cloned().collect(),
             sockets: self.holdings.sockets.handed(),
+            quic_secret: self.holdings.quic_secret.clone(),
+            datagrams: self.holdings.sockets.handed_datagrams(),
             given: self.holdings.sockets.handed_given(),
             groups: self.holdings.children.handed(),
             grants: self.holdings.grants.clone(),
@@ -280,6 +282,7 @@ impl Supervisor {
             pid: router.pid(),
             socket: router.socket_number(),
             is_ready: router.is_ready,
+            bank: rights.map_or(0, |rights| rights.bank),
             grants: rights.map(Rights::handed).unwrap_or_default(),
         }
     }

@@ -3,6 +3,7 @@
 //! Computed by the controller from the checked configuration, kept by main for each router. What must never happen: that anything
 //! a router says decides whose rights a process has, or which file or place is opened.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,9 @@ use super::Place;
 pub struct Grants {
     /// Where to listen.
     pub places: Vec<PlaceGrant>,
+    /// Where to take datagrams, of QUIC.
+    #[serde(default)]
+    pub datagrams: Vec<SocketAddr>,
     /// Logs to be opened.
     pub logs: Vec<PathBuf>,
     /// Files to be read.

@@ -29,7 +29,7 @@ pub use access::{Access, Token};
 pub use controller::{ControllerHello, FromController, Reason, ToController};
 pub use grants::{ApplicationGrant, CommandGrant, Grants, PlaceGrant};
 pub use packet::{LONGEST, LONGEST_OF_ROUTER, Packet, read_large, receive};
-pub use router::{FromRouter, RouterHello, ToRouter, Told};
+pub use router::{FromRouter, QuicHello, RouterHello, ToRouter, Told};
 use serde::{Deserialize, Serialize};
 use tutti_sys::listen::Endpoint;
 use tutti_sys::process::Ended;

@@ -1,6 +1,7 @@
 //! The messages between main and a router.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,18 @@ pub struct RouterHello {
     pub js_modules: BTreeMap<String, String>,
     /// Another router serves until this one does: failing to apply the configuration is told, and nothing else done.
     pub is_upgrade: bool,
+    /// The beginning of QUIC.
+    #[serde(default)]
+    pub quic: QuicHello,
+}
+
+/// A router's part of what all generations of routers share of QUIC.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuicHello {
+    /// The bank of its UDP sockets, which its connection ids name.
+    pub bank: u8,
+    /// The keys of address tokens and resets are made of it.
+    pub secret: Vec<u8>,
 }
 
 /// From main to a router.
@@ -150,6 +163,18 @@ pub enum FromRouter {
     Unlisten {
         /// Where.
         place: Place,
+    },
+    /// Give the UDP sockets of an address; answered with one descriptor or more, in the order that the kernel has them.
+    ListenDatagrams {
+        /// Number of the request.
+        id: u64,
+        /// Where.
+        address: SocketAddr,
+    },
+    /// Close main's copies of them.
+    UnlistenDatagrams {
+        /// Where.
+        address: SocketAddr,
     },
     /// Open a log for append, and again whenever logs are reopened; answered with one descriptor.
     OpenFile {

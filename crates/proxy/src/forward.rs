@@ -106,7 +106,7 @@ impl<C: Client> Forwarding<'_, C> {
             // Its libraries make of the reason what the server meant.
             let is_passed_on = matches!(fault.failure, Failure::Reset { .. })
                 && is_grpc(&request)
-                && request.view.version() == Version::Http2;
+                && request.view.version() >= Version::Http2;
             if fault.has_begun || is_passed_on {
                 // The client must see that the answer is not whole.
                 self.client.abandon(status);

@@ -34,7 +34,7 @@ impl Destination {
     /// True if the request's body goes to the server while it comes: where that is wished, and where both sides speak HTTP/2. CGI knows
     /// no body without a length.
     pub fn streams(&self, view: &RequestView<'_>) -> bool {
-        if speaks_http2(&self.upstream) && view.version() == Version::Http2 {
+        if speaks_http2(&self.upstream) && view.version() >= Version::Http2 {
             return true;
         }
         let is_http = matches!(self.upstream.model().protocol, UpstreamProtocol::Http);

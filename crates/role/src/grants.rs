@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use tutti_commands::CommandSpec;
 use tutti_config::Config;
-use tutti_config::model::{Application, ListenAddress};
+use tutti_config::model::{Application, ListenAddress, Listener};
 use tutti_pool::AppSpec;
 use tutti_protocol::{ApplicationGrant, CommandGrant, Grants, Place, PlaceGrant};
 
@@ -18,6 +18,15 @@ pub fn place_of(address: &ListenAddress) -> Place {
         ListenAddress::Ip(address) => Place::Inet(*address),
         ListenAddress::Unix(path) => Place::Path(path.clone()),
         ListenAddress::Abstract(name) => Place::Abstract(name.clone()),
+    }
+}
+
+/// Where a listener takes datagrams, if it speaks HTTP/3: at the same address and port.
+pub fn datagrams_of(listener: &Listener) -> Option<SocketAddr> {
+    listener.http3.as_ref()?;
+    match place_of(&listener.address) {
+        Place::Inet(address) => Some(address),
+        _ => None,
     }
 }
 
@@ -40,6 +49,7 @@ pub fn of(config: &Config) -> Grants {
     let spool = config.settings.http.body_temp_path.iter().cloned();
     Grants {
         places: places.collect(),
+        datagrams: config.listeners.iter().filter_map(datagrams_of).collect(),
         logs: logs.collect(),
         files: files.collect(),
         spools: spool.collect(),

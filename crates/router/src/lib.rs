@@ -118,6 +118,7 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         log: log.clone(),
         modules: hello.modules.clone(),
         tmpdir: hello.tmpdir.clone(),
+        quic: hello.quic.clone(),
         server: Arc::clone(&server),
         manager: manager.clone(),
         exporters: exporters.clone(),

@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,12 +14,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tutti_config::model;
 use tutti_config::{Config, Diagnostics, Pointer};
 use tutti_pool::{AppSpec, Application, Manager};
-use tutti_protocol::{FromRouter, Place};
+use tutti_protocol::{FromRouter, Place, QuicHello};
 use tutti_role::certificates::Certificates;
 use tutti_role::fault;
-use tutti_role::grants::place_of;
+use tutti_role::grants::{datagrams_of, place_of};
 use tutti_role::link::Refused;
-use tutti_server::{SpoolsNeeded, Surroundings};
+use tutti_server::{Datagrams, SpoolsNeeded, Surroundings};
 use tutti_spool::{Spool, SpoolPlace};
 use tutti_sys::unnamed::UnnamedFile;
 use tutti_telemetry::{Exporters, Tracer};
@@ -31,6 +32,7 @@ use super::line::Link;
 #[derive(Default)]
 struct Held {
     places: HashSet<Place>,
+    datagrams: HashSet<SocketAddr>,
     logs: HashSet<PathBuf>,
 }
 
@@ -51,6 +53,8 @@ pub(super) struct Unopened {
 /// Asks main to open, and knows what is open.
 pub(super) struct Openings {
     link: Arc<Link>,
+    /// The part of QUIC that is common to all routers.
+    quic: QuicHello,
     /// Main's folder of temporary files.
     tmpdir: PathBuf,
     held: Mutex<Held>,
@@ -60,8 +64,11 @@ pub(super) struct Openings {
 pub(super) struct Opened {
     link: Arc<Link>,
     sockets: HashMap<Place, OwnedFd>,
+    datagrams: HashMap<SocketAddr, Vec<OwnedFd>>,
+    quic: QuicHello,
     logs: HashMap<PathBuf, OwnedFd>,
     new_places: Vec<Place>,
+    new_datagrams: Vec<SocketAddr>,
     new_logs: Vec<PathBuf>,
 }
 
@@ -69,6 +76,9 @@ impl Drop for Opened {
     fn drop(&mut self) {
         for place in self.new_places.drain(..) {
             self.link.tell(&FromRouter::Unlisten { place });
+        }
+        for address in self.new_datagrams.drain(..) {
+            self.link.tell(&FromRouter::UnlistenDatagrams { address });
         }
         for path in self.new_logs.drain(..) {
             self.link.tell(&FromRouter::CloseFile { path });
@@ -98,6 +108,18 @@ impl Surroundings for Fetched<'_> {
     fn bind(&mut self, listener: &model::Listener) -> io::Result<OwnedFd> {
         let socket = self.opened.sockets.remove(&place_of(&listener.address));
         socket.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "main gave no socket for it"))
+    }
+
+    fn bind_datagrams(&mut self, listener: &model::Listener) -> io::Result<Datagrams> {
+        let sockets = datagrams_of(listener)
+            .and_then(|address| self.opened.datagrams.remove(&address))
+            .filter(|sockets| !sockets.is_empty());
+        let none = || io::Error::new(io::ErrorKind::NotFound, "main gave no UDP socket");
+        Ok(Datagrams {
+            sockets: sockets.ok_or_else(none)?,
+            bank: self.opened.quic.bank,
+            secret: self.opened.quic.secret.clone(),
+        })
     }
 
     fn open_log(&mut self, path: &Path) -> io::Result<OwnedFd> {
@@ -172,9 +194,10 @@ impl Surroundings for Running<'_> {
 }
 
 impl Openings {
-    pub(super) fn new(link: Arc<Link>, tmpdir: PathBuf) -> Openings {
+    pub(super) fn new(link: Arc<Link>, tmpdir: PathBuf, quic: QuicHello) -> Openings {
         Openings {
             link,
+            quic,
             tmpdir,
             held: Mutex::default(),
         }
@@ -194,8 +217,11 @@ impl Openings {
         let mut opened = Opened {
             link: Arc::clone(&self.link),
             sockets: HashMap::new(),
+            datagrams: HashMap::new(),
+            quic: self.quic.clone(),
             logs: HashMap::new(),
             new_places: Vec::new(),
+            new_datagrams: Vec::new(),
             new_logs: Vec::new(),
         };
         let mut faults = Vec::new();
@@ -225,6 +251,18 @@ impl Openings {
                 }
             }
         }
+        for listener in &config.listeners {
+            if let Some(address) = datagrams_of(listener)
+                && let Err(refused) = self.open_datagrams(address, &mut opened).await
+            {
+                let message = format!(
+                    "cannot take HTTP/3 at `{}`: {}",
+                    listener.name, refused.message
+                );
+                let pointer = listener.pointer.child("http3");
+                faults.push(fault(pointer, message, refused.hint));
+            }
+        }
         for (path, pointer) in config.log_files() {
             if let Err(refused) = self.open_log(path, &mut opened).await {
                 let hint = "the folder must exist, and the server must be allowed to write there";
@@ -238,6 +276,22 @@ impl Openings {
             let faults = Diagnostics(faults);
             Err(Unopened { faults, unbound })
         }
+    }
+
+    /// Has main take datagrams at an address, unless it does.
+    async fn open_datagrams(
+        &self,
+        address: SocketAddr,
+        opened: &mut Opened,
+    ) -> Result<(), Refused> {
+        if self.held().datagrams.contains(&address) {
+            return Ok(());
+        }
+        let make = |id| FromRouter::ListenDatagrams { id, address };
+        let done = self.link.request(&make, Vec::new()).await?;
+        opened.new_datagrams.push(address);
+        opened.datagrams.insert(address, done.descriptors);
+        Ok(())
     }
 
     /// Has main open a log, unless it is open already.
@@ -386,6 +440,7 @@ impl Openings {
     /// After the commit: what the configuration in force does not use goes back to main.
     pub(super) fn release(&self, config: &Config, opened: &mut Opened) {
         opened.new_places.clear();
+        opened.new_datagrams.clear();
         opened.new_logs.clear();
         let places = config
             .listeners
@@ -396,12 +451,22 @@ impl Openings {
             .log_files()
             .map(|(path, _)| path.to_owned())
             .collect();
-        let before = std::mem::replace(&mut *self.held(), Held { places, logs });
+        let datagrams = config.listeners.iter().filter_map(datagrams_of).collect();
+        let held = Held {
+            places,
+            datagrams,
+            logs,
+        };
+        let before = std::mem::replace(&mut *self.held(), held);
         let now = self.held();
         for place in before.places.difference(&now.places) {
             self.link.tell(&FromRouter::Unlisten {
                 place: place.clone(),
             });
+        }
+        for address in before.datagrams.difference(&now.datagrams) {
+            self.link
+                .tell(&FromRouter::UnlistenDatagrams { address: *address });
         }
         for path in before.logs.difference(&now.logs) {
             self.link

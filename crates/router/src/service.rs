@@ -98,6 +98,7 @@ pub(super) struct Parts {
     pub(super) log: Log,
     pub(super) modules: Vec<Module>,
     pub(super) tmpdir: PathBuf,
+    pub(super) quic: tutti_protocol::QuicHello,
     pub(super) server: Arc<Server>,
     pub(super) manager: Manager,
     pub(super) exporters: Exporters,
@@ -142,7 +143,7 @@ pub(super) enum ReadyChange {
 impl RouterService {
     pub(super) fn new(parts: Parts) -> RouterService {
         RouterService(Arc::new(Inner {
-            openings: Openings::new(parts.link, parts.tmpdir),
+            openings: Openings::new(parts.link, parts.tmpdir, parts.quic),
             log: parts.log,
             modules: parts.modules,
             server: parts.server,

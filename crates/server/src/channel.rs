@@ -1,4 +1,4 @@
-//! The channel of a connection's bytes: a socket of its own, or a stream of an HTTP/2 connection.
+//! The channel of a connection's bytes: a socket of its own, or a stream of an HTTP/2 or 3 connection.
 //!
 //! Everything that reads, writes or asks about the other end goes through [`Channel`]; only [`transfer`](crate::transfer) looks behind
 //! it, for the ways only a plain socket has.
@@ -14,7 +14,7 @@ use tokio::io::unix::AsyncFd;
 use tutti_conn::transport::Transport;
 use tutti_tls::Facts;
 
-use crate::http2::stream::Stream;
+use crate::stream::Stream;
 use tutti_conn::output::{Gone, Output};
 use tutti_conn::socket::{BodyPart, Received};
 
@@ -22,8 +22,10 @@ use tutti_conn::socket::{BodyPart, Received};
 pub(crate) enum Channel {
     /// Through the client's socket.
     Transport(Transport),
-    /// As one stream of an HTTP/2 connection.
+    /// As one stream of an HTTP/2 or 3 connection.
     Stream(Box<Stream>),
+    /// Through a UDP socket that others have as well: only its streams carry bytes.
+    Quic,
 }
 
 impl Channel {
@@ -31,7 +33,7 @@ impl Channel {
     pub(crate) fn transport(&self) -> Option<&Transport> {
         match self {
             Self::Transport(transport) => Some(transport),
-            Self::Stream(_) => None,
+            Self::Stream(_) | Self::Quic => None,
         }
     }
 
@@ -50,6 +52,7 @@ impl Channel {
         match self {
             Self::Transport(transport) => transport.tls().is_some(),
             Self::Stream(stream) => stream.facts().is_some(),
+            Self::Quic => true,
         }
     }
 
@@ -58,6 +61,7 @@ impl Channel {
         match self {
             Self::Transport(transport) => transport.facts(),
             Self::Stream(stream) => stream.facts(),
+            Self::Quic => None,
         }
     }
 
@@ -70,6 +74,7 @@ impl Channel {
         match self {
             Self::Transport(transport) => transport.poll_receive(buffer, cx),
             Self::Stream(stream) => stream.poll_receive(buffer, cx),
+            Self::Quic => Poll::Ready(Err(Gone::Closed)),
         }
     }
 
@@ -78,6 +83,7 @@ impl Channel {
         match self {
             Self::Transport(transport) => transport.try_send(output),
             Self::Stream(stream) => stream.try_send(output),
+            Self::Quic => Err(Gone::Closed),
         }
     }
 
@@ -90,6 +96,7 @@ impl Channel {
         match self {
             Self::Transport(transport) => transport.poll_send(output, cx),
             Self::Stream(stream) => stream.poll_send(output, cx),
+            Self::Quic => Poll::Ready(Err(Gone::Closed)),
         }
     }
 
@@ -98,6 +105,7 @@ impl Channel {
         match self {
             Self::Transport(transport) => transport.send_body(output, body),
             Self::Stream(stream) => stream.send_body(output, body),
+            Self::Quic => Err(Gone::Closed),
         }
     }
 
@@ -105,7 +113,7 @@ impl Channel {
     pub(crate) fn unsent(&self, output: &Output) -> u64 {
         match self {
             Self::Transport(transport) => transport.unsent(output),
-            Self::Stream(_) => output.len(),
+            Self::Stream(_) | Self::Quic => output.len(),
         }
     }
 
@@ -113,7 +121,8 @@ impl Channel {
     pub(crate) fn has_sent(&self, output: &Output) -> bool {
         match self {
             Self::Transport(transport) => transport.has_sent(output),
-            Self::Stream(_) => output.is_empty(),
+            Self::Stream(stream) => stream.has_sent(output),
+            Self::Quic => output.is_empty(),
         }
     }
 
@@ -122,6 +131,7 @@ impl Channel {
         match self {
             Self::Transport(transport) => transport.poll_gone(cx),
             Self::Stream(stream) => stream.poll_gone(cx),
+            Self::Quic => Poll::Ready(()),
         }
     }
 
@@ -131,6 +141,7 @@ impl Channel {
         match self {
             Self::Transport(transport) => transport.close(),
             Self::Stream(stream) => stream.finish(),
+            Self::Quic => {}
         }
     }
 
@@ -142,6 +153,7 @@ impl Channel {
                 stream.finish();
                 true
             }
+            Self::Quic => false,
         }
     }
 }

@@ -19,9 +19,9 @@ use tutti_pool::Whereabouts;
 use crate::channel::Channel;
 use crate::counts::{Answerer, Counts};
 use crate::forwarded::Origin;
-use crate::http2::stream::Stream;
 use crate::local::Local;
 use crate::slow::Phases;
+use crate::stream::Stream;
 use crate::trace::Traced;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::Entry;
@@ -130,16 +130,22 @@ impl Connection {
         // A client has as much with one stream as with a hundred.
         stream.waiting = Waiting::beside(self.share());
         if let Some(address) = self.socket_address() {
-            let _ = stream.local_address.set(address);
+            stream.note_local_address(address);
         }
         stream
     }
 
+    /// The connection came to this address.
+    pub(crate) fn note_local_address(&self, address: SocketAddr) {
+        let _ = self.local_address.set(address);
+    }
+
     /// The version of HTTP that a client is answered in whose request could not be read.
     pub(crate) fn version(&self) -> Version {
-        match self.channel {
+        match &self.channel {
             Channel::Transport(_) => Version::Http11,
-            Channel::Stream(_) => Version::Http2,
+            Channel::Stream(stream) => stream.version(),
+            Channel::Quic => Version::Http3,
         }
     }
 
@@ -255,6 +261,7 @@ impl Connection {
             return None;
         }
         if self.local_address.get().is_none() {
+            // QUIC's has been noted.
             let address = rustix::net::getsockname(self.channel.socket()?)
                 .ok()
                 .and_then(inet)?;

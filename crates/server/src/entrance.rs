@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tutti_config::model;
 use tutti_conn::listener::Listener;
+use tutti_quic::Spoken;
 use tutti_tls::Offer;
 
 /// Numbers for listeners, never reused.
@@ -26,6 +27,8 @@ pub(crate) struct ListenerEntry {
     pub(crate) offer: Option<Arc<Offer>>,
     /// Limits of HTTP/2, if it is spoken.
     pub(crate) http2: Option<model::Http2>,
+    /// HTTP/3, if it is spoken.
+    pub(crate) http3: Option<Spoken>,
     /// From whom each connection begins with a PROXY protocol header.
     pub(crate) proxy_protocol: Option<model::AddressSet>,
 }
@@ -51,6 +54,7 @@ pub(crate) fn own(name: &str, kept: Option<&ListenerEntry>, threads: usize) -> L
         forwarded: None,
         offer: None,
         http2: None,
+        http3: None,
         proxy_protocol: None,
     }
 }

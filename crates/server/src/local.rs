@@ -20,6 +20,7 @@ use tutti_http::{FieldLines, RequestHead};
 use tutti_log::LineLimit;
 use tutti_pool::{Level, LogSink, Threads};
 use tutti_proxy::Resources;
+use tutti_quic::Ports;
 
 use crate::access_log::LogBuffer;
 use crate::own_fields::OwnFields;
@@ -43,6 +44,10 @@ pub(crate) enum Command {
     Serve(Accepted),
     /// Accept on this listener. Its socket comes with it: the listener itself may have let go of it by the time.
     Listen(Arc<Listener>, Arc<OwnedFd>),
+    /// Take the datagrams of this listener that are this thread's.
+    TakeDatagrams(Arc<Listener>, Arc<Ports>),
+    /// Meet nobody new on these sockets.
+    LeaveDatagrams(Arc<Ports>),
     /// Stop accepting on the listener of this id, and close its idle connections.
     Unlisten(ListenerHold),
     /// Another configuration is live.

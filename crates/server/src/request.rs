@@ -72,9 +72,21 @@ impl<'a> Request<'a> {
         request_id::tell(wanted, fields, || refusals::id(self));
     }
 
+    /// Tells a client of an older HTTP that HTTP/3 is spoken here, too (RFC 7838), unless the answer says something about that itself.
+    fn tell_of_http3(&self, fields: &mut FieldLines) {
+        if self.view.version() < Version::Http3
+            && let Some(spoken) = self.snapshot.http3_of(self.connection.listener.id)
+            && let Some(value) = &spoken.alt_svc
+            && fields.get_all(b"Alt-Svc").next().is_none()
+        {
+            fields.push(b"Alt-Svc", value.as_bytes());
+        }
+    }
+
     /// Applies `response_headers` and `response_headers_always` to a head that is complete otherwise, and says to which trace it belongs.
     pub(crate) fn adjust(&self, changes: &Changes, head: &mut OutgoingHead) {
         self.identify(&mut head.fields);
+        self.tell_of_http3(&mut head.fields);
         let is_good = (200..400).contains(&head.status);
         let applying = changes.headers.iter();
         let mut applying = applying
@@ -133,7 +145,7 @@ impl<'a> Request<'a> {
     /// True if trailer fields of the response reach somebody who reads them: over HTTP/1 only a client that says so gets some
     /// (RFC 9110 §6.5.1).
     pub(crate) fn takes_trailers(&self) -> bool {
-        self.view.version() == Version::Http2 || self.view.asks_for_trailers()
+        self.view.version() >= Version::Http2 || self.view.asks_for_trailers()
     }
 
     /// Tells how the connection goes on after this request.

@@ -21,7 +21,7 @@ use tutti_conn::output::Output;
 pub(crate) enum Persistence {
     /// It takes another request.
     KeepAlive,
-    /// It ends, as every stream of HTTP/2 does.
+    /// It ends, as every stream of HTTP/2 or 3 does.
     Close,
 }
 
@@ -63,6 +63,8 @@ pub(crate) fn put(connection: &Connection, head: &OutgoingHead, output: &mut Out
     match &connection.channel {
         Channel::Stream(stream) => output.push_head(stream.head(head)),
         Channel::Transport(_) => head.write_http1(&mut output.bytes),
+        // Its streams have the answers.
+        Channel::Quic => {}
     }
 }
 

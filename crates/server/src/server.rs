@@ -15,6 +15,7 @@ use tutti_config::model::UpstreamTls;
 use tutti_config::{Config, Diagnostics};
 use tutti_pool::{Level, LogSink, Threads};
 use tutti_proxy::{Monitor, Report};
+use tutti_quic::Ports;
 use tutti_upstream::{ServerStatus, Upstream};
 
 use crate::local::{Command, Shared};
@@ -176,7 +177,37 @@ impl Server {
                 self.tell_all(|| Command::Listen(Arc::clone(listener), Arc::clone(&socket)));
             }
         }
+        self.change_datagrams(&live, &previous);
         Retired(previous)
+    }
+
+    /// Has the listen threads take the datagrams of listeners that speak HTTP/3 now, and meet nobody new on those that did.
+    fn change_datagrams(&self, live: &Snapshot, previous: &Snapshot) {
+        let is_in = |snapshot: &Snapshot, wanted: &Arc<Ports>| {
+            let mut spoken = snapshot
+                .listeners
+                .iter()
+                .filter_map(|one| one.http3.as_ref());
+            spoken.any(|spoken| Arc::ptr_eq(&spoken.ports, wanted))
+        };
+        for entry in &previous.listeners {
+            if let Some(spoken) = &entry.http3
+                && !is_in(live, &spoken.ports)
+            {
+                self.tell_all(|| Command::LeaveDatagrams(Arc::clone(&spoken.ports)));
+            }
+        }
+        for entry in &live.listeners {
+            if let Some(spoken) = &entry.http3
+                && !is_in(previous, &spoken.ports)
+            {
+                self.tell_all(|| {
+                    let (listener, ports) =
+                        (Arc::clone(&entry.listener), Arc::clone(&spoken.ports));
+                    Command::TakeDatagrams(listener, ports)
+                });
+            }
+        }
     }
 
     /// Says which upstreams are new whose servers may be anybody.

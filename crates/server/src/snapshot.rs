@@ -15,6 +15,7 @@ use tutti_guard::Guards;
 use tutti_http::Limits;
 use tutti_http::websocket::SessionOptions;
 use tutti_pool::Application;
+use tutti_quic::{Datagrams, Spoken};
 use tutti_routing::{Modules, Router};
 use tutti_spool::Spool;
 use tutti_telemetry::Tracer;
@@ -27,6 +28,7 @@ use crate::entrance::{self, ListenerEntry};
 use crate::log_file::open_append;
 use crate::logs::Logs;
 use crate::snapshot_faults::bind_fault;
+use crate::spoken::spoken;
 use tutti_conn::clock::{Millis, millis};
 use tutti_conn::holdings::Store;
 use tutti_conn::listener::Listener;
@@ -102,6 +104,15 @@ pub trait Surroundings {
     /// # Errors
     /// Whatever stands against it.
     fn bind(&mut self, listener: &model::Listener) -> io::Result<OwnedFd>;
+
+    /// UDP sockets at the same address and port; asked for if the
+    /// listener speaks HTTP/3 and did not. The error becomes a diagnostic at the option.
+    ///
+    /// # Errors
+    /// Whatever stands against it.
+    fn bind_datagrams(&mut self, _listener: &model::Listener) -> io::Result<Datagrams> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// A descriptor for appending to a log.
     ///
@@ -288,6 +299,12 @@ impl Snapshot {
         self.listeners.get(position)?.http2
     }
 
+    /// HTTP/3 on a listener; `None` if it is not spoken there.
+    pub(crate) fn http3_of(&self, listener: u64) -> Option<&Spoken> {
+        let position = self.position_of(listener)?;
+        self.listeners.get(position)?.http3.as_ref()
+    }
+
     /// All ways in.
     pub(crate) fn entrances(&self) -> impl Iterator<Item = &ListenerEntry> {
         let own = self.job_entrances.iter().chain(&self.question_entrances);
@@ -352,7 +369,19 @@ impl Snapshot {
                 }
             };
             match listener(wanted, previous, around, offer) {
-                Ok((entry, is_new)) => {
+                Ok((mut entry, is_new)) => {
+                    if let Some(options) = wanted.http3 {
+                        let kept = previous.http3_of(entry.listener.id);
+                        let bind = || around.bind_datagrams(wanted);
+                        let offer = entry.offer.as_deref();
+                        match spoken(options, kept, offer, &entry.listener, bind) {
+                            Ok(spoken) => entry.http3 = Some(spoken),
+                            Err(error) => faults.push(Diagnostic::apply(
+                                wanted.pointer.child("http3"),
+                                format!("cannot take HTTP/3: {error}"),
+                            )),
+                        }
+                    }
                     if is_new {
                         added.push(Arc::clone(&entry.listener));
                     }
@@ -495,6 +524,7 @@ fn listener(
         forwarded: wanted.forwarded.clone(),
         offer,
         http2: wanted.http2,
+        http3: None,
         proxy_protocol: wanted.proxy_protocol.clone(),
     };
     Ok((entry, kept.is_none()))

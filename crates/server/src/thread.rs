@@ -17,9 +17,11 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tutti_pool::Level;
+use tutti_quic::Endpoint;
 
 use crate::accept::{accept_forever, accept_rest};
 use crate::connection_task;
+use crate::http3::{self, Entrance};
 use crate::local::{Command, Local, Shared};
 use tutti_conn::connections::sweep_forever;
 use tutti_conn::listener::{Listener, ListenerHold};
@@ -46,9 +48,22 @@ impl Accepting {
 struct Runner {
     local: Rc<Local>,
     accepting: FxHashMap<u64, Accepting>,
+    /// The UDP sockets of this thread.
+    endpoints: Vec<Rc<Endpoint<Entrance>>>,
 }
 
 impl Runner {
+    fn leave_datagrams(&mut self, is_left: impl Fn(&Endpoint<Entrance>) -> bool) {
+        self.endpoints.retain(|endpoint| {
+            let is_left = is_left(endpoint);
+            if is_left {
+                endpoint.close();
+            }
+            !is_left
+        });
+        self.local.connections.wake_all();
+    }
+
     fn listen(&mut self, listener: Arc<Listener>, socket: Arc<OwnedFd>) {
         let accepts = accept_forever(
             Rc::clone(&self.local),
@@ -85,6 +100,7 @@ impl Runner {
 
     fn drain(&mut self) {
         let was_draining = self.local.draining.replace(true);
+        self.leave_datagrams(|_| true);
         for (_, accepting) in self.accepting.drain() {
             accepting.end(&self.local);
         }
@@ -111,6 +127,13 @@ impl Runner {
                     connection_task::spawn(Rc::clone(&local), accepted);
                 }
                 Some(Command::Listen(listener, socket)) => self.listen(listener, socket),
+                Some(Command::TakeDatagrams(listener, ports)) => {
+                    let taken = http3::take_datagrams(&local, &listener, &ports);
+                    self.endpoints.extend(taken);
+                }
+                Some(Command::LeaveDatagrams(ports)) => {
+                    self.leave_datagrams(|endpoint| endpoint.is_of(&ports));
+                }
                 Some(Command::Unlisten(through)) => self.unlisten(through),
                 Some(Command::Refresh) => local.prune_upstreams(),
                 Some(Command::Drain) => self.drain(),
@@ -209,6 +232,7 @@ fn body(
         let mut runner = Runner {
             local: Rc::clone(&local),
             accepting: FxHashMap::default(),
+            endpoints: Vec::new(),
         };
         runner.run(inbox).await;
     });
@@ -284,6 +308,7 @@ mod tests {
         let runner = |local: &Rc<Local>| Runner {
             local: Rc::clone(local),
             accepting: FxHashMap::default(),
+            endpoints: Vec::new(),
         };
         runtime.block_on(async {
             let mut first = runner(&local);

@@ -24,6 +24,7 @@ pub mod listen;
 pub mod log_line;
 pub mod log_stream;
 pub mod memfd;
+pub mod port_group;
 pub mod priority;
 pub mod proc;
 pub mod process;

@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::{BASE64, HEXLOWER, HEXUPPER};
 use rustls::pki_types::CertificateDer;
-use rustls::{CommonState, ProtocolVersion};
+use rustls::{CipherSuite, CommonState, ProtocolVersion};
 use tutti_config::model::TlsVariable;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
@@ -37,9 +37,6 @@ struct Client {
 impl Facts {
     pub(crate) fn new(state: &CommonState, server_name: Option<&str>, asks_clients: bool) -> Self {
         let suite = state.negotiated_cipher_suite();
-        // rustls marks those of TLS 1.3; IANA does not ("TLS Cipher Suites").
-        let name = suite.and_then(|suite| suite.suite().as_str());
-        let cipher = name.map_or_else(String::new, |name| name.replacen("TLS13_", "TLS_", 1));
         let certificates = state.peer_certificates().unwrap_or_default();
         Self {
             protocol: match state.protocol_version() {
@@ -47,10 +44,28 @@ impl Facts {
                 Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",
                 _ => "",
             },
-            cipher,
+            cipher: cipher_name(suite.map(|suite| suite.suite())),
             server_name: server_name.unwrap_or_default().to_owned(),
             asks_clients,
             certificate: certificates.first().map(|one| one.clone().into_owned()),
+            client: OnceCell::new(),
+            field: OnceCell::new(),
+        }
+    }
+
+    /// Those of a connection of QUIC, which has TLS 1.3 inside.
+    pub(crate) fn of_quic(
+        suite: Option<CipherSuite>,
+        server_name: Option<&str>,
+        asks_clients: bool,
+        certificate: Option<&CertificateDer<'static>>,
+    ) -> Self {
+        Self {
+            protocol: "TLSv1.3",
+            cipher: cipher_name(suite),
+            server_name: server_name.unwrap_or_default().to_owned(),
+            asks_clients,
+            certificate: certificate.cloned(),
             client: OnceCell::new(),
             field: OnceCell::new(),
         }
@@ -93,6 +108,12 @@ impl Facts {
             None => Client::default(),
         })
     }
+}
+
+/// rustls marks those of TLS 1.3; IANA does not ("TLS Cipher Suites").
+fn cipher_name(suite: Option<CipherSuite>) -> String {
+    let name = suite.and_then(|suite| suite.as_str());
+    name.map_or_else(String::new, |name| name.replacen("TLS13_", "TLS_", 1))
 }
 
 impl Client {

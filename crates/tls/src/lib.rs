@@ -23,6 +23,7 @@ mod names;
 mod offer;
 mod pem;
 mod provider;
+mod quic;
 mod sessions;
 mod tickets;
 
@@ -34,3 +35,4 @@ pub use explain::explain;
 pub use facts::Facts;
 pub use offer::{Find, Offer, OfferError, Source};
 pub use provider::provider;
+pub use quic::{QuicClient, QuicKeys, QuicOffer};

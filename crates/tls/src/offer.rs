@@ -15,6 +15,7 @@ use crate::bundle::Bundle;
 use crate::connection::Connection;
 use crate::names::Fit;
 use crate::provider;
+use crate::quic::QuicOffer;
 use crate::sessions::Sessions;
 use crate::tickets::TicketKeys;
 
@@ -60,6 +61,7 @@ pub type Find<'a> = &'a mut dyn FnMut(Source<'_>) -> Result<Arc<Bundle>, String>
 #[derive(Debug)]
 pub struct Offer {
     config: Arc<ServerConfig>,
+    quic: Option<QuicOffer>,
     memory: Memory,
 }
 
@@ -122,6 +124,7 @@ impl Offer {
         config.ignore_client_order = tls.protocol.is_server_preferred;
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         Ok(Offer {
+            quic: QuicOffer::new(&config, rule != NO_RULE),
             config: Arc::new(config),
             memory,
         })
@@ -130,6 +133,11 @@ impl Offer {
     /// The configuration, for who speaks TLS by rustls's own means: it belongs to one listener, so there is one rule about certificates.
     pub fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.config)
+    }
+
+    /// The same for QUIC; `None` without TLS 1.3.
+    pub fn quic(&self) -> Option<&QuicOffer> {
+        self.quic.as_ref()
     }
 
     /// For a new connection.

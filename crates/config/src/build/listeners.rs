@@ -6,7 +6,7 @@ use super::builder::Builder;
 use super::reader::Reader;
 use crate::diagnostic::{Diagnostic, shorten};
 use crate::document::Node;
-use crate::model::{ListenAddress, Listener};
+use crate::model::{ListenAddress, Listener, Tls};
 use crate::pointer::Pointer;
 use crate::table::{ListenerOptions, ProxyProtocol};
 
@@ -42,6 +42,10 @@ impl<'d> Builder<'d> {
             let Some(pass) = pass else {
                 continue;
             };
+            let http3 = options.http3.on();
+            if http3.is_some() {
+                self.speaks_quic(&reader, &address, tls.as_ref());
+            }
             let proxies = reader.inner(&ListenerOptions::proxy_protocol);
             listeners.push(Listener {
                 proxy_protocol: proxies.and_then(|proxies| proxies.trusted(&ProxyProtocol::source)),
@@ -53,8 +57,29 @@ impl<'d> Builder<'d> {
                 forwarded,
                 tls,
                 http2: options.http2.on(),
+                http3,
             });
         }
         listeners
+    }
+
+    /// Checks that a listener has what `http3` needs.
+    fn speaks_quic(&mut self, reader: &Reader<'d>, address: &ListenAddress, tls: Option<&Tls>) {
+        let lack = match (address, tls) {
+            (ListenAddress::Unix(_) | ListenAddress::Abstract(_), _) => {
+                "`http3` needs an address and a port: a unix socket has no UDP"
+            }
+            (_, None) => "`http3` needs `tls`: HTTP/3 is always encrypted",
+            (_, Some(tls)) if !tls.protocol.allows_tls13 => {
+                "`http3` needs TLS 1.3, which `tls/conf_commands` does not allow"
+            }
+            _ if reader.get(&ListenerOptions::proxy_protocol).is_some() => {
+                "`http3` and `proxy_protocol` exclude each other: QUIC has no PROXY protocol header"
+            }
+            _ => return,
+        };
+        if let Some((node, pointer)) = reader.get(&ListenerOptions::http3) {
+            self.faults.value(Diagnostic::new(pointer, lack), node);
+        }
     }
 }

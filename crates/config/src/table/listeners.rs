@@ -18,6 +18,9 @@ options! {
         backlog: i32 [kind(Kind::Integer(-1, 0x7fff_ffff)), default("-1")],
         /// Speak HTTP/2 with clients that do (by ALPN over TLS, else by its preface); limits
         http2: Switch<Http2> [beyond(), default("true")],
+        /// Speak HTTP/3, too, over QUIC at the same address and port (UDP), and tell clients of it (`Alt-Svc`). Needs `tls` with
+        /// TLS 1.3; limits
+        http3: Switch<Http3> [beyond(), default("false")],
         /// Speak TLS on it
         tls: Unread [kind(TlsOptions::KIND)],
         /// Who must say whom each connection is from, with a PROXY protocol header
@@ -39,6 +42,21 @@ options! {
         stream_window_size: u32 [kind(Kind::Size(16_384, 0x7fff_ffff)), beyond(), default("262144"), unit("bytes")],
         /// The same of all bodies on one connection together
         connection_window_size: u32 [kind(Kind::Size(65_535, 0x7fff_ffff)), beyond(), default("1048576"), unit("bytes")],
+    }
+}
+
+options! {
+    /// Limits of a client's HTTP/3 connection
+    #[derive(Copy, Eq)]
+    pub struct Http3: HTTP3 = "http3" {
+        /// Requests that a client may have under way at once on one connection
+        max_concurrent_streams: u32 [kind(Kind::Integer(1, 10_000)), beyond(), default("100"), unit("requests")],
+        /// Bytes that a client may send of one body ahead of what has been taken from it
+        stream_window_size: u32 [kind(Kind::Size(16_384, 0x7fff_ffff)), beyond(), default("262144"), unit("bytes")],
+        /// The same of all bodies on one connection together
+        connection_window_size: u32 [kind(Kind::Size(65_535, 0x7fff_ffff)), beyond(), default("1048576"), unit("bytes")],
+        /// How long clients may remember that HTTP/3 is spoken here; 0: they are not told
+        alt_svc_max_age: u32 [kind(Kind::Integer(0, 31_536_000)), beyond(), default("86400"), unit("seconds")],
     }
 }
 

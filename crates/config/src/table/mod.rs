@@ -21,8 +21,8 @@ pub use identity::{
 };
 pub use jobs::{Missed, SCHEDULE, SPOOLER, ScheduleOptions, SpoolerOptions};
 pub use listeners::{
-    CLIENT_IP, ClientIp, FORWARDED, ForwardedOptions, HTTP2, Http2, LISTENER, ListenerOptions,
-    PROXY_PROTOCOL, ProxyProtocol,
+    CLIENT_IP, ClientIp, FORWARDED, ForwardedOptions, HTTP2, HTTP3, Http2, Http3, LISTENER,
+    ListenerOptions, PROXY_PROTOCOL, ProxyProtocol,
 };
 pub use logs::{
     ACCESS_LOG, AccessLogOptions, LOG_NUMBER, LogNumberOptions, REQUEST_ID, RequestIdOptions,

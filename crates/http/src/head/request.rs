@@ -74,6 +74,7 @@ pub(crate) struct Composed {
     pub(crate) target: Span,
     pub(crate) line: Span,
     pub(crate) has_body: bool,
+    pub(crate) version: Version,
 }
 
 /// A request head: state of the parser and reusable storage of its result.
@@ -164,7 +165,7 @@ impl RequestHead {
         &mut self.storage.fields
     }
 
-    /// Takes the head that fills `buffer`, and whose fields have been noted, for a request of HTTP/2; judged like a parsed one.
+    /// Takes the head that fills `buffer`, and whose fields have been noted, for a request of HTTP/2 or 3; judged like a parsed one.
     pub(crate) fn adopt(
         &mut self,
         buffer: &[u8],
@@ -176,7 +177,7 @@ impl RequestHead {
         self.method = Method::from_bytes(composed.method.of(buffer));
         self.target = composed.target;
         self.line = composed.line;
-        self.version = Version::Http2;
+        self.version = composed.version;
         self.examine(buffer, limits)?;
         self.facts.keep_alive = false;
         match (composed.has_body, self.facts.content_length) {
@@ -241,7 +242,7 @@ impl RequestHead {
             self.facts.is_chunked = true;
         }
         self.facts.expects_continue &= self.facts.is_chunked
-            || self.version == Version::Http2
+            || self.version >= Version::Http2
             || self.facts.content_length.is_some_and(|length| length > 0);
         self.facts.keep_alive = connection.is_persistent(self.version);
         self.facts.wants_upgrade = self.version > Version::Http10

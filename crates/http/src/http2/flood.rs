@@ -9,27 +9,9 @@
 //!
 //! Must never: fail a client that merely downloads fast, or gives up what it has asked for now and then.
 
+use crate::allowance::{Allowance, Flood, Millis, RESET_COST};
+
 use super::frame::{CONTINUATION, DATA, END_HEADERS, END_STREAM, HEAD_BYTES, HEADERS, RST_STREAM};
-
-/// Milliseconds of the caller's clock, which never goes back.
-type Millis = u64;
-
-/// Frames without use that may come at once. A page of a hundred files costs a client some dozens of them.
-const BURST: i64 = 10_000;
-
-/// How many more may come each millisecond.
-const PER_MILLISECOND: i64 = 1;
-
-/// The cost of one RST_STREAM of a client: five hundred at once, fifty a second. A browser resets what a page that is left had asked
-/// for, a hundred streams at most.
-const RESET_COST: i64 = 20;
-
-/// One WINDOW_UPDATE or two are due for so many bytes at most: the smallest window there is, halved again and again by eager clients.
-const BYTES_PER_FRAME: u64 = 1024;
-
-/// More than a client may send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flood;
 
 /// The frames of one client that have been seen.
 #[derive(Debug)]
@@ -40,10 +22,7 @@ pub struct FloodGauge {
     head_length: usize,
     /// The frame being passed over ends a head.
     ends_head: bool,
-    allowance: i64,
-    filled: Millis,
-    /// Bytes sent that have not been counted as frames.
-    sent: u64,
+    allowance: Allowance,
     /// When the head began that has not ended.
     head_since: Option<Millis>,
 }
@@ -56,9 +35,7 @@ impl FloodGauge {
             head: [0; HEAD_BYTES],
             head_length: 0,
             ends_head: false,
-            allowance: BURST,
-            filled: now,
-            sent: 0,
+            allowance: Allowance::new(now),
             head_since: None,
         }
     }
@@ -70,21 +47,12 @@ impl FloodGauge {
 
     /// So many bytes have gone to the client.
     pub fn sent(&mut self, bytes: usize) {
-        self.sent = self.sent.saturating_add(bytes as u64);
-        let frames = self.sent / BYTES_PER_FRAME;
-        self.sent %= BYTES_PER_FRAME;
-        self.fill(i64::try_from(frames).unwrap_or(BURST));
-    }
-
-    fn fill(&mut self, frames: i64) {
-        self.allowance = self.allowance.saturating_add(frames).min(BURST);
+        self.allowance.sent(bytes);
     }
 
     /// These bytes have come.
     pub fn received(&mut self, mut bytes: &[u8], now: Millis) -> Result<(), Flood> {
-        let passed = i64::try_from(now.saturating_sub(self.filled)).unwrap_or(BURST);
-        self.fill(passed.saturating_mul(PER_MILLISECOND));
-        self.filled = now;
+        self.allowance.pass(now);
         while !bytes.is_empty() {
             if self.rest > 0 {
                 let skipped = self.rest.min(bytes.len());
@@ -129,12 +97,7 @@ impl FloodGauge {
             RST_STREAM => RESET_COST,
             _ => 1,
         };
-        self.allowance -= cost;
-        if self.allowance < 0 {
-            Err(Flood)
-        } else {
-            Ok(())
-        }
+        self.allowance.spend(cost)
     }
 }
 
@@ -178,7 +141,7 @@ mod tests {
         let ping = frame(PING, 0, 8);
         // A flood ends the connection, so each has a gauge of its own.
         let empty = || FloodGauge {
-            allowance: 0,
+            allowance: Allowance::empty(),
             ..FloodGauge::new(0, 0)
         };
         assert_eq!(passes(&mut FloodGauge::new(0, 0), &ping, 0), 10_000);
@@ -188,7 +151,7 @@ mod tests {
         (0..3).for_each(|_| gauge.sent(1000));
         assert_eq!(passes(&mut gauge, &ping, 0), 2);
         gauge.sent(usize::MAX);
-        assert!(gauge.allowance <= BURST);
+        assert_eq!(passes(&mut gauge, &ping, 0), 10_000);
     }
 
     #[test]
@@ -203,7 +166,8 @@ mod tests {
             for piece in bytes.chunks(step) {
                 gauge.received(piece, 0).unwrap();
             }
-            assert_eq!(gauge.allowance, BURST - 3, "{step}");
+            let left = passes(&mut gauge, &frame(PING, 0, 8), 0);
+            assert_eq!(left, 10_000 - 3, "{step}");
         }
     }
 

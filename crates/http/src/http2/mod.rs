@@ -9,11 +9,10 @@
 
 mod flood;
 pub mod frame;
-mod huffman;
 pub(crate) mod request;
 mod screen;
 
-pub use flood::{Flood, FloodGauge};
+pub use flood::FloodGauge;
 pub use request::{Opening, WebSocketKey};
 pub use screen::{FieldScreen, Unreadable};
 

@@ -7,6 +7,7 @@ use crate::http2::is_connection_specific;
 use crate::known::Known;
 use crate::limits::Limits;
 use crate::token::{is_field_name, is_field_value};
+use crate::version::Version;
 
 /// A `Sec-WebSocket-Key`: 16 bytes in base64.
 pub type WebSocketKey = [u8; 24];
@@ -25,12 +26,20 @@ pub struct Opening<'a> {
     /// It is an extended `CONNECT` for WebSocket (RFC 8441). It becomes the handshake of RFC 6455 that means the same, with this
     /// key, so that whoever answers it need not know the difference.
     pub websocket: Option<&'a WebSocketKey>,
+    /// [`Version::Http2`] or [`Version::Http3`].
+    pub version: Version,
 }
 
-const VERSION: &[u8] = b" HTTP/2.0\r\n";
+/// The end of the request line.
+fn version_text(version: Version) -> &'static [u8] {
+    match version {
+        Version::Http3 => b" HTTP/3.0\r\n",
+        _ => b" HTTP/2.0\r\n",
+    }
+}
 
 impl RequestHead {
-    /// Writes a request of HTTP/2 into `buffer`, which is emptied, as the head that [`view`](RequestHead::view) then reads from it.
+    /// Writes a request of HTTP/2 or 3 into `buffer`, which is emptied, as the head that [`view`](RequestHead::view) then reads from it.
     ///
     /// `fields` may be called more than once. `Host` comes first and is what `:authority` says; crumbs of `Cookie` become one field (RFC 9113 §8.2.3).
     ///
@@ -103,8 +112,9 @@ fn write_line(buffer: &mut Vec<u8>, opening: &Opening<'_>) -> Result<Composed, H
     let method = append(buffer, method);
     buffer.push(b' ');
     let target = append(buffer, opening.target);
-    let line_length = buffer.len() + VERSION.len() - "\r\n".len();
-    buffer.extend_from_slice(VERSION);
+    let version = version_text(opening.version);
+    let line_length = buffer.len() + version.len() - "\r\n".len();
+    buffer.extend_from_slice(version);
     Ok(Composed {
         method,
         target,
@@ -113,6 +123,7 @@ fn write_line(buffer: &mut Vec<u8>, opening: &Opening<'_>) -> Result<Composed, H
             length: line_length as u32,
         },
         has_body: opening.has_body && !is_extended,
+        version: opening.version,
     })
 }
 
@@ -210,7 +221,7 @@ fn check_value(value: &[u8]) -> Result<(), HeadError> {
 mod tests {
     use super::*;
     use crate::websocket::handshake::{self, Handshake};
-    use crate::{BodyLength, Method, Version};
+    use crate::{BodyLength, Method};
 
     type Field = (&'static str, &'static str);
 
@@ -236,6 +247,7 @@ mod tests {
         authority: Some(b"Example.org:8080"),
         has_body: false,
         websocket: None,
+        version: Version::Http2,
     };
 
     #[test]

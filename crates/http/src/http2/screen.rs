@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use super::huffman;
+use crate::huffman;
 use crate::token::is_token_byte;
 
 /// Size of the dynamic table that our settings leave it (RFC 9113 §6.5.2).

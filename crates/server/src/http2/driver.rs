@@ -12,26 +12,20 @@ use h2::{Reason, RecvStream};
 use http::{Method, Request};
 use tutti_config::model::Http2;
 use tutti_conn::pipe::{Face, Pipe};
+use tutti_http::Version;
 use tutti_http::http2::{FloodGauge, Opening, PREFACE};
-use tutti_http::websocket::handshake;
-use tutti_http::{HeadError, RequestHead};
 use tutti_pool::Level;
 
 use super::heads::Heads;
 use super::stream::{Hub, Kind, Stream};
-use crate::arrival;
-use crate::channel::Channel;
 use crate::connection::Connection;
-use crate::dispatch;
-use crate::local::Local;
-use crate::pipeline::Pipeline;
 use crate::snapshot::Timeouts;
-use crate::step::Step;
+use crate::stream_task::{self, Asked};
 use crate::waiting::{self, Ending};
 use tutti_conn::buffers::BUFFER_BYTES;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::NEVER;
-use tutti_conn::output::{Gone, Output};
+use tutti_conn::output::Gone;
 use tutti_conn::socket::Received;
 
 /// Looks at everything in a row, before other connections of the thread get a turn.
@@ -364,7 +358,7 @@ impl<'c> Driver<'c> {
     }
 }
 
-/// Begins with a request: answers it, or starts a task that will.
+/// Begins with a request.
 fn begin(
     base: &Connection,
     hub: &Rc<Hub>,
@@ -375,101 +369,35 @@ fn begin(
     let (parts, body) = request.into_parts();
     let protocol = parts.extensions.get::<h2::ext::Protocol>();
     let is_websocket = protocol.is_some_and(|protocol| protocol.as_str() == "websocket");
-    let is_unknown = protocol.is_some() && !is_websocket;
     let kind = Kind {
         is_head: parts.method == Method::HEAD,
         is_websocket,
     };
-    let has_body = !body.is_end_stream();
-    let local = &base.local;
+    let asked = Asked {
+        has_body: !body.is_end_stream(),
+        is_websocket,
+        is_unknown: protocol.is_some() && !is_websocket,
+    };
     let stream = Stream::new(hub, kind, body, respond);
-    let connection = base.for_stream(stream, cx.waker().clone());
+    let connection = base.for_stream(stream.into(), cx.waker().clone());
     hub.idle_since.set(None);
-    let mut pipeline = Pipeline {
-        snapshot: local.snapshot_of(&connection.listener),
-        input: local.buffers.take(),
-        position: 0,
-        head: local.take_head(),
-        output: Output::new(local.buffers.take()),
-        step: Step::Flush,
-    };
-    connection.note_request();
-    if is_unknown {
-        pipeline.refuse(&connection, 501, "CONNECT for a protocol that is not known");
-    } else {
-        match compose(&parts, is_websocket, has_body, &connection, &mut pipeline) {
-            Err(error) => pipeline.refuse(&connection, error.status(), &error.to_string()),
-            Ok(()) => {
-                let (request, output) = pipeline.parts(&connection);
-                arrival::note(&request);
-                pipeline.step = dispatch::start(&request, output);
-            }
-        }
-    }
-    if matches!(pipeline.step, Step::End(_) | Step::Linger) {
-        match connection.channel.try_send(&mut pipeline.output) {
-            Ok(true) => {
-                finish(&connection, Ending::Close);
-                pipeline.give_back(local);
-                return;
-            }
-            Ok(false) => {}
-            Err(_) => return,
-        }
-    }
-    tokio::task::spawn_local(run(connection, pipeline));
-}
-
-/// Writes the request's head down.
-fn compose(
-    parts: &http::request::Parts,
-    is_websocket: bool,
-    has_body: bool,
-    connection: &Connection,
-    pipeline: &mut Pipeline,
-) -> Result<(), HeadError> {
-    let key = is_websocket.then(|| handshake::key(connection.request_id().to_be_bytes()));
-    let authority = parts.uri.authority().map(|authority| authority.as_str());
-    let path = parts.uri.path_and_query().map(|path| path.as_str());
-    let opening = Opening {
-        method: parts.method.as_str().as_bytes(),
-        target: path.or(authority).unwrap_or_default().as_bytes(),
-        authority: authority.map(str::as_bytes),
-        has_body,
-        websocket: key.as_ref(),
-    };
-    let fields = || {
-        let fields = parts.headers.iter();
-        fields.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()))
-    };
-    let head: &mut RequestHead = &mut pipeline.head;
-    head.compose(
-        &mut pipeline.input,
-        &opening,
-        fields,
-        &pipeline.snapshot.limits,
-    )
-}
-
-/// The task of a request that takes longer.
-async fn run(connection: Connection, mut pipeline: Pipeline) {
-    let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
-    connection.set_waker(waker);
-    let ending = waiting::run(&connection, &mut pipeline).await;
-    finish(&connection, ending);
-    let local: Rc<Local> = Rc::clone(&connection.local);
-    drop(connection);
-    pipeline.give_back(&local);
-}
-
-/// Ends a stream as its response has ended.
-fn finish(connection: &Connection, ending: Ending) {
-    if let Channel::Stream(stream) = &connection.channel {
-        match ending {
-            Ending::Abort => stream.abort(),
-            _ => stream.finish(),
-        }
-    }
+    stream_task::begin(connection, &asked, |head, input, limits, writing| {
+        let authority = parts.uri.authority().map(|authority| authority.as_str());
+        let path = parts.uri.path_and_query().map(|path| path.as_str());
+        let opening = Opening {
+            method: parts.method.as_str().as_bytes(),
+            target: path.or(authority).unwrap_or_default().as_bytes(),
+            authority: authority.map(str::as_bytes),
+            has_body: writing.has_body,
+            websocket: writing.websocket,
+            version: Version::Http2,
+        };
+        let fields = || {
+            let fields = parts.headers.iter();
+            fields.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()))
+        };
+        head.compose(input, &opening, fields, limits)
+    });
 }
 
 /// A GOAWAY frame before any stream (RFC 9113 §4.1, §6.8).

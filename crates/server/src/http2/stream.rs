@@ -13,9 +13,7 @@ use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::header::CONTENT_LENGTH;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
-use tutti_http::http2::is_connection_specific;
-use tutti_http::{Known, OutgoingHead, Trailers, status_has_body};
+use tutti_http::{OutgoingHead, Trailers, status_has_body, stream_head};
 use tutti_tls::Facts;
 
 use tutti_conn::clock::Millis;
@@ -266,7 +264,7 @@ impl Stream {
     /// The head as this stream can send it.
     pub(crate) fn head(&self, head: &OutgoingHead) -> StreamHead {
         StreamHead {
-            response: response(head, self.is_websocket),
+            response: stream_head(head, self.is_websocket),
             bytes: head.fields.lines().len(),
         }
     }
@@ -437,38 +435,3 @@ fn send_whole(
     };
     stream.send_data(data, is_last).map_err(|_| Gone::Closed)
 }
-
-/// The writer of a response's head for HTTP/2: without the fields that speak of an HTTP/1 connection. `None` if HTTP/2 cannot express it.
-fn response(head: &OutgoingHead, is_websocket: bool) -> Option<Response<()>> {
-    let status = match head.status {
-        // RFC 8441 §5: acceptance is any success.
-        101 if is_websocket => StatusCode::OK,
-        101 => return None,
-        // Three digits that are no status, which `return` may give.
-        status if status < 100 => StatusCode::INTERNAL_SERVER_ERROR,
-        status => StatusCode::from_u16(status).ok()?,
-    };
-    // A copy that holds nothing else: header compression keeps some values for as long as the connection lives.
-    let lines = Bytes::copy_from_slice(head.fields.lines());
-    let mut headers = HeaderMap::with_capacity(FIELDS);
-    for (name, value) in head.fields.iter_in(&lines) {
-        if is_connection_specific(Known::from_name(name)) {
-            continue;
-        }
-        let name = HeaderName::from_bytes(name);
-        // RFC 9113 §8.2.1: no white space around it.
-        let value = HeaderValue::from_maybe_shared(lines.slice_ref(value.trim_ascii()));
-        if let (Ok(name), Ok(value)) = (name, value)
-            && !(is_websocket && name == "sec-websocket-accept")
-        {
-            headers.append(name, value);
-        }
-    }
-    let mut response = Response::new(());
-    *response.status_mut() = status;
-    *response.headers_mut() = headers;
-    Some(response)
-}
-
-/// Fields that most responses do not exceed.
-const FIELDS: usize = 12;

@@ -1,4 +1,4 @@
-//! The Huffman code of HPACK (RFC 7541 §5.2, appendix B), decoded.
+//! The Huffman code of HPACK (RFC 7541 §5.2, appendix B), which QPACK has as well (RFC 9204 §4.1.2).
 //!
 //! The code is canonical: codes of one length are numbered in the order of their symbols, so the lengths are all of it.
 
@@ -34,6 +34,9 @@ const ROWS: [Row; LONGEST + 1] = rows();
 
 /// Bytes in the order of their codes.
 const SYMBOLS: [u8; 256] = symbols();
+
+/// The code of each byte.
+const CODES: [u32; 256] = codes();
 
 #[expect(clippy::indexing_slicing, reason = "evaluated when this is compiled")]
 const fn rows() -> [Row; LONGEST + 1] {
@@ -75,8 +78,52 @@ const fn symbols() -> [u8; 256] {
     symbols
 }
 
+#[expect(clippy::indexing_slicing, reason = "evaluated when this is compiled")]
+const fn codes() -> [u32; 256] {
+    let mut codes = [0; 256];
+    let mut place = 0;
+    while place < 256 {
+        let byte = SYMBOLS[place] as usize;
+        let row = ROWS[LENGTHS[byte] as usize];
+        codes[byte] = row.first + (place as u32 - row.place);
+        place += 1;
+    }
+    codes
+}
+
+/// Bytes that [`encode`] makes of `text`.
+pub(crate) fn encoded_length(text: &[u8]) -> usize {
+    let bits = text
+        .iter()
+        .filter_map(|byte| LENGTHS.get(usize::from(*byte)));
+    let bits: usize = bits.map(|bits| usize::from(*bits)).sum();
+    bits.div_ceil(8)
+}
+
+/// Appends the code of `text` to `out`.
+pub(crate) fn encode(text: &[u8], out: &mut Vec<u8>) {
+    let mut bits: u64 = 0;
+    let mut count = 0;
+    for byte in text {
+        let place = usize::from(*byte);
+        let code = CODES.get(place).copied().unwrap_or_default();
+        let length = u32::from(LENGTHS.get(place).copied().unwrap_or_default());
+        bits = bits << length | u64::from(code);
+        count += length;
+        while count >= 8 {
+            count -= 8;
+            out.push((bits >> count) as u8);
+        }
+    }
+    if count > 0 {
+        // Ones fill the last byte.
+        let padding = 8 - count;
+        out.push((bits << padding) as u8 | (0xff >> count) as u8);
+    }
+}
+
 /// Appends what `coded` means to `out`; `None` if it means nothing.
-pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Option<()> {
+pub(crate) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let mut code: u32 = 0;
     let mut length: usize = 0;
     for byte in coded {
@@ -115,6 +162,21 @@ mod tests {
             let mut out = Vec::new();
             assert_eq!(decode(coded, &mut out), Some(()), "{text}");
             assert_eq!(out, text.as_bytes());
+            let mut again = Vec::new();
+            encode(text.as_bytes(), &mut again);
+            assert_eq!(again, coded);
+            assert_eq!(encoded_length(text.as_bytes()), coded.len());
+        }
+    }
+
+    #[test]
+    fn every_byte_comes_back() {
+        let all: Vec<u8> = (0..=255).chain((0..=255).rev()).collect();
+        for start in 0..8 {
+            let (mut coded, mut out) = (Vec::new(), Vec::new());
+            encode(&all[start..], &mut coded);
+            assert_eq!(decode(&coded, &mut out), Some(()));
+            assert_eq!(out, &all[start..]);
         }
     }
 

@@ -1,0 +1,176 @@
+//! A UDP socket of QUIC: datagrams in batches, with their addresses and marks, and out in trains that the kernel or the card cuts.
+//!
+//! Must never: block, or forget that somebody waits for room.
+
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use rustix::io::Errno;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use crate::counters::{note_received, note_sent};
+use crate::listener::canonical;
+use crate::socket::watch;
+
+/// Trains of datagrams that are taken in one call.
+const BATCH: usize = 8;
+
+/// The longest train: the largest datagram there is (udp(7)).
+const TRAIN_BYTES: usize = 64 * 1024;
+
+/// A datagram that has come.
+#[derive(Debug)]
+pub struct Datagram<'a> {
+    /// Who sent it.
+    pub from: SocketAddr,
+    /// The address of this machine that it came to.
+    pub to: Option<IpAddr>,
+    /// The mark of a crowded way (RFC 3168).
+    pub ecn: Option<u8>,
+    /// Its bytes.
+    pub bytes: &'a [u8],
+}
+
+/// Datagrams to be sent.
+#[derive(Debug)]
+pub struct Train<'a> {
+    /// Where to.
+    pub to: SocketAddr,
+    /// The address of this machine that they are from.
+    pub from: Option<IpAddr>,
+    /// The mark that says that the sender minds others.
+    pub ecn: Option<u8>,
+    /// All of them.
+    pub bytes: &'a [u8],
+    /// The length of each but the last, if there are several.
+    pub each: Option<usize>,
+}
+
+/// The socket, watched.
+pub struct UdpSocket {
+    io: AsyncFd<Arc<OwnedFd>>,
+    state: UdpSocketState,
+    room: Vec<u8>,
+}
+
+impl UdpSocket {
+    /// Watches a socket on the thread's reactor.
+    ///
+    /// # Errors
+    /// The reactor does not take it, or it is no UDP socket.
+    pub fn new(socket: Arc<OwnedFd>) -> io::Result<Self> {
+        let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        Ok(Self {
+            io: watch(socket, Interest::READABLE | Interest::WRITABLE)?,
+            state,
+            room: vec![0; BATCH * TRAIN_BYTES],
+        })
+    }
+
+    /// Datagrams that one train may have.
+    pub fn longest_train(&self) -> usize {
+        self.state.max_gso_segments()
+    }
+
+    /// True if no datagram is cut up on its way: then its length tells what the way takes.
+    pub fn keeps_datagrams_whole(&self) -> bool {
+        !self.state.may_fragment()
+    }
+
+    /// Takes what has come, one batch, and gives each datagram to `each`.
+    ///
+    /// # Errors
+    /// The socket is unusable.
+    pub fn poll_receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut each: impl FnMut(Datagram<'_>),
+    ) -> Poll<io::Result<()>> {
+        let mut metas = [RecvMeta::default(); BATCH];
+        let count = loop {
+            let Poll::Ready(ready) = self.io.poll_read_ready(cx) else {
+                return Poll::Pending;
+            };
+            let mut guard = ready?;
+            let mut rooms: Vec<IoSliceMut<'_>> = self
+                .room
+                .chunks_exact_mut(TRAIN_BYTES)
+                .map(IoSliceMut::new)
+                .collect();
+            let socket = UdpSockRef::from(self.io.get_ref());
+            match self.state.recv(socket, &mut rooms, &mut metas) {
+                Ok(count) => break count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
+                // A host on the way says so about a datagram that was sent (ip(7)): it means nothing for the socket.
+                Err(error) if is_of_one_datagram(&error) => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        };
+        for (meta, room) in metas
+            .iter()
+            .zip(self.room.chunks_exact(TRAIN_BYTES))
+            .take(count)
+        {
+            let bytes = room.get(..meta.len).unwrap_or_default();
+            note_received(bytes.len());
+            for piece in bytes.chunks(meta.stride.max(1)) {
+                each(Datagram {
+                    from: canonical(meta.addr),
+                    to: meta.dst_ip,
+                    ecn: meta.ecn.map(|ecn| ecn as u8),
+                    bytes: piece,
+                });
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Sends a train; false if the socket is full. A train that cannot be sent at all counts as lost on its way, which QUIC mends or
+    /// notices by itself.
+    pub fn try_send(&self, train: &Train<'_>) -> bool {
+        let transmit = Transmit {
+            destination: train.to,
+            ecn: train.ecn.and_then(EcnCodepoint::from_bits),
+            contents: train.bytes,
+            segment_size: train.each,
+            src_ip: train.from,
+        };
+        let outcome = self.io.try_io(Interest::WRITABLE, |socket| {
+            self.state.try_send(UdpSockRef::from(socket), &transmit)
+        });
+        match outcome {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+            Ok(()) => note_sent(train.bytes.len()),
+            Err(_) => {}
+        }
+        true
+    }
+
+    /// Ready when the socket may have room.
+    pub fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.io.poll_write_ready(cx).map(|_| ())
+    }
+}
+
+fn is_of_one_datagram(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(
+        errno,
+        Some(
+            Errno::INTR
+                | Errno::CONNREFUSED
+                | Errno::HOSTUNREACH
+                | Errno::NETUNREACH
+                | Errno::HOSTDOWN
+                | Errno::NETDOWN
+                | Errno::MSGSIZE
+                | Errno::CONNRESET
+                | Errno::PERM
+        )
+    )
+}

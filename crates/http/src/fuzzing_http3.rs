@@ -1,0 +1,63 @@
+//! The oracle of HTTP/3's streams.
+
+use crate::http3::{Control, Fault, MessageReader, Part, Section, UniReader, encode_fields};
+
+/// Streams of HTTP/3, of a request and in one direction: the same bytes mean the same in whatever pieces they come, and field sections
+/// that are read come back as they were written.
+pub fn http3(bytes: &[u8]) {
+    const MOST: usize = 4096;
+    let read = |step: usize| -> (Result<(), Fault>, Vec<u8>, Vec<Vec<u8>>) {
+        let mut reader = MessageReader::new(MOST);
+        let (mut content, mut sections) = (Vec::new(), Vec::new());
+        for piece in bytes.chunks(step.max(1)) {
+            let mut rest = piece;
+            loop {
+                match reader.next(&mut rest) {
+                    Ok(None) => break,
+                    Ok(Some(Part::Data(data))) => content.extend_from_slice(data),
+                    Ok(Some(Part::Head(block) | Part::Trailers(block))) => sections.push(block),
+                    Err(fault) => return (Err(fault), content, sections),
+                }
+            }
+        }
+        (reader.finish(), content, sections)
+    };
+    let whole = read(bytes.len());
+    for step in [1, 2, 7, 64] {
+        assert_eq!(read(step), whole);
+    }
+    for block in &whole.2 {
+        assert!(block.len() <= MOST);
+        if let Ok(section) = Section::of_request(block, MOST) {
+            let size: usize = section
+                .fields()
+                .map(|(name, value)| name.len() + value.len() + 32)
+                .sum();
+            assert!(size <= MOST);
+            let again = encode_fields(section.fields());
+            let mut read = Vec::new();
+            let outcome = crate::http3::decode(&again, MOST, |name, value| {
+                read.push((name.to_vec(), value.to_vec()));
+            });
+            assert_eq!(outcome, Ok(()));
+            let lower = section
+                .fields()
+                .map(|(name, value)| (name.to_ascii_lowercase(), value.to_vec()));
+            assert!(lower.eq(read));
+        }
+    }
+    let said = |step: usize| {
+        let (mut control, mut reader, mut notes) =
+            (Control::default(), UniReader::default(), Vec::new());
+        let mut pieces = bytes.chunks(step.max(1));
+        let outcome = pieces
+            .try_for_each(|piece| reader.receive(piece, &mut control, |note| notes.push(note)));
+        (outcome, notes)
+    };
+    let (outcome, notes) = said(bytes.len());
+    for step in [1, 3, 50] {
+        let (again, others) = said(step);
+        assert_eq!(again, outcome);
+        assert!(outcome.is_err() || notes == others);
+    }
+}

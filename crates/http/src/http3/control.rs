@@ -1,0 +1,374 @@
+//! The client's streams in one direction: control, and those of QPACK (RFC 9114 §6.2, RFC 9204 §4.2).
+
+use super::error::{Code, Fault};
+use super::frame::{
+    CANCEL_PUSH, DATA, FrameHead, GOAWAY, HEADERS, HeadBuffer, MAX_PUSH_ID, PUSH_PROMISE, SETTINGS,
+};
+use super::settings::Settings;
+use super::varint;
+
+/// Kinds of streams.
+const CONTROL: u64 = 0x0;
+const PUSH: u64 = 0x1;
+const ENCODER: u64 = 0x2;
+const DECODER: u64 = 0x3;
+
+/// The longest payload of a control frame that is kept: of settings, a dozen pairs of the longest integers.
+const MOST_BYTES: u64 = 1024;
+
+/// Streams of a client of which there is one each.
+#[derive(Debug, Default)]
+pub struct Control {
+    has_control: bool,
+    has_encoder: bool,
+    has_decoder: bool,
+    /// The last MAX_PUSH_ID.
+    max_push: Option<u64>,
+}
+
+/// A thing that a stream has said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// The client's settings.
+    Settings(Settings),
+    /// The stream is of a kind that means nothing here: it need not go on.
+    Unknown,
+    /// A frame or an instruction without use.
+    Idle,
+}
+
+/// The kind of a stream.
+#[derive(Debug)]
+enum Kind {
+    /// It has not come whole.
+    Coming(Vec<u8>),
+    Control(ControlFrames),
+    Encoder,
+    Decoder(Integers),
+    Unknown,
+}
+
+/// Reads one stream.
+#[derive(Debug)]
+pub struct UniReader {
+    kind: Kind,
+}
+
+impl Default for UniReader {
+    fn default() -> Self {
+        Self {
+            kind: Kind::Coming(Vec::new()),
+        }
+    }
+}
+
+impl UniReader {
+    /// Takes bytes that have come and tells `note` what they say. `control` has what all streams of the client know.
+    ///
+    /// # Errors
+    /// The connection has to end.
+    pub fn receive(
+        &mut self,
+        mut input: &[u8],
+        control: &mut Control,
+        mut note: impl FnMut(Note),
+    ) -> Result<(), Fault> {
+        if let Kind::Coming(begun) = &mut self.kind {
+            begun.extend_from_slice(input.get(..input.len().min(8)).unwrap_or_default());
+            let Some((kind, length)) = varint::read(begun) else {
+                return Ok(());
+            };
+            let before = begun.len() - input.len().min(8);
+            input = input.get(length - before..).unwrap_or_default();
+            self.kind = control.open(kind)?;
+            if matches!(self.kind, Kind::Unknown) {
+                note(Note::Unknown);
+            }
+        }
+        match &mut self.kind {
+            Kind::Control(frames) => frames.receive(input, control, note),
+            // The only instruction that is allowed sets the capacity to nothing (RFC 9204 §3.2.3).
+            Kind::Encoder => {
+                if input.iter().any(|byte| *byte != 0x20) {
+                    return Err(Fault::Connection(
+                        Code::ENCODER_STREAM_ERROR,
+                        "an instruction for a table that there is none of",
+                    ));
+                }
+                input.iter().for_each(|_| note(Note::Idle));
+                Ok(())
+            }
+            Kind::Decoder(integers) => integers.receive(input, note),
+            Kind::Coming(_) | Kind::Unknown => Ok(()),
+        }
+    }
+
+    /// The stream has ended.
+    ///
+    /// # Errors
+    /// It is one that has to stay open.
+    pub fn finish(&self) -> Result<(), Fault> {
+        match self.kind {
+            Kind::Coming(_) | Kind::Unknown => Ok(()),
+            _ => Err(Fault::Connection(
+                Code::CLOSED_CRITICAL_STREAM,
+                "a stream ends that has to stay open",
+            )),
+        }
+    }
+}
+
+impl Control {
+    fn open(&mut self, kind: u64) -> Result<Kind, Fault> {
+        let wrong = |what| Err(Fault::Connection(Code::STREAM_CREATION_ERROR, what));
+        let (has_one, kind) = match kind {
+            CONTROL => (
+                &mut self.has_control,
+                Kind::Control(ControlFrames::default()),
+            ),
+            ENCODER => (&mut self.has_encoder, Kind::Encoder),
+            DECODER => (&mut self.has_decoder, Kind::Decoder(Integers::default())),
+            PUSH => return wrong("a client pushes"),
+            _ => return Ok(Kind::Unknown),
+        };
+        if std::mem::replace(has_one, true) {
+            return wrong("a second stream of a kind that there is one of");
+        }
+        Ok(kind)
+    }
+}
+
+/// The frames of the control stream.
+#[derive(Debug, Default)]
+struct ControlFrames {
+    head: HeadBuffer,
+    /// The frame, the bytes of its payload that have not come, and those that have if they matter.
+    frame: Option<(u64, u64, Vec<u8>)>,
+    has_settings: bool,
+}
+
+impl ControlFrames {
+    fn receive(
+        &mut self,
+        mut input: &[u8],
+        control: &mut Control,
+        mut note: impl FnMut(Note),
+    ) -> Result<(), Fault> {
+        loop {
+            let Some((kind, rest, payload)) = &mut self.frame else {
+                match self.head.take(&mut input) {
+                    Some(head) => self.begin(head)?,
+                    None => return Ok(()),
+                }
+                continue;
+            };
+            let length = usize::try_from(*rest).unwrap_or(usize::MAX);
+            let (piece, behind) = input.split_at(length.min(input.len()));
+            input = behind;
+            *rest -= piece.len() as u64;
+            if is_kept(*kind) {
+                payload.extend_from_slice(piece);
+            }
+            if *rest > 0 {
+                return Ok(());
+            }
+            let (kind, payload) = (*kind, std::mem::take(payload));
+            self.frame = None;
+            if kind == SETTINGS {
+                note(Note::Settings(Settings::read(&payload)?));
+                continue;
+            }
+            note(Note::Idle);
+            if is_kept(kind) {
+                let Some((number, length)) = varint::read(&payload) else {
+                    return Err(wrong_length());
+                };
+                if length != payload.len() {
+                    return Err(wrong_length());
+                }
+                control.note_number(kind, number)?;
+            }
+        }
+    }
+
+    fn begin(&mut self, head: FrameHead) -> Result<(), Fault> {
+        let unexpected = |what| Err(Fault::Connection(Code::FRAME_UNEXPECTED, what));
+        if !self.has_settings && head.kind != SETTINGS {
+            return Err(Fault::Connection(
+                Code::MISSING_SETTINGS,
+                "the control stream does not begin with settings",
+            ));
+        }
+        match head.kind {
+            SETTINGS if std::mem::replace(&mut self.has_settings, true) => {
+                return unexpected("settings come twice");
+            }
+            SETTINGS if head.length > MOST_BYTES => {
+                return Err(Fault::Connection(Code::EXCESSIVE_LOAD, "too many settings"));
+            }
+            DATA | HEADERS | PUSH_PROMISE => return unexpected("a frame of a request"),
+            _ if head.is_of_http2() => return unexpected("a frame of HTTP/2"),
+            kind if kind != SETTINGS && is_kept(kind) && head.length > 8 => {
+                return Err(wrong_length());
+            }
+            _ => {}
+        }
+        self.frame = Some((head.kind, head.length, Vec::new()));
+        Ok(())
+    }
+}
+
+/// True of frames whose payload matters.
+fn is_kept(kind: u64) -> bool {
+    matches!(kind, SETTINGS | GOAWAY | MAX_PUSH_ID | CANCEL_PUSH)
+}
+
+fn wrong_length() -> Fault {
+    Fault::Connection(Code::FRAME_ERROR, "a frame of a wrong length")
+}
+
+impl Control {
+    /// The number in a frame: how many pushes there may be never becomes less, and none was promised that could be cancelled.
+    fn note_number(&mut self, kind: u64, number: u64) -> Result<(), Fault> {
+        let wrong = |what| Err(Fault::Connection(Code::ID_ERROR, what));
+        match kind {
+            MAX_PUSH_ID if self.max_push.is_some_and(|before| number < before) => {
+                wrong("fewer pushes than before")
+            }
+            MAX_PUSH_ID => {
+                self.max_push = Some(number);
+                Ok(())
+            }
+            CANCEL_PUSH => wrong("a push is cancelled that was not promised"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The instructions of a decoder: each is an integer behind one or two bits (RFC 9204 §4.4).
+#[derive(Debug, Default)]
+struct Integers {
+    /// Bytes that continue an integer so far; `None` between two.
+    continued: Option<u32>,
+}
+
+impl Integers {
+    fn receive(&mut self, input: &[u8], mut note: impl FnMut(Note)) -> Result<(), Fault> {
+        let wrong = || {
+            Err(Fault::Connection(
+                Code::DECODER_STREAM_ERROR,
+                "an instruction about a table that there is none of",
+            ))
+        };
+        for byte in input {
+            match &mut self.continued {
+                Some(count) if byte & 0x80 != 0 => {
+                    *count += 1;
+                    if *count > 8 {
+                        return wrong();
+                    }
+                }
+                Some(_) => self.continued = None,
+                // Only that a stream was given up (01): nothing was inserted or used.
+                None if byte & 0xc0 != 0x40 => return wrong(),
+                None => {
+                    note(Note::Idle);
+                    self.continued = (byte & 0x3f == 0x3f).then_some(0);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the notes of streams whose bytes come in pieces of `step`.
+    fn read(streams: &[&[u8]], step: usize) -> Result<Vec<Note>, Code> {
+        let mut notes = Vec::new();
+        let mut control = Control::default();
+        for bytes in streams {
+            let mut reader = UniReader::default();
+            for piece in bytes.chunks(step) {
+                let outcome = reader.receive(piece, &mut control, |note| notes.push(note));
+                outcome.map_err(|fault| match fault {
+                    Fault::Connection(code, _) => code,
+                    other => panic!("{other:?}"),
+                })?;
+            }
+        }
+        Ok(notes)
+    }
+
+    #[test]
+    fn streams_of_a_client_are_read_in_any_split() {
+        let settings = Settings {
+            max_field_section_size: Some(100),
+        };
+        // Settings with grease, an unknown frame, MAX_PUSH_ID twice, GOAWAY.
+        let control = b"\x00\x04\x06\x06\x40\x64\x40\x21\x07\x40\x40\x02ab\x0d\x01\x05\x0d\x01\x05\x07\x01\x00";
+        // A reserved kind, of four bytes.
+        let unknown = b"\xa1\x23\x45\x67what it says";
+        for step in 1..=control.len() {
+            let notes = read(
+                &[control, b"\x02\x20\x20", b"\x03\x44\x7f\x80\x01", unknown],
+                step,
+            );
+            let mut expected = vec![Note::Settings(settings)];
+            expected.extend([Note::Idle; 4 + 2 + 2]);
+            expected.push(Note::Unknown);
+            assert_eq!(notes, Ok(expected), "{step}");
+        }
+    }
+
+    #[test]
+    fn what_may_not_be_said_ends_the_connection() {
+        for (streams, code) in [
+            (&[&b"\x00\x0d\x01\x05"[..]][..], Code::MISSING_SETTINGS),
+            (&[b"\x00\x04\x00\x04\x00"], Code::FRAME_UNEXPECTED),
+            (&[b"\x00\x04\x00\x00\x01a"], Code::FRAME_UNEXPECTED),
+            (&[b"\x00\x04\x00\x01\x01a"], Code::FRAME_UNEXPECTED),
+            (&[b"\x00\x04\x00\x06\x01a"], Code::FRAME_UNEXPECTED),
+            (&[b"\x00\x04\x48\x00"], Code::EXCESSIVE_LOAD),
+            (&[b"\x00\x04\x02\x02\x00"], Code::SETTINGS_ERROR),
+            (&[b"\x00\x04\x00\x0d\x01\x05\x0d\x01\x04"], Code::ID_ERROR),
+            (&[b"\x00\x04\x00\x03\x01\x00"], Code::ID_ERROR),
+            (&[b"\x00\x04\x00\x07\x02\x00\x00"], Code::FRAME_ERROR),
+            (&[b"\x00\x04\x00\x07\x00"], Code::FRAME_ERROR),
+            (&[b"\x00\x04\x00\x07\x09"], Code::FRAME_ERROR),
+            (
+                &[b"\x00\x04\x00", b"\x00\x04\x00"],
+                Code::STREAM_CREATION_ERROR,
+            ),
+            (&[b"\x02", b"\x02"], Code::STREAM_CREATION_ERROR),
+            (&[b"\x03", b"\x03"], Code::STREAM_CREATION_ERROR),
+            (&[b"\x01\x00"], Code::STREAM_CREATION_ERROR),
+            (&[b"\x02\x3f\x01"], Code::ENCODER_STREAM_ERROR),
+            (&[b"\x02\xc0"], Code::ENCODER_STREAM_ERROR),
+            (&[b"\x03\x80"], Code::DECODER_STREAM_ERROR),
+            (&[b"\x03\x01"], Code::DECODER_STREAM_ERROR),
+            (
+                &[b"\x03\x7f\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80"],
+                Code::DECODER_STREAM_ERROR,
+            ),
+        ] {
+            for step in [1, 100] {
+                assert_eq!(read(streams, step), Err(code), "{streams:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn critical_streams_stay_open() {
+        for (first, is_critical) in [(0, true), (2, true), (3, true), (0x21, false)] {
+            let mut reader = UniReader::default();
+            assert_eq!(reader.finish(), Ok(()));
+            reader
+                .receive(&[first], &mut Control::default(), |_| {})
+                .unwrap();
+            assert_eq!(reader.finish().is_err(), is_critical);
+        }
+    }
+}

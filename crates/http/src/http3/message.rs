@@ -1,0 +1,298 @@
+//! The frames of a request's stream: a head, data, perhaps trailers (RFC 9114 §4.1).
+
+use super::error::{Code, Fault};
+use super::frame::{
+    CANCEL_PUSH, DATA, FrameHead, GOAWAY, HEADERS, HeadBuffer, MAX_PUSH_ID, PUSH_PROMISE, SETTINGS,
+};
+
+/// A part of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part<'a> {
+    /// The field section of the head.
+    Head(Vec<u8>),
+    /// Some of the content.
+    Data(&'a [u8]),
+    /// The field section of the trailers.
+    Trailers(Vec<u8>),
+}
+
+/// The next part that is expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Head,
+    Content,
+    /// The trailers have come.
+    End,
+}
+
+/// The frame whose payload is being read.
+#[derive(Debug)]
+enum Frame {
+    /// A field section, as far as it has come.
+    Section(Vec<u8>),
+    /// Content.
+    Data,
+    /// Of no kind that is known.
+    Unknown,
+}
+
+/// Reads the stream of one request.
+#[derive(Debug)]
+pub struct MessageReader {
+    head: HeadBuffer,
+    /// The frame, and the bytes of its payload that have not come.
+    frame: Option<(Frame, u64)>,
+    phase: Phase,
+    /// Largest field section.
+    most: u64,
+    /// Bytes of content that are still due, where the head has said how many there are.
+    due: Option<u64>,
+    /// Frames without use that have come since somebody asked.
+    idle_frames: u32,
+}
+
+impl MessageReader {
+    /// For a message whose field sections may have so many bytes each.
+    pub fn new(most: usize) -> Self {
+        Self {
+            head: HeadBuffer::default(),
+            frame: None,
+            phase: Phase::Head,
+            most: most as u64,
+            due: None,
+            idle_frames: 0,
+        }
+    }
+
+    /// The head has said how long the content is: any other length is a fault (§4.1.2).
+    pub fn expect(&mut self, content_length: Option<u64>) {
+        self.due = content_length;
+    }
+
+    /// Frames without use that have come since this was last asked.
+    pub fn take_idle_frames(&mut self) -> u32 {
+        std::mem::take(&mut self.idle_frames)
+    }
+
+    /// The next part, from the front of `input`; `None` if all of that has been read.
+    ///
+    /// # Errors
+    /// Any [`Fault`]; nothing more can be read then.
+    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Part<'a>>, Fault> {
+        loop {
+            let Some((frame, rest)) = &mut self.frame else {
+                match self.head.take(input) {
+                    Some(head) => self.begin(head)?,
+                    None => return Ok(None),
+                }
+                continue;
+            };
+            let length = usize::try_from(*rest).unwrap_or(usize::MAX);
+            let (piece, behind) = input.split_at(length.min(input.len()));
+            *rest -= piece.len() as u64;
+            let has_ended = *rest == 0;
+            *input = behind;
+            if let Frame::Section(section) = frame {
+                section.extend_from_slice(piece);
+            }
+            let is_data = matches!(frame, Frame::Data);
+            if is_data && !piece.is_empty() {
+                self.note_content(piece.len() as u64)?;
+            }
+            let ended = if has_ended { self.frame.take() } else { None };
+            match ended {
+                Some((Frame::Section(section), _)) => return self.section(section).map(Some),
+                _ if is_data && !piece.is_empty() => return Ok(Some(Part::Data(piece))),
+                None => return Ok(None),
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// The stream has ended.
+    ///
+    /// # Errors
+    /// The message has not.
+    pub fn finish(&self) -> Result<(), Fault> {
+        if self.frame.is_some() || !self.head.is_empty() {
+            return Err(Fault::Connection(
+                Code::FRAME_ERROR,
+                "a stream ends within a frame",
+            ));
+        }
+        match (self.phase, self.due) {
+            (Phase::Head, _) => Err(Fault::Stream(Code::REQUEST_INCOMPLETE)),
+            (_, Some(due)) if due > 0 => Err(Fault::Stream(Code::MESSAGE_ERROR)),
+            _ => Ok(()),
+        }
+    }
+
+    fn begin(&mut self, head: FrameHead) -> Result<(), Fault> {
+        let unexpected = |what| Err(Fault::Connection(Code::FRAME_UNEXPECTED, what));
+        let frame = match head.kind {
+            HEADERS if self.phase == Phase::End => return unexpected("fields behind the trailers"),
+            HEADERS if head.length > self.most => return Err(self.too_large()),
+            HEADERS => Frame::Section(Vec::new()),
+            DATA if self.phase == Phase::Head => return unexpected("content before the head"),
+            DATA if self.phase == Phase::End => return unexpected("content behind the trailers"),
+            DATA => Frame::Data,
+            CANCEL_PUSH | SETTINGS | PUSH_PROMISE | GOAWAY | MAX_PUSH_ID => {
+                return unexpected("a frame that is none of a request");
+            }
+            _ if head.is_of_http2() => return unexpected("a frame of HTTP/2"),
+            _ => Frame::Unknown,
+        };
+        if matches!(frame, Frame::Unknown) || head.length == 0 {
+            self.idle_frames = self.idle_frames.saturating_add(1);
+        }
+        self.frame = Some((frame, head.length));
+        Ok(())
+    }
+
+    fn too_large(&self) -> Fault {
+        match self.phase {
+            Phase::Head => Fault::HeadTooLarge,
+            _ => Fault::Stream(Code::EXCESSIVE_LOAD),
+        }
+    }
+
+    fn note_content(&mut self, bytes: u64) -> Result<(), Fault> {
+        if let Some(due) = &mut self.due {
+            let left = due.checked_sub(bytes);
+            *due = left.ok_or(Fault::Stream(Code::MESSAGE_ERROR))?;
+        }
+        Ok(())
+    }
+
+    fn section(&mut self, section: Vec<u8>) -> Result<Part<'static>, Fault> {
+        if self.phase == Phase::Head {
+            self.phase = Phase::Content;
+            return Ok(Part::Head(section));
+        }
+        self.phase = Phase::End;
+        Ok(Part::Trailers(section))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: u64, payload: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let length = payload.len() as u64;
+        FrameHead { kind, length }.write(&mut out);
+        out.extend_from_slice(payload);
+        out
+    }
+
+    /// The parts of a stream that comes in pieces of `step` bytes and ends, data put together.
+    fn read(reader: &mut MessageReader, bytes: &[u8], step: usize) -> Result<Vec<String>, Fault> {
+        let mut parts: Vec<String> = Vec::new();
+        for piece in bytes.chunks(step) {
+            let mut rest = piece;
+            while let Some(part) = reader.next(&mut rest)? {
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                match part {
+                    Part::Head(section) => parts.push(format!("head {}", text(&section))),
+                    Part::Trailers(section) => parts.push(format!("trailers {}", text(&section))),
+                    Part::Data(data) => match parts.last_mut() {
+                        Some(last) if last.starts_with("data") => last.push_str(&text(data)),
+                        _ => parts.push(format!("data {}", text(data))),
+                    },
+                }
+            }
+        }
+        reader.finish()?;
+        Ok(parts)
+    }
+
+    #[test]
+    fn a_message_is_read_in_any_split() {
+        let bytes = [
+            frame(0x21, b"grease"),
+            frame(HEADERS, b"HEAD"),
+            frame(DATA, b"abc"),
+            frame(DATA, b""),
+            frame(0x1f * 9 + 0x21, b""),
+            frame(DATA, b"def"),
+            frame(HEADERS, b"TAIL"),
+            frame(0x21, b"more"),
+        ]
+        .concat();
+        for step in 1..=bytes.len() {
+            let mut reader = MessageReader::new(4);
+            let parts = read(&mut reader, &bytes, step);
+            let expected = ["head HEAD", "data abcdef", "trailers TAIL"];
+            assert_eq!(parts.unwrap(), expected, "{step}");
+            assert_eq!(reader.take_idle_frames(), 4);
+        }
+    }
+
+    #[test]
+    fn faults_say_what_has_to_end() {
+        let head = frame(HEADERS, b"H");
+        let connection =
+            |code| move |fault| matches!(fault, Fault::Connection(found, _) if found == code);
+        let unexpected = connection(Code::FRAME_UNEXPECTED);
+        for (bytes, frames) in [
+            (frame(DATA, b"x"), "content first"),
+            (
+                [head.clone(), head.clone(), head.clone()].concat(),
+                "three sections",
+            ),
+            (
+                [head.clone(), head.clone(), frame(DATA, b"x")].concat(),
+                "content at the end",
+            ),
+            (frame(SETTINGS, b""), "settings"),
+            ([head.clone(), frame(GOAWAY, b"\0")].concat(), "goaway"),
+            ([head.clone(), frame(PUSH_PROMISE, b"\0")].concat(), "push"),
+            (frame(0x8, b"\0"), "of HTTP/2"),
+        ] {
+            let fault = read(&mut MessageReader::new(100), &bytes, 3).unwrap_err();
+            assert!(unexpected(fault), "{frames}: {fault:?}");
+        }
+        let of = |bytes: &[u8]| read(&mut MessageReader::new(4), bytes, 2).unwrap_err();
+        assert_eq!(of(b""), Fault::Stream(Code::REQUEST_INCOMPLETE));
+        assert!(connection(Code::FRAME_ERROR)(of(b"\x01")));
+        assert!(connection(Code::FRAME_ERROR)(of(b"\x01\x02a")));
+        assert_eq!(of(&frame(HEADERS, b"12345")), Fault::HeadTooLarge);
+        let trailers = [head, frame(HEADERS, b"12345")].concat();
+        assert_eq!(of(&trailers), Fault::Stream(Code::EXCESSIVE_LOAD));
+    }
+
+    #[test]
+    fn content_is_as_long_as_the_head_says() {
+        let outcome = |length: u64, content: &[u8]| {
+            let mut reader = MessageReader::new(9);
+            let head = frame(HEADERS, b"H");
+            assert!(matches!(
+                reader.next(&mut &head[..]),
+                Ok(Some(Part::Head(_)))
+            ));
+            reader.expect(Some(length));
+            read(&mut reader, content, 1).map(drop)
+        };
+        let wrong = Err(Fault::Stream(Code::MESSAGE_ERROR));
+        let content = [frame(DATA, b"ab"), frame(DATA, b"c")].concat();
+        assert_eq!(outcome(3, &content), Ok(()));
+        assert_eq!(outcome(2, &content), wrong);
+        assert_eq!(outcome(4, &content), wrong);
+        assert_eq!(outcome(0, b""), Ok(()));
+        assert_eq!(outcome(1, b""), wrong);
+    }
+
+    #[test]
+    fn a_frame_that_is_announced_takes_no_memory() {
+        let mut bytes = Vec::new();
+        let (kind, length) = (HEADERS, 1 << 20);
+        FrameHead { kind, length }.write(&mut bytes);
+        let mut reader = MessageReader::new(1 << 20);
+        assert_eq!(reader.next(&mut &bytes[..]), Ok(None));
+        let Some((Frame::Section(section), _)) = &reader.frame else {
+            panic!("a section");
+        };
+        assert_eq!(section.capacity(), 0);
+    }
+}

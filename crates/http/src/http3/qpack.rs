@@ -1,0 +1,269 @@
+//! Field sections of QPACK (RFC 9204 §4.5), without a dynamic table.
+
+use super::table::TABLE;
+use crate::huffman;
+
+/// Why a field section cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecodeError {
+    /// It is no field section, or needs a table that there is none of: nothing behind it can be trusted.
+    Malformed,
+    /// It has more than it may.
+    TooLarge,
+}
+
+/// Bytes that each field counts beside its name and value (RFC 9114 §4.2.2).
+const FIELD_COST: usize = 32;
+
+/// Reads the fields of `section` and gives each to `field`; all of them, counted as §4.2.2 says, may have `most` bytes.
+///
+/// # Errors
+/// Any [`DecodeError`].
+pub fn decode(
+    section: &[u8],
+    most: usize,
+    mut field: impl FnMut(&[u8], &[u8]),
+) -> Result<(), DecodeError> {
+    let mut reader = Reader { rest: section };
+    // No table: nothing was inserted, and nothing can be counted from.
+    let (required, _) = reader.integer(8)?;
+    let (_, _) = reader.integer(7)?;
+    if required != 0 {
+        return Err(DecodeError::Malformed);
+    }
+    let (mut name, mut value) = (Vec::new(), Vec::new());
+    let mut size = 0usize;
+    while let Some(first) = reader.rest.first().copied() {
+        let left = most.saturating_sub(size);
+        name.clear();
+        value.clear();
+        if first & 0x80 != 0 {
+            // Indexed: 1, whether it is in the static table, a number.
+            let (index, flags) = reader.integer(6)?;
+            let (known, known_value) = entry(index, flags & 0x40)?;
+            name.extend_from_slice(known.as_bytes());
+            value.extend_from_slice(known_value.as_bytes());
+        } else if first & 0x40 != 0 {
+            // A name of a table, and a value: 01, never to be indexed, static, a number.
+            let (index, flags) = reader.integer(4)?;
+            let (known, _) = entry(index, flags & 0x10)?;
+            name.extend_from_slice(known.as_bytes());
+            reader.string(7, left, &mut value)?;
+        } else if first & 0x20 != 0 {
+            // Both as they are: 001, never to be indexed, whether the name is in Huffman's code, its length.
+            reader.string(3, left, &mut name)?;
+            reader.string(7, left, &mut value)?;
+        } else {
+            // References behind the base: there is no table.
+            return Err(DecodeError::Malformed);
+        }
+        size = size.saturating_add(name.len() + value.len() + FIELD_COST);
+        if size > most {
+            return Err(DecodeError::TooLarge);
+        }
+        field(&name, &value);
+    }
+    Ok(())
+}
+
+/// An entry of the static table.
+fn entry(index: u64, is_static: u8) -> Result<(&'static str, &'static str), DecodeError> {
+    let index = usize::try_from(index).ok().filter(|_| is_static != 0);
+    let entry = index.and_then(|index| TABLE.get(index));
+    entry.copied().ok_or(DecodeError::Malformed)
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// An integer that begins in the last `bits` bits of a byte (RFC 7541 §5.1), and the other bits of that byte.
+    fn integer(&mut self, bits: u32) -> Result<(u64, u8), DecodeError> {
+        let (first, mut rest) = self.rest.split_first().ok_or(DecodeError::Malformed)?;
+        let mask = u8::try_from((1u16 << bits) - 1).unwrap_or(u8::MAX);
+        let mut value = u64::from(first & mask);
+        if first & mask == mask {
+            let mut shift = 0;
+            loop {
+                let (byte, behind) = rest.split_first().ok_or(DecodeError::Malformed)?;
+                rest = behind;
+                // RFC 9204 §4.1.1: 62 bits have to do.
+                if shift > 56 {
+                    return Err(DecodeError::Malformed);
+                }
+                value += u64::from(byte & 0x7f) << shift;
+                shift += 7;
+                if byte & 0x80 == 0 {
+                    break;
+                }
+            }
+        }
+        self.rest = rest;
+        Ok((value, first & !mask))
+    }
+
+    /// A string whose length begins in the last `bits` bits of a byte; the bit before says whether it is in Huffman's code.
+    fn string(&mut self, bits: u32, most: usize, out: &mut Vec<u8>) -> Result<(), DecodeError> {
+        let (length, flags) = self.integer(bits)?;
+        let length = usize::try_from(length).map_err(|_| DecodeError::Malformed)?;
+        let (text, rest) = self
+            .rest
+            .split_at_checked(length)
+            .ok_or(DecodeError::Malformed)?;
+        self.rest = rest;
+        // The shortest code of a byte has five bits, the longest thirty.
+        if length / 4 > most {
+            return Err(DecodeError::TooLarge);
+        }
+        if flags & (1 << bits) != 0 {
+            huffman::decode(text, out).ok_or(DecodeError::Malformed)
+        } else if length > most {
+            Err(DecodeError::TooLarge)
+        } else {
+            out.extend_from_slice(text);
+            Ok(())
+        }
+    }
+}
+
+/// Appends an integer behind `flags`, which are the first bits of its first byte.
+fn write_integer(value: u64, flags: u8, bits: u32, out: &mut Vec<u8>) {
+    let mask = (1u64 << bits) - 1;
+    if value < mask {
+        out.push(flags | value as u8);
+        return;
+    }
+    out.push(flags | mask as u8);
+    let mut rest = value - mask;
+    while rest >= 0x80 {
+        out.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    out.push(rest as u8);
+}
+
+/// Appends a string in the shorter way; the bit before its length says which.
+fn write_string(text: &[u8], flags: u8, bits: u32, out: &mut Vec<u8>) {
+    let coded = huffman::encoded_length(text);
+    if coded < text.len() {
+        write_integer(coded as u64, flags | 1 << bits, bits, out);
+        huffman::encode(text, out);
+    } else {
+        write_integer(text.len() as u64, flags, bits, out);
+        out.extend_from_slice(text);
+    }
+}
+
+/// Appends what stands before the fields of a section that needs no table.
+pub(super) fn begin(out: &mut Vec<u8>) {
+    out.extend_from_slice(&[0, 0]);
+}
+
+/// Appends a field; `name` is in lower case.
+pub(super) fn write_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    let mut known_name = None;
+    for (index, (known, known_value)) in TABLE.iter().enumerate() {
+        if known.as_bytes() != name {
+            continue;
+        }
+        if known_value.as_bytes() == value {
+            return write_integer(index as u64, 0xc0, 6, out);
+        }
+        known_name.get_or_insert(index);
+    }
+    match known_name {
+        Some(index) => write_integer(index as u64, 0x50, 4, out),
+        None => write_string(name, 0x20, 3, out),
+    }
+    write_string(value, 0, 7, out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(section: &[u8], most: usize) -> Result<Vec<(String, String)>, DecodeError> {
+        let mut fields = Vec::new();
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        decode(section, most, |name, value| {
+            fields.push((text(name), text(value)))
+        })?;
+        Ok(fields)
+    }
+
+    /// RFC 9204, appendix B.1.
+    #[test]
+    fn the_example_of_the_standard() {
+        let section = b"\x00\x00\x51\x0b/index.html";
+        let expected = vec![(":path".to_owned(), "/index.html".to_owned())];
+        assert_eq!(fields(section, 1000), Ok(expected));
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let long = "x".repeat(300);
+        let all = [
+            (":status", "200"),
+            (":status", "418"),
+            ("content-type", "text/html; charset=utf-8"),
+            ("content-type", "text/x-other"),
+            ("x-frame-options", "sameorigin"),
+            ("x-own", ""),
+            ("x-own", "\u{1}\u{7f}\u{e9}"),
+            ("server", &long),
+            (&long, &long),
+        ];
+        let mut section = Vec::new();
+        begin(&mut section);
+        for (name, value) in all {
+            write_field(name.as_bytes(), value.as_bytes(), &mut section);
+        }
+        let all = all.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let size: usize = all
+            .iter()
+            .map(|(name, value)| name.len() + value.len() + 32)
+            .sum();
+        assert_eq!(fields(&section, size), Ok(all.to_vec()));
+        assert_eq!(fields(&section, size - 1), Err(DecodeError::TooLarge));
+        for end in 0..section.len() {
+            let _ = fields(&section[..end], size);
+        }
+    }
+
+    #[test]
+    fn what_needs_a_dynamic_table_is_refused() {
+        for section in [
+            // Something was inserted.
+            &b"\x02\x00\x80"[..],
+            // Indexed in the dynamic table; a name of it; behind the base.
+            b"\x00\x00\x80",
+            b"\x00\x00\x40\x01a",
+            b"\x00\x00\x10",
+            b"\x00\x00\x00\x01a",
+            // Beyond the static table.
+            b"\x00\x00\xff\x24",
+            b"\x00\x00\x5f\x7f\x01a",
+            // Integers without end, strings without content.
+            b"\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+            b"\x00\x00\x51\x7f",
+            b"\x00\x00\x51\x05abc",
+            b"\x00",
+            b"",
+        ] {
+            assert_eq!(
+                fields(section, 1000),
+                Err(DecodeError::Malformed),
+                "{section:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_small_section_cannot_become_a_large_one() {
+        // 60 bytes for each byte: `strict-transport-security` with its longest value.
+        let mut bomb = vec![0, 0];
+        bomb.extend(std::iter::repeat_n(0xc0 | 58, 60_000));
+        assert_eq!(fields(&bomb, 32_768), Err(DecodeError::TooLarge));
+    }
+}

@@ -1,0 +1,276 @@
+//! Field sections as requests, trailers and heads of responses (RFC 9114 §4.3).
+
+use super::qpack::{DecodeError, begin, decode, write_field};
+use crate::trailers::Trailers;
+
+/// A stretch of the section's text.
+type Stretch = std::ops::Range<usize>;
+
+/// Pseudo-fields of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pseudo {
+    method: Option<Stretch>,
+    scheme: Option<Stretch>,
+    authority: Option<Stretch>,
+    path: Option<Stretch>,
+    protocol: Option<Stretch>,
+}
+
+/// Why there is no request in a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SectionError {
+    /// It cannot be read.
+    Decode(DecodeError),
+    /// It breaks the rules about pseudo-fields: the message is malformed.
+    Malformed,
+}
+
+/// The fields of a section, each once more in memory.
+#[derive(Debug, Default)]
+pub struct Section {
+    text: Vec<u8>,
+    /// Names and values.
+    fields: Vec<(Stretch, Stretch)>,
+    pseudo: Pseudo,
+}
+
+impl Section {
+    /// Reads the head of a request; all fields together may count `most` bytes.
+    ///
+    /// # Errors
+    /// Any [`SectionError`].
+    pub fn of_request(block: &[u8], most: usize) -> Result<Self, SectionError> {
+        let section = Self::read(block, most)?;
+        let Pseudo {
+            method,
+            scheme,
+            path,
+            authority,
+            protocol,
+        } = &section.pseudo;
+        let is_connect = section.value_of(method) == Some(b"CONNECT");
+        let is_whole = match (is_connect, protocol.is_some()) {
+            // RFC 9114 §4.4: it has a place to go to, and nothing else.
+            (true, false) => authority.is_some() && scheme.is_none() && path.is_none(),
+            (false, true) => false,
+            _ => method.is_some() && scheme.is_some() && path.is_some(),
+        };
+        match is_whole {
+            true => Ok(section),
+            false => Err(SectionError::Malformed),
+        }
+    }
+
+    /// Reads trailers.
+    ///
+    /// # Errors
+    /// Any [`SectionError`].
+    pub fn of_trailers(block: &[u8], most: usize) -> Result<Trailers, SectionError> {
+        let section = Self::read(block, most)?;
+        if section.pseudo != Pseudo::default() {
+            return Err(SectionError::Malformed);
+        }
+        let mut trailers = Trailers::default();
+        for (name, value) in section.fields() {
+            trailers.push(name, value);
+        }
+        Ok(trailers)
+    }
+
+    fn read(block: &[u8], most: usize) -> Result<Self, SectionError> {
+        let mut section = Self::default();
+        let mut is_malformed = false;
+        decode(block, most, |name, value| {
+            is_malformed |= !section.push(name, value);
+        })
+        .map_err(SectionError::Decode)?;
+        match is_malformed {
+            true => Err(SectionError::Malformed),
+            false => Ok(section),
+        }
+    }
+
+    /// Takes a field; false if it may not be there.
+    fn push(&mut self, name: &[u8], value: &[u8]) -> bool {
+        let Some(pseudo) = name.strip_prefix(b":") else {
+            let name = self.append(name);
+            let value = self.append(value);
+            self.fields.push((name, value));
+            return true;
+        };
+        let value = self.append(value);
+        let place = match pseudo {
+            b"method" => &mut self.pseudo.method,
+            b"scheme" => &mut self.pseudo.scheme,
+            b"authority" => &mut self.pseudo.authority,
+            b"path" => &mut self.pseudo.path,
+            b"protocol" => &mut self.pseudo.protocol,
+            _ => return false,
+        };
+        // Once, and before all other fields.
+        place.replace(value).is_none() && self.fields.is_empty()
+    }
+
+    fn append(&mut self, text: &[u8]) -> Stretch {
+        let start = self.text.len();
+        self.text.extend_from_slice(text);
+        start..self.text.len()
+    }
+
+    fn of(&self, stretch: &Stretch) -> &[u8] {
+        self.text.get(stretch.clone()).unwrap_or_default()
+    }
+
+    fn value_of(&self, stretch: &Option<Stretch>) -> Option<&[u8]> {
+        stretch.as_ref().map(|stretch| self.of(stretch))
+    }
+
+    /// `:method`.
+    pub fn method(&self) -> &[u8] {
+        self.value_of(&self.pseudo.method).unwrap_or_default()
+    }
+
+    /// `:authority`.
+    pub fn authority(&self) -> Option<&[u8]> {
+        self.value_of(&self.pseudo.authority)
+    }
+
+    /// `:path`.
+    pub fn path(&self) -> Option<&[u8]> {
+        self.value_of(&self.pseudo.path)
+    }
+
+    /// `:protocol`, of an extended `CONNECT` (RFC 9220).
+    pub fn protocol(&self) -> Option<&[u8]> {
+        self.value_of(&self.pseudo.protocol)
+    }
+
+    /// The other fields.
+    pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let fields = self.fields.iter();
+        fields.map(|(name, value)| (self.of(name), self.of(value)))
+    }
+}
+
+/// The head of a response as a section. Names are written in lower case.
+pub fn encode_response<'f>(
+    status: u16,
+    fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+) -> Vec<u8> {
+    let mut out = Vec::with_capacity(256);
+    begin(&mut out);
+    let mut digits = itoa::Buffer::new();
+    write_field(b":status", digits.format(status).as_bytes(), &mut out);
+    encode_into(fields, &mut out);
+    out
+}
+
+/// Trailers as a section.
+pub fn encode_fields<'f>(fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) -> Vec<u8> {
+    let mut out = Vec::new();
+    begin(&mut out);
+    encode_into(fields, &mut out);
+    out
+}
+
+fn encode_into<'f>(fields: impl Iterator<Item = (&'f [u8], &'f [u8])>, out: &mut Vec<u8>) {
+    let mut lower = Vec::new();
+    for (name, value) in fields {
+        lower.clear();
+        lower.extend(name.iter().map(u8::to_ascii_lowercase));
+        write_field(&lower, value, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(fields: &[(&str, &str)]) -> Vec<u8> {
+        encode_fields(
+            fields
+                .iter()
+                .map(|(name, value)| (name.as_bytes(), value.as_bytes())),
+        )
+    }
+
+    const GET: [(&str, &str); 4] = [
+        (":method", "GET"),
+        (":scheme", "https"),
+        (":authority", "example.org"),
+        (":path", "/a?b"),
+    ];
+
+    #[test]
+    fn a_request_has_its_pseudo_fields() {
+        let fields = [&GET[..], &[("accept", "*/*"), ("cookie", "a=1")]].concat();
+        let section = Section::of_request(&block(&fields), 1000).unwrap();
+        assert_eq!(section.method(), b"GET");
+        assert_eq!(section.authority(), Some(&b"example.org"[..]));
+        assert_eq!(section.path(), Some(&b"/a?b"[..]));
+        assert_eq!(section.protocol(), None);
+        let others: Vec<_> = section.fields().collect();
+        assert_eq!(others, [(&b"accept"[..], &b"*/*"[..]), (b"cookie", b"a=1")]);
+        let connect = [(":method", "CONNECT"), (":authority", "a:1")];
+        assert!(Section::of_request(&block(&connect), 1000).is_ok());
+        let websocket = [
+            &[(":method", "CONNECT"), (":protocol", "websocket")],
+            &GET[1..],
+        ]
+        .concat();
+        let section = Section::of_request(&block(&websocket), 1000).unwrap();
+        assert_eq!(section.protocol(), Some(&b"websocket"[..]));
+    }
+
+    #[test]
+    fn what_breaks_the_rules_of_pseudo_fields_is_malformed() {
+        let without = |left_out: usize| {
+            let mut fields = GET.to_vec();
+            fields.remove(left_out);
+            fields
+        };
+        let with = |field| [&GET[..], &[field]].concat();
+        for fields in [
+            without(0),
+            without(1),
+            without(3),
+            with((":method", "GET")),
+            with((":path", "/a?b")),
+            with((":status", "200")),
+            with((":other", "")),
+            with((":protocol", "websocket")),
+            [&[("accept", "*/*")], &GET[..]].concat(),
+            vec![(":method", "CONNECT")],
+            vec![
+                (":method", "CONNECT"),
+                (":authority", "a:1"),
+                (":path", "/"),
+            ],
+            vec![],
+        ] {
+            let outcome = Section::of_request(&block(&fields), 1000).map(drop);
+            assert_eq!(outcome, Err(SectionError::Malformed), "{fields:?}");
+        }
+        let trailers = Section::of_trailers(&block(&[(":path", "/")]), 1000);
+        assert_eq!(trailers, Err(SectionError::Malformed));
+        let trailers = Section::of_trailers(&block(&[("x-sum", "1")]), 1000).unwrap();
+        assert_eq!(trailers.lines(), b"x-sum: 1\r\n");
+    }
+
+    #[test]
+    fn a_response_is_what_was_written() {
+        let fields = [(&b"Server"[..], &b"Tutti"[..]), (b"X-A", b"")];
+        let block = encode_response(404, fields.into_iter());
+        let mut found = Vec::new();
+        decode(&block, 1000, |name, value| {
+            found.push((name.to_vec(), value.to_vec()));
+        })
+        .unwrap();
+        let expected: [(&[u8], &[u8]); 3] =
+            [(b":status", b"404"), (b"server", b"Tutti"), (b"x-a", b"")];
+        assert_eq!(
+            found,
+            expected.map(|(name, value)| (name.to_vec(), value.to_vec()))
+        );
+    }
+}

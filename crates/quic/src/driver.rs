@@ -1,0 +1,532 @@
+//! The task of an HTTP/3 connection: does what QUIC's events ask for, begins with requests, sends what there is, minds deadlines.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use quinn_proto::{
+    ConnectionError, ConnectionHandle, Dir, Event, ReadError, StreamEvent, StreamId,
+};
+use rustc_hash::FxHashMap;
+use rustls::pki_types::CertificateDer;
+use tokio::time::Sleep;
+use tutti_http::RESET_COST;
+use tutti_http::http3::{
+    ALPN, Code, Control, Fault, MessageReader, Note, Part, Section, UniReader, varint,
+    write_settings,
+};
+use tutti_tls::QuicClient;
+
+use crate::fault::fault;
+use crate::quic::Quic;
+use crate::server::{Connection, Timeouts};
+use crate::shared::Shared;
+use crate::stream::{Kind, Read, Stream};
+use tutti_conn::clock::{Millis, now_millis};
+use tutti_conn::counters::NoTls;
+use tutti_conn::udp::Train;
+
+/// Looks at everything in a row, before other connections of the thread get a turn.
+const TURNS: u32 = 16;
+
+/// Bytes that are read of a stream at once.
+const READ_BYTES: usize = 16 * 1024;
+
+/// A request of which the head has not come whole.
+pub(crate) struct Coming {
+    reader: MessageReader,
+    pub(crate) since: Millis,
+}
+
+/// How far the end has come of a connection that is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    No,
+    /// The client knows that it is to go since then; requests on their way are taken.
+    Told(Millis),
+    /// Requests from this one on are not taken.
+    From(u64),
+}
+
+pub(crate) struct Driver<C> {
+    pub(crate) connection: C,
+    pub(crate) endpoint: Rc<Shared>,
+    pub(crate) handle: ConnectionHandle,
+    pub(crate) quic: Rc<Quic>,
+    client: QuicClient,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) opened: Millis,
+    timer: Pin<Box<Sleep>>,
+    /// Requests whose heads have not come.
+    pub(crate) coming: FxHashMap<StreamId, Coming>,
+    /// The client's streams in one direction.
+    one_way: FxHashMap<StreamId, UniReader>,
+    control: Control,
+    /// The server's control stream, and what waits for room on it.
+    pub(crate) own_control: Option<StreamId>,
+    pub(crate) held: Vec<u8>,
+    /// The number of the next request.
+    pub(crate) next: u64,
+    pub(crate) leaving: Leaving,
+    pub(crate) is_connected: bool,
+    /// When the client was last asked whether it is there.
+    pub(crate) asked: Millis,
+    /// Datagrams that the socket did not take.
+    unsent: Option<(Vec<u8>, quinn_proto::Transmit)>,
+}
+
+impl<C: Connection> Driver<C> {
+    pub(crate) fn new(
+        connection: C,
+        endpoint: &Rc<Shared>,
+        handle: ConnectionHandle,
+        quic: &Rc<Quic>,
+        client: QuicClient,
+    ) -> Self {
+        let now = now_millis();
+        Self {
+            timeouts: connection.timeouts(),
+            connection,
+            endpoint: Rc::clone(endpoint),
+            handle,
+            quic: Rc::clone(quic),
+            client,
+            opened: now,
+            timer: Box::pin(tokio::time::sleep(std::time::Duration::ZERO)),
+            coming: FxHashMap::default(),
+            one_way: FxHashMap::default(),
+            control: Control::default(),
+            own_control: None,
+            held: Vec::new(),
+            next: 0,
+            leaving: Leaving::No,
+            is_connected: false,
+            asked: now,
+            unsent: None,
+        }
+    }
+
+    /// Serves the connection until nothing is left of it.
+    pub(crate) async fn run(mut self) {
+        self.connection.set_active(true);
+        poll_fn(|cx| self.poll(cx)).await;
+        self.note_handshake_over();
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.quic.waker.borrow_mut().clone_from(cx.waker());
+        self.connection.set_waker(cx.waker().clone());
+        for _ in 0..TURNS {
+            let now = Instant::now();
+            let due = self.quic.state.borrow_mut().poll_timeout();
+            if due.is_some_and(|due| due <= now) {
+                self.quic.state.borrow_mut().handle_timeout(now);
+            }
+            let had_events = self.take_events(cx);
+            self.tell_endpoint();
+            if self.quic.state.borrow().is_drained() {
+                self.quic.end();
+                return Poll::Ready(());
+            }
+            self.leave_if_due(now_millis());
+            self.send_held();
+            let has_sent = self.transmit(now);
+            if !had_events && !has_sent {
+                return self.settle(cx);
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Waits for what comes next.
+    fn settle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.quic.has_ended.get() {
+            self.mind_deadlines(now_millis());
+        }
+        let due = self.quic.state.borrow_mut().poll_timeout();
+        let Some(due) = due else {
+            return Poll::Pending;
+        };
+        let due = tokio::time::Instant::from_std(due);
+        if self.timer.deadline() != due {
+            self.timer.as_mut().reset(due);
+        }
+        if self.timer.as_mut().poll(cx).is_ready() {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+
+    /// Does what has happened; true if something has.
+    fn take_events(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut had_some = false;
+        loop {
+            let event = self.quic.state.borrow_mut().poll();
+            let Some(event) = event else {
+                return had_some;
+            };
+            had_some = true;
+            match event {
+                Event::Connected => self.connected(),
+                Event::ConnectionLost { reason } => self.lost(&reason),
+                Event::Stream(event) if !self.quic.has_ended.get() => {
+                    self.stream_event(event, cx);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn tell_endpoint(&mut self) {
+        loop {
+            let event = self.quic.state.borrow_mut().poll_endpoint_events();
+            let Some(event) = event else {
+                return;
+            };
+            if let Some(answer) = self.endpoint.handle_event(self.handle, event) {
+                self.quic.state.borrow_mut().handle_event(answer);
+            }
+        }
+    }
+
+    /// Sends what there is; true if something went out.
+    fn transmit(&mut self, now: Instant) -> bool {
+        let most = self.endpoint.longest_train();
+        let mut has_sent = false;
+        for _ in 0..TURNS {
+            if self.unsent.is_none() {
+                let mut bytes = Vec::with_capacity(2048);
+                let train = self
+                    .quic
+                    .state
+                    .borrow_mut()
+                    .poll_transmit(now, most, &mut bytes);
+                self.unsent = train.map(|train| (bytes, train));
+            }
+            let Some((bytes, train)) = &self.unsent else {
+                return has_sent;
+            };
+            let train = Train {
+                to: train.destination,
+                from: train.src_ip,
+                ecn: train.ecn.map(|ecn| ecn as u8),
+                bytes: bytes.get(..train.size).unwrap_or_default(),
+                each: train.segment_size,
+            };
+            if !self.endpoint.send(&train, &self.quic.waker.borrow()) {
+                return has_sent;
+            }
+            self.unsent = None;
+            has_sent = true;
+        }
+        has_sent
+    }
+
+    /// The handshake is done.
+    fn connected(&mut self) {
+        self.is_connected = true;
+        let counters = &self.endpoint.listener.counters;
+        counters.handshakes.fetch_add(1, Ordering::Relaxed);
+        self.endpoint.handshake_ended();
+        let mut state = self.quic.state.borrow_mut();
+        let session = state.crypto_session();
+        let data = session.handshake_data().and_then(|data| {
+            data.downcast::<quinn_proto::crypto::rustls::HandshakeData>()
+                .ok()
+        });
+        let speaks = data.is_some_and(|data| data.protocol.as_deref() == Some(ALPN));
+        let shown = session
+            .peer_identity()
+            .and_then(|shown| shown.downcast::<Vec<CertificateDer<'static>>>().ok());
+        let shown = shown.map_or_else(Vec::new, |shown| *shown);
+        let _ = self.quic.facts.set(Rc::new(self.client.facts(&shown)));
+        self.own_control = state.streams().open(Dir::Uni);
+        drop(state);
+        if !speaks {
+            return self.quic.close(Code::GENERAL_PROTOCOL_ERROR, "not HTTP/3");
+        }
+        let (most, _) = self.connection.most_bytes();
+        // The kind of the stream: control.
+        varint::write(0, &mut self.held);
+        write_settings(most as u64, &mut self.held);
+    }
+
+    fn note_handshake_over(&mut self) {
+        if !std::mem::replace(&mut self.is_connected, true) {
+            self.endpoint.handshake_ended();
+        }
+    }
+
+    /// The connection is no more.
+    fn lost(&mut self, reason: &ConnectionError) {
+        if !self.is_connected {
+            let counters = &self.endpoint.listener.counters;
+            counters.note_no_tls(match reason {
+                ConnectionError::TimedOut => NoTls::Timeout,
+                ConnectionError::TransportError(_) => NoTls::Protocol,
+                _ => NoTls::Closed,
+            });
+            let text = format!(
+                "no QUIC with {} on \"{}\": {reason}",
+                self.peer(),
+                self.endpoint.listener.name
+            );
+            self.connection.mention(&text);
+        }
+        self.note_handshake_over();
+        self.coming.clear();
+        self.one_way.clear();
+        self.quic.end();
+    }
+
+    /// The client, for the log.
+    fn peer(&self) -> String {
+        self.quic.state.borrow().remote_address().ip().to_string()
+    }
+
+    fn stream_event(&mut self, event: StreamEvent, cx: &mut Context<'_>) {
+        match event {
+            StreamEvent::Opened { dir: Dir::Bi } => self.accept_requests(cx),
+            StreamEvent::Opened { dir: Dir::Uni } => self.accept_one_way(),
+            StreamEvent::Readable { id } if id.dir() == Dir::Uni => self.read_one_way(id),
+            StreamEvent::Readable { id } if self.coming.contains_key(&id) => {
+                self.read_head(id, cx);
+            }
+            StreamEvent::Readable { id } => {
+                self.quic.notify(id, |waits| [waits.read.take(), None]);
+            }
+            StreamEvent::Writable { id } => {
+                self.quic.go_on_with_end(id);
+                self.quic.notify(id, |waits| [waits.write.take(), None]);
+            }
+            StreamEvent::Stopped { id, .. } if Some(id) == self.own_control => {
+                let reason = "the control stream is not wanted";
+                self.quic.close(Code::CLOSED_CRITICAL_STREAM, reason);
+            }
+            StreamEvent::Stopped { id, .. } => {
+                if self.quic.spend(RESET_COST).is_ok() {
+                    self.quic
+                        .notify(id, |waits| [waits.write.take(), waits.gone.take()]);
+                }
+            }
+            StreamEvent::Finished { .. } | StreamEvent::Available { .. } => {}
+        }
+    }
+
+    fn accept_requests(&mut self, cx: &mut Context<'_>) {
+        loop {
+            let accepted = self.quic.state.borrow_mut().streams().accept(Dir::Bi);
+            let Some(id) = accepted else {
+                return;
+            };
+            if let Leaving::From(first) = self.leaving
+                && u64::from(id) >= first
+            {
+                self.quic.give_up(id, Code::REQUEST_REJECTED);
+                continue;
+            }
+            self.next = self.next.max(u64::from(id) + 4);
+            let (most, _) = self.connection.most_bytes();
+            let coming = Coming {
+                reader: MessageReader::new(most),
+                since: now_millis(),
+            };
+            self.coming.insert(id, coming);
+            self.quic.idle_since.set(None);
+            self.read_head(id, cx);
+            if self.quic.has_ended.get() {
+                return;
+            }
+        }
+    }
+
+    /// Reads on in a request until its head is there.
+    fn read_head(&mut self, id: StreamId, cx: &mut Context<'_>) {
+        let Some(mut coming) = self.coming.remove(&id) else {
+            return;
+        };
+        let quic = Rc::clone(&self.quic);
+        let mut state = quic.state.borrow_mut();
+        let mut stream = state.recv_stream(id);
+        let Ok(mut chunks) = stream.read(true) else {
+            return;
+        };
+        let outcome = loop {
+            match chunks.next(READ_BYTES) {
+                Ok(Some(chunk)) => {
+                    let mut rest = &chunk.bytes[..];
+                    match coming.reader.next(&mut rest) {
+                        Ok(Some(Part::Head(block))) => {
+                            break Ok(Some((block, chunk.bytes.slice_ref(rest))));
+                        }
+                        Ok(_) => {}
+                        Err(fault) => break Err(fault),
+                    }
+                }
+                Ok(None) => match coming.reader.finish() {
+                    Ok(()) => break Err(Fault::Stream(Code::REQUEST_INCOMPLETE)),
+                    Err(fault) => break Err(fault),
+                },
+                Err(ReadError::Blocked) => break Ok(None),
+                Err(ReadError::Reset(_)) => {
+                    drop(chunks);
+                    drop(state);
+                    // Its answer is not wanted either.
+                    quic.give_up(id, Code::REQUEST_CANCELLED);
+                    let _ = quic.spend(RESET_COST);
+                    return;
+                }
+            }
+        };
+        let has_ended = matches!(outcome, Ok(Some((_, ref raw))) if raw.is_empty())
+            && matches!(chunks.next(0), Ok(None));
+        drop(chunks);
+        drop(state);
+        let idle = coming.reader.take_idle_frames();
+        if idle > 0 && quic.spend(idle.into()).is_err() {
+            return;
+        }
+        match outcome {
+            Ok(Some((block, raw))) => {
+                let read = Read {
+                    reader: coming.reader,
+                    raw,
+                    has_ended,
+                };
+                self.begin(id, &block, read, cx);
+            }
+            Ok(None) => {
+                self.coming.insert(id, coming);
+            }
+            Err(Fault::HeadTooLarge) => {
+                let read = Read {
+                    reader: coming.reader,
+                    raw: bytes::Bytes::new(),
+                    has_ended: false,
+                };
+                self.refuse(id, read, cx);
+            }
+            Err(fault) => self.fail(id, fault),
+        }
+    }
+
+    /// Begins with a request.
+    fn begin(&mut self, id: StreamId, block: &[u8], read: Read, cx: &mut Context<'_>) {
+        let (most, most_trailers) = self.connection.most_bytes();
+        let section = match Section::of_request(block, most) {
+            Ok(section) => section,
+            Err(error) => match fault(error) {
+                Fault::HeadTooLarge => return self.refuse(id, read, cx),
+                fault => return self.fail(id, fault),
+            },
+        };
+        let kind = Kind {
+            is_head: section.method() == b"HEAD",
+            is_websocket: section.protocol() == Some(b"websocket"),
+            most_trailers,
+        };
+        let has_body = !read.has_ended;
+        let stream = Stream::new(&self.quic, id, kind, read);
+        self.connection
+            .begin(&section, stream, has_body, cx.waker());
+    }
+
+    /// Answers a request whose head is too large.
+    fn refuse(&self, id: StreamId, read: Read, cx: &mut Context<'_>) {
+        let kind = Kind {
+            is_head: false,
+            is_websocket: false,
+            most_trailers: 0,
+        };
+        let stream = Stream::new(&self.quic, id, kind, read);
+        let reason = "the head is too large";
+        self.connection.refuse(stream, 431, reason, cx.waker());
+    }
+
+    /// Ends what has to end because of a fault, which the log is told of if that is the connection.
+    fn fail(&self, id: StreamId, fault: Fault) {
+        if let Fault::Connection(_, reason) = fault {
+            let text = format!("HTTP/3 connection from {} closed: {reason}", self.peer());
+            self.connection.mention(&text);
+        }
+        self.quic.fail(id, fault);
+        let _ = self.quic.spend(RESET_COST);
+    }
+
+    fn accept_one_way(&mut self) {
+        loop {
+            let accepted = self.quic.state.borrow_mut().streams().accept(Dir::Uni);
+            let Some(id) = accepted else {
+                return;
+            };
+            self.one_way.insert(id, UniReader::default());
+            self.read_one_way(id);
+            if self.quic.has_ended.get() {
+                return;
+            }
+        }
+    }
+
+    /// Reads on in a stream of the client's.
+    fn read_one_way(&mut self, id: StreamId) {
+        let Some(reader) = self.one_way.get_mut(&id) else {
+            return;
+        };
+        let mut state = self.quic.state.borrow_mut();
+        let mut stream = state.recv_stream(id);
+        let Ok(mut chunks) = stream.read(true) else {
+            return;
+        };
+        let (mut idle, mut is_unknown) = (0, false);
+        let mut note = |note| match note {
+            Note::Idle => idle += 1,
+            Note::Unknown => is_unknown = true,
+            Note::Settings(_) => {}
+        };
+        let outcome = loop {
+            match chunks.next(READ_BYTES) {
+                Ok(Some(chunk)) => {
+                    let read = reader.receive(&chunk.bytes, &mut self.control, &mut note);
+                    if let Err(fault) = read {
+                        break Err(fault);
+                    }
+                }
+                Ok(None) | Err(ReadError::Reset(_)) => break reader.finish().map(|()| true),
+                Err(ReadError::Blocked) => break Ok(false),
+            }
+        };
+        drop(chunks);
+        drop(state);
+        if matches!(outcome, Ok(true)) || is_unknown {
+            self.one_way.remove(&id);
+            // Each that means nothing costs, or they could come and go without end.
+            idle += 1;
+        }
+        if is_unknown && matches!(outcome, Ok(false)) {
+            self.quic.give_up(id, Code::STREAM_CREATION_ERROR);
+        }
+        if let Err(fault) = outcome {
+            self.fail(id, fault);
+        } else if idle > 0 {
+            let _ = self.quic.spend(idle);
+        }
+    }
+
+    /// Sends what there is for the control stream.
+    fn send_held(&mut self) {
+        let Some(id) = self.own_control.filter(|_| !self.held.is_empty()) else {
+            return;
+        };
+        let written = self
+            .quic
+            .state
+            .borrow_mut()
+            .send_stream(id)
+            .write(&self.held);
+        self.held.drain(..written.unwrap_or(0));
+    }
+}

@@ -1,0 +1,223 @@
+//! A UDP socket of a listen thread: datagrams in, each to its connection; new connections; tokens and resets.
+//!
+//! Must never: do more for a client whose address may be another's than answer it shortly, while many such come.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use bytes::BytesMut;
+use quinn_proto::{DatagramEvent, EcnCodepoint, EndpointConfig, Incoming, ServerConfig};
+use tutti_conn::listener::canonical;
+use tutti_conn::udp::{Datagram, UdpSocket};
+
+use crate::driver::Driver;
+use crate::ids::Ids;
+use crate::ports::Ports;
+use crate::server::{Server, Terms};
+use crate::shared::Shared;
+
+/// Handshakes under way on one socket from which on a client has to show first that its address is its own (RFC 9000 §8.1.2).
+const RETRY_FROM: usize = 64;
+
+/// Handshakes under way on one socket from which on nobody begins another.
+const MOST_HANDSHAKES: usize = 2048;
+
+/// Batches of datagrams in a row, before other connections of the thread get a turn.
+const BATCHES: u32 = 8;
+
+/// The version of QUIC that is spoken (RFC 9000).
+const QUIC_1: u32 = 1;
+
+/// One socket and its connections.
+pub struct Endpoint<S> {
+    server: S,
+    shared: Rc<Shared>,
+    ports: Arc<Ports>,
+    /// Nobody new is taken; it ends with its last connection.
+    is_closing: Cell<bool>,
+}
+
+impl<S: Server> Endpoint<S> {
+    /// On the socket of this number.
+    ///
+    /// # Errors
+    /// The socket cannot be watched.
+    pub fn new(server: S, ports: &Arc<Ports>, number: usize) -> io::Result<Rc<Self>> {
+        let socket = ports.sockets.get(number).ok_or(io::ErrorKind::NotFound)?;
+        let (count, bank) = (ports.sockets.len(), ports.bank);
+        let socket = UdpSocket::new(Arc::clone(socket))?;
+        let mut config = EndpointConfig::new(ports.keys.resets.clone());
+        config
+            .cid_generator(move || Box::new(Ids::new(number, count, bank)))
+            .supported_versions(vec![QUIC_1]);
+        let state = quinn_proto::Endpoint::new(
+            Arc::new(config),
+            Some(Arc::clone(&ports.common)),
+            socket.keeps_datagrams_whole(),
+            None,
+        );
+        let shared = Shared {
+            listener: Arc::clone(server.listener()),
+            socket: RefCell::new(socket),
+            state: RefCell::new(state),
+            connections: RefCell::default(),
+            handshakes: Cell::new(0),
+            blocked: RefCell::default(),
+            waker: RefCell::default(),
+        };
+        Ok(Rc::new(Self {
+            server,
+            shared: Rc::new(shared),
+            ports: Arc::clone(ports),
+            is_closing: Cell::new(false),
+        }))
+    }
+
+    /// Takes datagrams until the listener has been closed and the last connection has ended.
+    pub async fn run(self: Rc<Self>) {
+        let outcome = poll_fn(|cx| self.poll(cx)).await;
+        if let Err(error) = outcome {
+            self.server.complain(&error.to_string());
+        }
+    }
+
+    /// Takes nobody new.
+    pub fn close(&self) {
+        self.is_closing.set(true);
+        self.shared.wake();
+    }
+
+    /// True if it takes the datagrams of these sockets.
+    pub fn is_of(&self, ports: &Arc<Ports>) -> bool {
+        Arc::ptr_eq(&self.ports, ports)
+    }
+
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.shared.waker.replace(Some(cx.waker().clone()));
+        self.shared.wake_blocked(cx);
+        for _ in 0..BATCHES {
+            if self.is_closing.get() && self.shared.connections.borrow().is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            // Kept until the socket is not borrowed: connections send through it.
+            let mut come = Vec::new();
+            let received = self
+                .shared
+                .socket
+                .borrow_mut()
+                .poll_receive(cx, |datagram| {
+                    come.push(Came::of(&datagram));
+                });
+            match received {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Ready(Ok(())) => {}
+            }
+            let now = Instant::now();
+            come.into_iter()
+                .for_each(|datagram| self.take(datagram, now));
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn take(&self, came: Came, now: Instant) {
+        let mut answer = Vec::new();
+        let event = self.shared.state.borrow_mut().handle(
+            now,
+            came.from,
+            came.to,
+            came.ecn,
+            came.bytes,
+            &mut answer,
+        );
+        match event {
+            None => {}
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                let quic = self.shared.connections.borrow().get(&handle).map(Rc::clone);
+                if let Some(quic) = quic {
+                    quic.state.borrow_mut().handle_event(event);
+                    quic.wake();
+                }
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => self.meet(incoming, now),
+            Some(DatagramEvent::Response(transmit)) => self.shared.answer(&transmit, &answer),
+        }
+    }
+
+    /// Somebody begins a connection.
+    fn meet(&self, incoming: Incoming, now: Instant) {
+        let mut answer = Vec::new();
+        let state = &self.shared.state;
+        let handshakes = self.shared.handshakes.get();
+        if self.is_closing.get() || handshakes >= MOST_HANDSHAKES {
+            let transmit = state.borrow_mut().refuse(incoming, &mut answer);
+            return self.shared.answer(&transmit, &answer);
+        }
+        if handshakes >= RETRY_FROM && !incoming.remote_address_validated() {
+            let retried = state.borrow_mut().retry(incoming, &mut answer);
+            return match retried {
+                Ok(transmit) => self.shared.answer(&transmit, &answer),
+                // It has done so, and its token is of no use any more.
+                Err(error) => state.borrow_mut().ignore(error.into_incoming()),
+            };
+        }
+        let Some(terms) = self.server.terms() else {
+            return state.borrow_mut().ignore(incoming);
+        };
+        let from = canonical(incoming.remote_address());
+        let port = self.shared.listener.bound_address();
+        let port = port.map_or(0, |address| address.port());
+        let to = incoming.local_ip().map(|ip| canonical((ip, port).into()));
+        let config = self.config(&terms);
+        let accepted = state
+            .borrow_mut()
+            .accept(incoming, now, &mut answer, Some(config));
+        match accepted {
+            Ok((handle, state)) => {
+                let connection = self.server.connect(from, to);
+                let quic = self.shared.enter(handle, state);
+                let driver = Driver::new(connection, &self.shared, handle, &quic, terms.client);
+                tokio::task::spawn_local(driver.run());
+            }
+            Err(error) => {
+                if let Some(transmit) = error.response {
+                    self.shared.answer(&transmit, &answer);
+                }
+            }
+        }
+    }
+
+    /// The configuration of a new connection: certificates and limits as they are at this moment.
+    fn config(&self, terms: &Terms) -> Arc<ServerConfig> {
+        let mut config = ServerConfig::clone(&self.ports.common);
+        config.crypto = terms.crypto.clone();
+        config.transport_config(Arc::clone(&terms.spoken.transport));
+        Arc::new(config)
+    }
+}
+
+/// A datagram that has come.
+struct Came {
+    from: SocketAddr,
+    to: Option<IpAddr>,
+    ecn: Option<EcnCodepoint>,
+    bytes: BytesMut,
+}
+
+impl Came {
+    fn of(datagram: &Datagram<'_>) -> Self {
+        Self {
+            from: datagram.from,
+            to: datagram.to,
+            ecn: datagram.ecn.and_then(EcnCodepoint::from_bits),
+            bytes: BytesMut::from(datagram.bytes),
+        }
+    }
+}

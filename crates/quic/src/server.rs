@@ -1,0 +1,84 @@
+//! The server as QUIC sees it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::Waker;
+
+use quinn_proto::crypto::rustls::QuicServerConfig;
+use tutti_conn::clock::Millis;
+use tutti_conn::listener::Listener;
+use tutti_http::http3::Section;
+use tutti_tls::QuicClient;
+
+use crate::ports::Spoken;
+use crate::stream::Stream;
+
+/// The terms of a new connection.
+pub struct Terms {
+    /// Its TLS.
+    pub crypto: Arc<QuicServerConfig>,
+    /// Hears who the client is.
+    pub client: QuicClient,
+    /// Its limits.
+    pub spoken: Spoken,
+}
+
+/// How long a client may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// For a handshake, and for the head of a request.
+    pub head: Millis,
+    /// Without a request.
+    pub idle: Millis,
+}
+
+/// A listener on one listen thread.
+pub trait Server: 'static {
+    /// A connection of its.
+    type Connection: Connection;
+
+    /// The listener.
+    fn listener(&self) -> &Arc<Listener>;
+
+    /// The terms at this moment; `None` if HTTP/3 is not spoken any more.
+    fn terms(&self) -> Option<Terms>;
+
+    /// A client begins a connection, from one address to another of this machine. It is counted until what is returned is dropped.
+    fn connect(&self, from: SocketAddr, to: Option<SocketAddr>) -> Self::Connection;
+
+    /// No datagram can be taken any more, for this reason.
+    fn complain(&self, reason: &str);
+}
+
+/// A connection as the server keeps it.
+pub trait Connection: 'static {
+    /// How long the client may take.
+    fn timeouts(&self) -> Timeouts;
+
+    /// Bytes that the head of a request may have, and trailers.
+    fn most_bytes(&self) -> (usize, usize);
+
+    /// True if it is to end with the requests that it has.
+    fn is_ending(&self) -> bool;
+
+    /// True if a client that has been told so may take its time.
+    fn drains_gently(&self) -> bool;
+
+    /// This wakes its task.
+    fn set_waker(&self, waker: Waker);
+
+    /// Its task is to be woken then at the latest.
+    fn set_deadline(&self, deadline: Millis);
+
+    /// It has a request, or has not.
+    fn set_active(&self, is_active: bool);
+
+    /// Tells the log of a fault of the client.
+    fn mention(&self, text: &str);
+
+    /// Begins with a request, whose stream goes on behind the head if it `has_body`.
+    fn begin(&self, section: &Section, stream: Stream, has_body: bool, waker: &Waker);
+
+    /// Answers a request whose head cannot be taken.
+    fn refuse(&self, stream: Stream, status: u16, reason: &str, waker: &Waker);
+}

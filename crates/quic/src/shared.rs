@@ -1,0 +1,100 @@
+//! The state that the connections of a UDP socket share with it.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use quinn_proto::{ConnectionEvent, ConnectionHandle, EndpointEvent, Transmit};
+use rustc_hash::FxHashMap;
+use tutti_conn::listener::Listener;
+use tutti_conn::udp::{Train, UdpSocket};
+
+use crate::quic::Quic;
+
+/// The state that the connections of a socket share with it.
+pub(crate) struct Shared {
+    pub(crate) listener: Arc<Listener>,
+    pub(crate) socket: RefCell<UdpSocket>,
+    pub(crate) state: RefCell<quinn_proto::Endpoint>,
+    pub(crate) connections: RefCell<FxHashMap<ConnectionHandle, Rc<Quic>>>,
+    pub(crate) handshakes: Cell<usize>,
+    /// Connections that wait for room in the socket.
+    pub(crate) blocked: RefCell<Vec<Waker>>,
+    /// Wakes the task that takes datagrams.
+    pub(crate) waker: RefCell<Option<Waker>>,
+}
+
+impl Shared {
+    /// Enters a new connection.
+    pub(crate) fn enter(
+        &self,
+        handle: ConnectionHandle,
+        state: quinn_proto::Connection,
+    ) -> Rc<Quic> {
+        self.handshakes.set(self.handshakes.get() + 1);
+        let quic = Rc::new(Quic::new(state, Waker::noop().clone()));
+        self.connections
+            .borrow_mut()
+            .insert(handle, Rc::clone(&quic));
+        quic
+    }
+
+    /// A handshake has come to an end, one way or the other.
+    pub(crate) fn handshake_ended(&self) {
+        self.handshakes.set(self.handshakes.get().saturating_sub(1));
+    }
+
+    /// Takes note of a connection's ids and its end.
+    pub(crate) fn handle_event(
+        &self,
+        handle: ConnectionHandle,
+        event: EndpointEvent,
+    ) -> Option<ConnectionEvent> {
+        if event.is_drained() {
+            // Its number may be another's from now on.
+            self.connections.borrow_mut().remove(&handle);
+            self.wake();
+        }
+        self.state.borrow_mut().handle_event(handle, event)
+    }
+
+    pub(crate) fn wake(&self) {
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Wakes those who wait for room in the socket if there is some.
+    pub(crate) fn wake_blocked(&self, cx: &mut Context<'_>) {
+        if !self.blocked.borrow().is_empty() && self.socket.borrow().poll_room(cx).is_ready() {
+            self.blocked.take().into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Datagrams that one train may have.
+    pub(crate) fn longest_train(&self) -> usize {
+        self.socket.borrow().longest_train()
+    }
+
+    /// Sends a train; false if the socket is full: `waker` is woken when it has room.
+    pub(crate) fn send(&self, train: &Train<'_>, waker: &Waker) -> bool {
+        let is_sent = self.socket.borrow().try_send(train);
+        if !is_sent {
+            self.blocked.borrow_mut().push(waker.clone());
+            self.wake();
+        }
+        is_sent
+    }
+
+    /// Sends a datagram of no connection. If the socket is full it is lost, and will be asked for again.
+    pub(crate) fn answer(&self, transmit: &Transmit, bytes: &[u8]) {
+        let _ = self.socket.borrow().try_send(&Train {
+            to: transmit.destination,
+            from: transmit.src_ip,
+            ecn: transmit.ecn.map(|ecn| ecn as u8),
+            bytes: bytes.get(..transmit.size).unwrap_or_default(),
+            each: transmit.segment_size,
+        });
+    }
+}

@@ -1,0 +1,465 @@
+//! One request of HTTP/3 as a connection's channel: a response's head becomes HEADERS, the bytes behind it DATA, and DATA of the client a body.
+//!
+//! The window of what a client sends is given back as it is taken from here, so a slow application slows its client; what goes out waits
+//! here until the connection has room for it.
+//!
+//! Must never: end a stream whose response was cut short as if it were whole.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
+use quinn_proto::{ReadError, StreamId, WriteError};
+use tutti_http::http3::frame::{DATA, FrameHead, HEADERS};
+use tutti_http::http3::{
+    Code, Fault, MessageReader, Part, Section, encode_fields, encode_response,
+};
+use tutti_http::{OutgoingHead, Trailers, status_has_body, stream_head};
+use tutti_tls::Facts;
+
+use crate::fault::fault;
+use crate::quic::{Quic, number};
+use tutti_conn::output::{Gone, Output, StreamHead};
+use tutti_conn::socket::{BodyPart, Received};
+
+/// Bytes that are taken from QUIC at once.
+const READ_BYTES: usize = 64 * 1024;
+
+/// Where the response is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Its head has not come.
+    Head,
+    /// Its body goes out; so much of it is still to begin a frame, where that is known.
+    Body { rest: Option<u64> },
+    /// All of it has gone out that the client gets.
+    Complete,
+    /// The stream has been ended.
+    Ended,
+}
+
+struct Sending {
+    state: State,
+    /// Heads of messages and frames that wait for room.
+    held: Vec<u8>,
+    /// Bytes of the frame that has begun, which are the next of the body.
+    frame: u64,
+    /// The trailer fields behind the body.
+    trailers: Trailers,
+}
+
+struct Receiving {
+    reader: MessageReader,
+    /// Bytes of frames that have not been read.
+    raw: Bytes,
+    /// Content that has not been taken.
+    data: Bytes,
+    /// Nothing more will come.
+    has_ended: bool,
+    /// The trailer fields behind the body.
+    trailers: Trailers,
+}
+
+/// A request under way.
+pub struct Stream {
+    quic: Rc<Quic>,
+    id: StreamId,
+    kind: Kind,
+    sending: RefCell<Sending>,
+    receiving: RefCell<Receiving>,
+    /// The code that a client is given whose response is not whole.
+    abort_code: Cell<Code>,
+    /// A response of known length does not end before [`Stream::finish`]: trailers may follow.
+    may_trail: Cell<bool>,
+    /// Bytes the client had taken on the connection when this stream last had its part of them counted.
+    counted: Cell<u64>,
+}
+
+/// Facts about a request before its head is written down.
+#[derive(Clone, Copy)]
+pub(crate) struct Kind {
+    pub(crate) is_head: bool,
+    pub(crate) is_websocket: bool,
+    /// Bytes that trailers may have.
+    pub(crate) most_trailers: usize,
+}
+
+/// The state of a request's stream behind its head.
+pub(crate) struct Read {
+    pub(crate) reader: MessageReader,
+    pub(crate) raw: Bytes,
+    pub(crate) has_ended: bool,
+}
+
+impl Stream {
+    pub(crate) fn new(quic: &Rc<Quic>, id: StreamId, kind: Kind, read: Read) -> Self {
+        quic.open.set(quic.open.get() + 1);
+        Self {
+            quic: Rc::clone(quic),
+            id,
+            kind,
+            sending: RefCell::new(Sending {
+                state: State::Head,
+                held: Vec::new(),
+                frame: 0,
+                trailers: Trailers::default(),
+            }),
+            receiving: RefCell::new(Receiving {
+                reader: read.reader,
+                raw: read.raw,
+                data: Bytes::new(),
+                has_ended: read.has_ended,
+                trailers: Trailers::default(),
+            }),
+            abort_code: Cell::new(Code::INTERNAL_ERROR),
+            may_trail: Cell::new(false),
+            counted: Cell::new(quic.taken.get()),
+        }
+    }
+
+    /// The head has said how long the body is.
+    pub fn expect(&self, content_length: Option<u64>) {
+        self.receiving.borrow_mut().reader.expect(content_length);
+    }
+
+    /// The trailer fields of a request whose body has ended.
+    pub fn received_trailers(&self) -> Trailers {
+        self.receiving.borrow().trailers.clone()
+    }
+
+    /// The response's body may be followed by trailer fields; known before its head is sent.
+    pub fn expect_trailers(&self) {
+        self.may_trail.set(true);
+    }
+
+    /// A response that is not whole ends with this code.
+    pub fn abort_with(&self, code: Code) {
+        self.abort_code.set(code);
+    }
+
+    /// These follow the response's body.
+    pub fn set_trailers(&self, trailers: Trailers) {
+        self.sending.borrow_mut().trailers = trailers;
+    }
+
+    /// Returns the outcome of its connection's handshake.
+    pub fn facts(&self) -> Option<&Rc<Facts>> {
+        self.quic.facts.get()
+    }
+
+    /// This stream's part of what the client has taken on its connection since this was last asked for.
+    pub fn taken_beside(&self) -> u64 {
+        let streams = self.quic.open.get().max(1) as u64;
+        let part = (self.quic.taken.get() - self.counted.get()) / streams;
+        self.counted.set(self.counted.get() + part * streams);
+        part
+    }
+
+    /// Polls for bytes of the request's body.
+    pub fn poll_receive(
+        &self,
+        buffer: &mut Vec<u8>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Received, Gone>> {
+        let mut receiving = self.receiving.borrow_mut();
+        loop {
+            if !receiving.data.is_empty() {
+                let room = buffer.capacity() - buffer.len();
+                let count = room.min(receiving.data.len());
+                let taken = receiving.data.split_to(count);
+                buffer.extend_from_slice(&taken);
+                return Poll::Ready(Ok(Received::Bytes(taken.len())));
+            }
+            if let Err(fault) = self.read_frames(&mut receiving) {
+                drop(receiving);
+                self.quic.fail(self.id, fault);
+                return Poll::Ready(Err(Gone::Closed));
+            }
+            if !receiving.data.is_empty() {
+                continue;
+            }
+            if receiving.has_ended {
+                return Poll::Ready(Ok(Received::End));
+            }
+            match self.take_bytes(&mut receiving) {
+                Ok(true) => {}
+                Ok(false) => {
+                    let waker = cx.waker().clone();
+                    self.quic.wait(self.id, |waits| waits.read = Some(waker));
+                    return Poll::Pending;
+                }
+                Err(gone) => return Poll::Ready(Err(gone)),
+            }
+        }
+    }
+
+    /// Reads frames until there is content, or nothing to be read.
+    fn read_frames(&self, receiving: &mut Receiving) -> Result<(), Fault> {
+        while receiving.data.is_empty() && !receiving.raw.is_empty() {
+            let raw = receiving.raw.clone();
+            let mut rest = &raw[..];
+            let part = receiving.reader.next(&mut rest);
+            let idle = receiving.reader.take_idle_frames();
+            if idle > 0 && self.quic.spend(idle.into()).is_err() {
+                return Err(Fault::Stream(Code::EXCESSIVE_LOAD));
+            }
+            match part? {
+                Some(Part::Data(data)) => receiving.data = raw.slice_ref(data),
+                Some(Part::Trailers(block)) => {
+                    let trailers = Section::of_trailers(&block, self.kind.most_trailers);
+                    receiving.trailers = trailers.map_err(fault)?;
+                }
+                Some(Part::Head(_)) | None => {}
+            }
+            receiving.raw = raw.slice_ref(rest);
+        }
+        if receiving.has_ended && receiving.raw.is_empty() && receiving.data.is_empty() {
+            receiving.reader.finish()?;
+        }
+        Ok(())
+    }
+
+    /// Takes bytes from QUIC; false if none have come.
+    fn take_bytes(&self, receiving: &mut Receiving) -> Result<bool, Gone> {
+        if self.quic.has_ended.get() {
+            return Err(Gone::Closed);
+        }
+        let mut state = self.quic.state.borrow_mut();
+        let mut stream = state.recv_stream(self.id);
+        let Ok(mut chunks) = stream.read(true) else {
+            return Err(Gone::Closed);
+        };
+        let outcome = match chunks.next(READ_BYTES) {
+            Ok(Some(chunk)) => {
+                receiving.raw = chunk.bytes;
+                Ok(true)
+            }
+            Ok(None) => {
+                receiving.has_ended = true;
+                Ok(true)
+            }
+            Err(ReadError::Blocked) => Ok(false),
+            Err(ReadError::Reset(_)) => Err(Gone::Closed),
+        };
+        if chunks.finalize().should_transmit() {
+            drop(state);
+            self.quic.wake();
+        }
+        outcome
+    }
+
+    /// True if all of `output` has gone out, and nothing is held here.
+    pub fn has_sent(&self, output: &Output) -> bool {
+        output.is_empty() && self.sending.borrow().held.is_empty()
+    }
+
+    /// Sends what there is room for; true if nothing is left in `output`.
+    ///
+    /// # Errors
+    /// The client has given the stream up, or the connection has ended.
+    pub fn try_send(&self, output: &mut Output) -> Result<bool, Gone> {
+        let mut sending = self.sending.borrow_mut();
+        loop {
+            if !self.send_held(&mut sending)? {
+                return Ok(false);
+            }
+            if sending.frame > 0 && !output.is_empty() {
+                let front = output.front()?;
+                let most = usize::try_from(sending.frame).unwrap_or(usize::MAX);
+                let piece = front.get(..front.len().min(most)).unwrap_or_default();
+                if piece.is_empty() {
+                    // A head within a body.
+                    return Err(Gone::Closed);
+                }
+                let sent = self.write(piece)?;
+                sending.frame -= sent as u64;
+                output.advance(sent);
+                self.quic.note_taken(sent);
+                if sent == 0 {
+                    return Ok(false);
+                }
+                continue;
+            }
+            if output.is_empty() {
+                return Ok(true);
+            }
+            match (sending.state, output.take_head()) {
+                (State::Head, Some(head)) => self.begin(&mut sending, head)?,
+                // A response has one head, and begins with it.
+                (State::Head, None) | (State::Body { .. }, Some(_)) => return Err(Gone::Closed),
+                (State::Body { rest: Some(0) }, None) => sending.state = State::Complete,
+                (State::Body { rest }, None) => {
+                    let length = rest.unwrap_or(output.front()?.len() as u64);
+                    let rest = rest.map(|_| 0);
+                    sending.state = State::Body { rest };
+                    sending.begin_frame(DATA, length);
+                    sending.frame = length;
+                }
+                // Nothing follows: a body that HEAD does not get, or more than was declared.
+                (State::Complete | State::Ended, _) => output.discard(),
+            }
+        }
+    }
+
+    /// Sends what is held; true if all of it has gone.
+    fn send_held(&self, sending: &mut Sending) -> Result<bool, Gone> {
+        while !sending.held.is_empty() {
+            let sent = self.write(&sending.held)?;
+            sending.held.drain(..sent);
+            if sent == 0 {
+                return Ok(false);
+            }
+            self.quic.wake();
+        }
+        Ok(true)
+    }
+
+    /// Gives bytes to QUIC; how many it took.
+    fn write(&self, bytes: &[u8]) -> Result<usize, Gone> {
+        if self.quic.has_ended.get() {
+            return Err(Gone::Closed);
+        }
+        let mut state = self.quic.state.borrow_mut();
+        match state.send_stream(self.id).write(bytes) {
+            Ok(count) => Ok(count),
+            Err(WriteError::Blocked) => Ok(0),
+            Err(_) => Err(Gone::Closed),
+        }
+    }
+
+    /// The head as this stream can send it.
+    pub fn head(&self, head: &OutgoingHead) -> StreamHead {
+        StreamHead {
+            response: stream_head(head, self.kind.is_websocket),
+            bytes: head.fields.lines().len(),
+        }
+    }
+
+    /// Begins with a head.
+    fn begin(&self, sending: &mut Sending, head: StreamHead) -> Result<(), Gone> {
+        let response = head.response.ok_or(Gone::Closed)?;
+        let fields = response.headers().iter();
+        let fields = fields.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+        let status = response.status();
+        let section = encode_response(status.as_u16(), fields);
+        sending.begin_frame(HEADERS, section.len() as u64);
+        sending.held.extend_from_slice(&section);
+        if status.is_informational() {
+            return Ok(());
+        }
+        let declared = response.headers().get(CONTENT_LENGTH);
+        let declared = declared.and_then(|value| value.to_str().ok()?.parse().ok());
+        let is_empty = declared == Some(0) && !self.may_trail.get();
+        let is_over = self.kind.is_head || !status_has_body(status.as_u16()) || is_empty;
+        sending.state = match is_over {
+            true => State::Complete,
+            false => State::Body { rest: declared },
+        };
+        Ok(())
+    }
+
+    /// Sends some of `output`: ready when something has gone out, or nothing is left.
+    pub fn poll_send(&self, output: &mut Output, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+        let before = output.len();
+        if self.try_send(output)? || output.len() < before {
+            return Poll::Ready(Ok(()));
+        }
+        let waker = cx.waker().clone();
+        self.quic.wait(self.id, |waits| waits.write = Some(waker));
+        Poll::Pending
+    }
+
+    /// Sends what is in `output` and then `body`; what does not go out is kept in `output`.
+    ///
+    /// # Errors
+    /// The client has given the stream up, or the connection has ended.
+    pub fn send_body(&self, output: &mut Output, body: &BodyPart<'_>) -> Result<(), Gone> {
+        body.append_to(&mut output.bytes);
+        self.try_send(output).map(|_| ())
+    }
+
+    /// Ready when the client has given the stream up; wakes the task when it does.
+    pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.quic.has_ended.get() {
+            return Poll::Ready(());
+        }
+        if self.sending.borrow().state == State::Ended {
+            return Poll::Pending;
+        }
+        let mut state = self.quic.state.borrow_mut();
+        match state.send_stream(self.id).stopped() {
+            Ok(None) => {
+                let waker = cx.waker().clone();
+                self.quic.wait(self.id, |waits| waits.gone = Some(waker));
+                Poll::Pending
+            }
+            _ => Poll::Ready(()),
+        }
+    }
+
+    /// The response is whole: ends the stream.
+    pub fn finish(&self) {
+        let mut sending = self.sending.borrow_mut();
+        let is_whole = match sending.state {
+            State::Ended => return,
+            State::Complete => true,
+            State::Body { rest } => rest.is_none_or(|rest| rest == 0) && sending.frame == 0,
+            State::Head => false,
+        };
+        if !is_whole {
+            drop(sending);
+            return self.abort();
+        }
+        if !sending.trailers.is_empty() && sending.state != State::Complete {
+            let trailers = std::mem::take(&mut sending.trailers);
+            let section = encode_fields(trailers.fields());
+            sending.begin_frame(HEADERS, section.len() as u64);
+            sending.held.extend_from_slice(&section);
+        }
+        sending.state = State::Ended;
+        let tail = Bytes::from(std::mem::take(&mut sending.held));
+        drop(sending);
+        if !self.quic.has_ended.get() {
+            self.quic.end_with(self.id, tail);
+            self.stop_listening();
+        }
+    }
+
+    /// Tells the client that the rest of its request is of no use.
+    fn stop_listening(&self) {
+        if !self.receiving.borrow().has_ended {
+            let mut state = self.quic.state.borrow_mut();
+            // Fails if it has ended.
+            let _ = state.recv_stream(self.id).stop(number(Code::NO_ERROR));
+        }
+    }
+
+    /// The response is not whole, and the client is told so.
+    pub fn abort(&self) {
+        let before = std::mem::replace(&mut self.sending.borrow_mut().state, State::Ended);
+        if before != State::Ended && !self.quic.has_ended.get() {
+            self.quic.give_up(self.id, self.abort_code.get());
+        }
+    }
+}
+
+impl Sending {
+    fn begin_frame(&mut self, kind: u64, length: u64) {
+        FrameHead { kind, length }.write(&mut self.held);
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.abort();
+        self.quic.forget(self.id);
+        let open = self.quic.open.get().saturating_sub(1);
+        self.quic.open.set(open);
+        if open == 0 {
+            // The connection may be idle now, or may end.
+            self.quic.wake();
+        }
+    }
+}

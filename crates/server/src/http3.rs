@@ -1,0 +1,170 @@
+//! HTTP/3: what [`tutti_quic`] asks of the server. A request is a [`Connection`](crate::connection::Connection) whose channel is its stream, as for
+//! HTTP/2.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Waker;
+
+use tutti_conn::clock::Millis;
+use tutti_conn::listener::{Listener, ListenerHold, Peer};
+use tutti_http::Version;
+use tutti_http::http2::Opening;
+use tutti_http::http3::Section;
+use tutti_pool::Level;
+use tutti_quic::{Endpoint, Ports, Server, Stream, Terms, Timeouts};
+
+use crate::channel::Channel;
+use crate::connection::Connection;
+use crate::local::Local;
+use crate::stream_task::{self, Asked};
+
+/// Takes the datagrams of those sockets that are this thread's: each has a number, and so have threads.
+pub(crate) fn take_datagrams(
+    local: &Rc<Local>,
+    listener: &Arc<Listener>,
+    ports: &Arc<Ports>,
+) -> Vec<Rc<Endpoint<Entrance>>> {
+    let threads = local.shared.inboxes.len().max(1);
+    let numbers = (local.thread as usize..ports.sockets.len()).step_by(threads);
+    let begin = |number| {
+        let entrance = Entrance {
+            local: Rc::clone(local),
+            listener: Arc::clone(listener),
+        };
+        match Endpoint::new(entrance, ports, number) {
+            Ok(endpoint) => {
+                tokio::task::spawn_local(Rc::clone(&endpoint).run());
+                Some(endpoint)
+            }
+            Err(error) => {
+                complain(local, listener, &error.to_string());
+                None
+            }
+        }
+    };
+    numbers.filter_map(begin).collect()
+}
+
+fn complain(local: &Local, listener: &Listener, reason: &str) {
+    let text = format!("cannot take HTTP/3 at \"{}\": {reason}", listener.name);
+    local.log(Level::Alert, &text);
+}
+
+/// A listener on a listen thread.
+pub(crate) struct Entrance {
+    local: Rc<Local>,
+    listener: Arc<Listener>,
+}
+
+impl Server for Entrance {
+    type Connection = Connection;
+
+    fn listener(&self) -> &Arc<Listener> {
+        &self.listener
+    }
+
+    fn terms(&self) -> Option<Terms> {
+        let snapshot = self.local.snapshot_of(&self.listener);
+        let (crypto, client) = snapshot.offer_of(self.listener.id)?.quic()?.begin()?;
+        Some(Terms {
+            crypto,
+            client,
+            spoken: snapshot.http3_of(self.listener.id)?.clone(),
+        })
+    }
+
+    fn connect(&self, from: SocketAddr, to: Option<SocketAddr>) -> Connection {
+        let counters = self.local.counters();
+        counters.accepted.add(1);
+        counters.open.fetch_add(1, Ordering::Relaxed);
+        let accepted = &self.listener.counters.accepted;
+        accepted.fetch_add(1, Ordering::Relaxed);
+        let connection = Connection::new(
+            Channel::Quic,
+            Peer::Inet(from),
+            ListenerHold::new(&self.listener),
+            Rc::clone(&self.local),
+            Waker::noop().clone(),
+        );
+        if let Some(address) = to {
+            connection.note_local_address(address);
+        }
+        connection
+    }
+
+    fn complain(&self, reason: &str) {
+        complain(&self.local, &self.listener, reason);
+    }
+}
+
+impl tutti_quic::Connection for Connection {
+    fn timeouts(&self) -> Timeouts {
+        let snapshot = self.local.snapshot_of(&self.listener);
+        Timeouts {
+            head: snapshot.timeouts.header_read,
+            idle: snapshot.timeouts.idle,
+        }
+    }
+
+    fn most_bytes(&self) -> (usize, usize) {
+        let snapshot = self.local.snapshot_of(&self.listener);
+        let limits = &snapshot.limits;
+        (limits.max_head_bytes(), limits.max_trailer_bytes as usize)
+    }
+
+    fn is_ending(&self) -> bool {
+        Self::is_ending(self)
+    }
+
+    fn drains_gently(&self) -> bool {
+        self.local.drains_gently()
+    }
+
+    fn set_waker(&self, waker: Waker) {
+        Self::set_waker(self, waker);
+    }
+
+    fn set_deadline(&self, deadline: Millis) {
+        Self::set_deadline(self, deadline);
+    }
+
+    fn set_active(&self, is_active: bool) {
+        match is_active {
+            true => Self::set_active(self),
+            false => self.count_idle(),
+        }
+    }
+
+    fn mention(&self, text: &str) {
+        self.local.mention(Level::Info, text);
+    }
+
+    fn begin(&self, section: &Section, stream: Stream, has_body: bool, waker: &Waker) {
+        let is_websocket = section.protocol() == Some(b"websocket");
+        let asked = Asked {
+            has_body,
+            is_websocket,
+            is_unknown: section.protocol().is_some() && !is_websocket,
+        };
+        let connection = self.for_stream(stream.into(), waker.clone());
+        stream_task::begin(connection, &asked, |head, input, limits, writing| {
+            let authority = section.authority();
+            let opening = Opening {
+                method: section.method(),
+                target: section.path().or(authority).unwrap_or_default(),
+                authority,
+                has_body: writing.has_body,
+                websocket: writing.websocket,
+                version: Version::Http3,
+            };
+            head.compose(input, &opening, || section.fields(), limits)
+        });
+    }
+
+    fn refuse(&self, stream: Stream, status: u16, reason: &str, waker: &Waker) {
+        let connection = self.for_stream(stream.into(), waker.clone());
+        stream_task::refuse(connection, status, reason);
+    }
+}

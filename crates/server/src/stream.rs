@@ -1,0 +1,152 @@
+//! A stream of HTTP/2 or 3 as a connection's channel.
+
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use h2::Reason;
+use tutti_http::{OutgoingHead, Trailers, Version};
+use tutti_tls::Facts;
+
+use crate::http2;
+use tutti_conn::output::{Gone, Output, StreamHead};
+use tutti_conn::socket::{BodyPart, Received};
+
+/// The stream, of either protocol.
+pub(crate) enum Stream {
+    Http2(http2::stream::Stream),
+    Http3(tutti_quic::Stream),
+}
+
+impl From<http2::stream::Stream> for Stream {
+    fn from(stream: http2::stream::Stream) -> Self {
+        Self::Http2(stream)
+    }
+}
+
+impl From<tutti_quic::Stream> for Stream {
+    fn from(stream: tutti_quic::Stream) -> Self {
+        Self::Http3(stream)
+    }
+}
+
+/// Calls the method of the same name.
+macro_rules! either {
+    ($self:ident, $stream:ident => $call:expr) => {
+        match $self {
+            Self::Http2($stream) => $call,
+            Self::Http3($stream) => $call,
+        }
+    };
+}
+
+impl Stream {
+    /// The version of HTTP that it is of.
+    pub(crate) fn version(&self) -> Version {
+        match self {
+            Self::Http2(_) => Version::Http2,
+            Self::Http3(_) => Version::Http3,
+        }
+    }
+
+    /// The head has said how long the body is. `h2` sees to it by itself.
+    pub(crate) fn expect(&self, content_length: Option<u64>) {
+        if let Self::Http3(stream) = self {
+            stream.expect(content_length);
+        }
+    }
+
+    /// The trailer fields of a request whose body has ended.
+    pub(crate) fn received_trailers(&self) -> Trailers {
+        either!(self, stream => stream.received_trailers())
+    }
+
+    /// The response's body may be followed by trailer fields; known before its head is sent.
+    pub(crate) fn expect_trailers(&self) {
+        either!(self, stream => stream.expect_trailers())
+    }
+
+    /// A response that is not whole ends for this reason, which HTTP/3 has in its own numbers.
+    pub(crate) fn abort_with(&self, reason: Reason) {
+        match self {
+            Self::Http2(stream) => stream.abort_with(reason),
+            Self::Http3(stream) => stream.abort_with(match reason {
+                Reason::CANCEL => tutti_http::http3::Code::REQUEST_CANCELLED,
+                Reason::REFUSED_STREAM => tutti_http::http3::Code::REQUEST_REJECTED,
+                Reason::ENHANCE_YOUR_CALM => tutti_http::http3::Code::EXCESSIVE_LOAD,
+                _ => tutti_http::http3::Code::INTERNAL_ERROR,
+            }),
+        }
+    }
+
+    /// These follow the response's body.
+    pub(crate) fn set_trailers(&self, trailers: Trailers) {
+        either!(self, stream => stream.set_trailers(trailers))
+    }
+
+    /// Returns the outcome of its connection's handshake, if its bytes are encrypted.
+    pub(crate) fn facts(&self) -> Option<&Rc<Facts>> {
+        either!(self, stream => stream.facts())
+    }
+
+    /// This stream's part of what the client has taken on its connection since this was last asked for: one that takes from its other
+    /// streams first is not slow.
+    pub(crate) fn taken_beside(&self) -> u64 {
+        either!(self, stream => stream.taken_beside())
+    }
+
+    /// Polls for bytes of the request's body.
+    pub(crate) fn poll_receive(
+        &self,
+        buffer: &mut Vec<u8>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Received, Gone>> {
+        either!(self, stream => stream.poll_receive(buffer, cx))
+    }
+
+    /// Sends what the client's windows allow; true if nothing is left.
+    pub(crate) fn try_send(&self, output: &mut Output) -> Result<bool, Gone> {
+        either!(self, stream => stream.try_send(output))
+    }
+
+    /// True if all of `output` has gone out, and the stream holds nothing back.
+    pub(crate) fn has_sent(&self, output: &Output) -> bool {
+        match self {
+            Self::Http2(_) => output.is_empty(),
+            Self::Http3(stream) => stream.has_sent(output),
+        }
+    }
+
+    /// The head as this stream can send it.
+    pub(crate) fn head(&self, head: &OutgoingHead) -> StreamHead {
+        either!(self, stream => stream.head(head))
+    }
+
+    /// Sends some of `output`: ready when something has gone out, or nothing is left.
+    pub(crate) fn poll_send(
+        &self,
+        output: &mut Output,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Gone>> {
+        either!(self, stream => stream.poll_send(output, cx))
+    }
+
+    /// Sends what is in `output` and then `body`; what does not go out is kept in `output`.
+    pub(crate) fn send_body(&self, output: &mut Output, body: &BodyPart<'_>) -> Result<(), Gone> {
+        either!(self, stream => stream.send_body(output, body))
+    }
+
+    /// Ready when the client has given the stream up; wakes the task when it does.
+    pub(crate) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        either!(self, stream => stream.poll_gone(cx))
+    }
+
+    /// The response is whole: ends the stream.
+    pub(crate) fn finish(&self) {
+        either!(self, stream => stream.finish())
+    }
+
+    /// The response is not whole, and the client is told so.
+    pub(crate) fn abort(&self) {
+        either!(self, stream => stream.abort())
+    }
+}

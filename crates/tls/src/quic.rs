@@ -1,0 +1,164 @@
+//! TLS inside QUIC (RFC 9001): an offer as `quinn-proto` takes it, and the keys of tokens and resets.
+//!
+//! Certificates, tickets and what clients must show are the listener's, as they are for TCP. Must never: begin without TLS 1.3, which
+//! QUIC cannot do without; give a key away.
+
+use std::sync::{Arc, OnceLock};
+
+use aws_lc_rs::{hkdf, hmac};
+use quinn_proto::crypto::rustls::QuicServerConfig;
+use rustls::CipherSuite;
+use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
+use rustls::pki_types::CertificateDer;
+use rustls::server::{ClientHello, ResolvesServerCert, ServerConfig};
+use rustls::sign::CertifiedKey;
+
+use crate::facts::Facts;
+
+/// The protocol inside QUIC (RFC 9114 §3.1).
+const ALPN: &[u8] = b"h3";
+
+/// A listener's TLS for QUIC.
+#[derive(Debug)]
+pub struct QuicOffer {
+    config: Arc<ServerConfig>,
+    asks_clients: bool,
+}
+
+impl QuicOffer {
+    /// `None` if `config` does not speak TLS 1.3.
+    pub(crate) fn new(config: &ServerConfig, asks_clients: bool) -> Option<Self> {
+        let mut suites = config.crypto_provider().cipher_suites.iter();
+        suites.any(|suite| suite.tls13().is_some()).then(|| {
+            let mut config = config.clone();
+            config.alpn_protocols = vec![ALPN.to_vec()];
+            Self {
+                config: Arc::new(config),
+                asks_clients,
+            }
+        })
+    }
+
+    /// For what is not of one connection: first packets and retries, whose keys everybody knows (RFC 9001 §5.2, §5.8).
+    pub fn common(&self) -> Option<Arc<QuicServerConfig>> {
+        crypto(Arc::clone(&self.config))
+    }
+
+    /// For a new connection.
+    pub fn begin(&self) -> Option<(Arc<QuicServerConfig>, QuicClient)> {
+        let provider = self.config.crypto_provider();
+        let suites = provider.cipher_suites.iter().map(|suite| suite.suite());
+        let chooser = Arc::new(Chooser {
+            inner: Arc::clone(&self.config.cert_resolver),
+            suites: suites.collect(),
+            prefers_own: self.config.ignore_client_order,
+            heard: OnceLock::new(),
+        });
+        let mut config = ServerConfig::clone(&self.config);
+        config.cert_resolver = chooser.clone();
+        let client = QuicClient {
+            chooser,
+            asks_clients: self.asks_clients,
+        };
+        Some((crypto(Arc::new(config))?, client))
+    }
+}
+
+fn crypto(config: Arc<ServerConfig>) -> Option<Arc<QuicServerConfig>> {
+    let initial = TLS13_AES_128_GCM_SHA256.tls13()?.quic_suite()?;
+    QuicServerConfig::with_initial(config, initial)
+        .ok()
+        .map(Arc::new)
+}
+
+/// The client of a connection, as far as its first message tells.
+#[derive(Debug)]
+pub struct QuicClient {
+    chooser: Arc<Chooser>,
+    asks_clients: bool,
+}
+
+impl QuicClient {
+    /// The facts of the handshake, which is done, and in which the client has shown these certificates.
+    pub fn facts(&self, certificates: &[CertificateDer<'static>]) -> Facts {
+        let heard = self.chooser.heard.get();
+        let name = heard.and_then(|heard| heard.name.as_deref());
+        let suite = heard.and_then(|heard| heard.suite);
+        Facts::of_quic(suite, name, self.asks_clients, certificates.first())
+    }
+}
+
+/// Chooses the certificate and notes what else is chosen by the same message, which `quinn-proto` does not tell.
+#[derive(Debug)]
+struct Chooser {
+    inner: Arc<dyn ResolvesServerCert>,
+    /// In the order of preference.
+    suites: Vec<CipherSuite>,
+    /// That order goes before the client's.
+    prefers_own: bool,
+    heard: OnceLock<Heard>,
+}
+
+#[derive(Debug)]
+struct Heard {
+    name: Option<Box<str>>,
+    suite: Option<CipherSuite>,
+}
+
+impl ResolvesServerCert for Chooser {
+    fn resolve(&self, client: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let offered = client.cipher_suites();
+        // Of TLS 1.3 alone: QUIC has no other (RFC 8446 §B.4).
+        let is_known = |suite: &&CipherSuite| {
+            u16::from(**suite) >> 8 == 0x13
+                && self.suites.contains(suite)
+                && offered.contains(suite)
+        };
+        let suite = match self.prefers_own {
+            true => self.suites.iter().find(is_known),
+            false => offered.iter().find(is_known),
+        };
+        // Asked twice only for the same hello.
+        let _ = self.heard.set(Heard {
+            name: client.server_name().map(Into::into),
+            suite: suite.copied(),
+        });
+        self.inner.resolve(client)
+    }
+
+    fn only_raw_public_keys(&self) -> bool {
+        self.inner.only_raw_public_keys()
+    }
+}
+
+/// The keys of address tokens and of stateless resets (RFC 9000 §8.1.3, §10.3): all threads have the same, and so
+/// have the routers before and after.
+pub struct QuicKeys {
+    /// Seals tokens.
+    pub tokens: Arc<hkdf::Prk>,
+    /// Makes the token by which a client knows a reset.
+    pub resets: Arc<hmac::Key>,
+}
+
+impl std::fmt::Debug for QuicKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("QuicKeys")
+    }
+}
+
+impl QuicKeys {
+    /// Keys made of a secret.
+    pub fn new(secret: &[u8]) -> Self {
+        let salt = |text: &[u8]| hkdf::Salt::new(hkdf::HKDF_SHA256, text);
+        let mut reset = [0; 32];
+        let made = salt(b"tutti quic resets 1").extract(secret);
+        // Fails only for a length that is too long.
+        if let Ok(output) = made.expand(&[b"key"], hkdf::HKDF_SHA256) {
+            let _ = output.fill(&mut reset);
+        }
+        Self {
+            tokens: Arc::new(salt(b"tutti quic tokens 1").extract(secret)),
+            resets: Arc::new(hmac::Key::new(hmac::HMAC_SHA256, &reset)),
+        }
+    }
+}
