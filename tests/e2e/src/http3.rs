@@ -1,0 +1,221 @@
+//! A client of HTTP/3 (quinn and h3, which share nothing with the server but QUIC's state machine), and one that says whatever a test likes.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+use h3::client::SendRequest;
+use h3_quinn::OpenStreams;
+use http::{HeaderMap, Request, StatusCode};
+use quinn::crypto::rustls::QuicClientConfig;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{DigitallySignedStruct, Error, SignatureScheme};
+
+/// An answer.
+#[derive(Debug)]
+pub struct Answer {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its fields.
+    pub fields: HeaderMap,
+    /// Its body.
+    pub body: Vec<u8>,
+    /// The fields behind that.
+    pub trailers: Option<HeaderMap>,
+}
+
+impl Answer {
+    /// The body as text.
+    ///
+    /// # Panics
+    /// It is none.
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).expect("text")
+    }
+}
+
+/// A request whose answer has not been read.
+pub type Asked = h3::client::RequestStream<h3_quinn::BidiStream<Bytes>, Bytes>;
+
+/// A connection.
+pub struct Client {
+    /// QUIC's side of it.
+    pub quic: quinn::Connection,
+    /// The socket that it is made with.
+    pub endpoint: quinn::Endpoint,
+    requests: SendRequest<OpenStreams, Bytes>,
+}
+
+/// QUIC alone, to a server whose certificate may be anybody's.
+///
+/// # Panics
+/// There is no connection.
+pub async fn connect_quic(address: SocketAddr) -> (quinn::Endpoint, quinn::Connection) {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let mut tls = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("TLS 1.3")
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+        .with_no_client_auth();
+    tls.alpn_protocols = vec![b"h3".to_vec()];
+    let tls = QuicClientConfig::try_from(tls).expect("a configuration");
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let mut endpoint = quinn::Endpoint::client(any).expect("a socket");
+    endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(tls)));
+    let connecting = endpoint
+        .connect(address, "localhost")
+        .expect("a connection");
+    (endpoint, connecting.await.expect("a handshake"))
+}
+
+impl Client {
+    /// Connects to a port of this machine.
+    ///
+    /// # Panics
+    /// There is no connection.
+    pub async fn connect(port: u16) -> Self {
+        Self::connect_to(SocketAddr::from(([127, 0, 0, 1], port))).await
+    }
+
+    /// Connects to an address.
+    ///
+    /// # Panics
+    /// There is no connection.
+    pub async fn connect_to(address: SocketAddr) -> Self {
+        let (endpoint, quic) = connect_quic(address).await;
+        let (mut driver, requests) = h3::client::new(h3_quinn::Connection::new(quic.clone()))
+            .await
+            .expect("HTTP/3");
+        tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
+        Self {
+            quic,
+            endpoint,
+            requests,
+        }
+    }
+
+    /// The same connection, for another task.
+    #[must_use]
+    pub fn another(&self) -> Self {
+        Self {
+            quic: self.quic.clone(),
+            endpoint: self.endpoint.clone(),
+            requests: self.requests.clone(),
+        }
+    }
+
+    /// GET.
+    ///
+    /// # Errors
+    /// There is no whole answer.
+    pub async fn get(&mut self, path: &str) -> Result<Answer, h3::error::StreamError> {
+        self.send("GET", path, &[], None).await
+    }
+
+    /// Asks, and leaves the answer to the caller.
+    ///
+    /// # Errors
+    /// The request cannot be sent.
+    ///
+    /// # Panics
+    /// The path is none.
+    pub async fn ask(&mut self, path: &str) -> Result<Asked, h3::error::StreamError> {
+        let request = Request::get(format!("https://localhost{path}"));
+        let request = request.body(()).expect("a request");
+        let mut stream = self.requests.send_request(request).await?;
+        stream.finish().await?;
+        Ok(stream)
+    }
+
+    /// A request with these fields, and a body in pieces.
+    ///
+    /// # Errors
+    /// There is no whole answer.
+    ///
+    /// # Panics
+    /// The request is none.
+    pub async fn send(
+        &mut self,
+        method: &str,
+        path: &str,
+        fields: &[(&str, &str)],
+        body: Option<&[Vec<u8>]>,
+    ) -> Result<Answer, h3::error::StreamError> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("https://localhost{path}"));
+        for (name, value) in fields {
+            request = request.header(*name, *value);
+        }
+        let stream = self
+            .requests
+            .send_request(request.body(()).expect("a request"))
+            .await?;
+        let (mut sending, mut receiving) = stream.split();
+        let pieces: Vec<Vec<u8>> = body.unwrap_or_default().to_vec();
+        // Sent while the answer comes: a server may answer before it has all.
+        let sent = tokio::spawn(async move {
+            for piece in pieces {
+                sending.send_data(piece.into()).await?;
+            }
+            sending.finish().await
+        });
+        let head = receiving.recv_response().await?;
+        let mut body = Vec::new();
+        while let Some(mut piece) = receiving.recv_data().await? {
+            body.extend_from_slice(&piece.copy_to_bytes(piece.remaining()));
+        }
+        let trailers = receiving.recv_trailers().await?;
+        sent.abort();
+        let (head, ()) = head.into_parts();
+        Ok(Answer {
+            status: head.status,
+            fields: head.headers,
+            body,
+            trailers,
+        })
+    }
+}
+
+/// Takes any certificate.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(Error::General("QUIC has TLS 1.3".to_owned()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let known = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, known)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,428 @@
+//! HTTP/3 through the whole server: files, pages, servers and applications behind it, what the log and the numbers say, aioquic.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "clippy's `allow-unwrap-in-tests` does not see functions beside the tests"
+)]
+
+use std::net::{SocketAddr, UdpSocket};
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::json;
+use tutti_e2e::http3::Client;
+use tutti_e2e::lossy::{Passes, Way};
+use tutti_e2e::python::environment;
+use tutti_e2e::tls;
+use tutti_testkit::{Server, ServerOptions, wait_until};
+
+/// A server with files, a page, PHP and itself as a server behind it.
+fn site(http3: &serde_json::Value) -> Server {
+    let server = Server::start(&ServerOptions::default());
+    tls::certificate(&server);
+    let folder = server.folder().to_owned();
+    for (name, content) in [
+        ("small.txt", b"small".to_vec()),
+        ("large.bin", large()),
+        (
+            "digest.php",
+            b"<?php $body = file_get_contents('php://input');\n\
+              echo $_SERVER['SERVER_PROTOCOL'], ' ', $_SERVER['REQUEST_SCHEME'] ?? '', ' ', strlen($body), ' ', sha1($body);"
+                .to_vec(),
+        ),
+    ] {
+        server.write(name, content);
+    }
+    server.put("/config", &config(&server, http3));
+    server
+}
+
+fn large() -> Vec<u8> {
+    (0..3_000_000_u32)
+        .map(|at| (at * 31 + at / 253) as u8)
+        .collect()
+}
+
+fn config(server: &Server, http3: &serde_json::Value) -> serde_json::Value {
+    let folder = server.folder().display();
+    let place = format!("127.0.0.1:{}", server.port());
+    json!({
+        "listeners": {place.clone(): {"pass": "routes", "tls": {"certificate": "site"}, "http3": http3}},
+        "routes": [
+            {"match": {"uri": "*.php"}, "action": {"pass": "applications/php"}},
+            {"match": {"uri": "/page"}, "action": {"return": 200}},
+            {"match": {"uri": "/behind/*"}, "action": {"rewrite": "/small.txt", "proxy": format!("https://{place}"),
+                "proxy_options": {"tls": {"verify": false}}}},
+            {"action": {"share": format!("{folder}$uri"), "index": "small.txt"}}
+        ],
+        "applications": {"php": {"type": "php", "root": server.folder(), "processes": 2}},
+        "access_log": {"path": format!("{folder}/access.log"),
+            "format": "$request_line $status $body_bytes_sent $tls_protocol $tls_cipher $tls_server_name $remote_addr"},
+        "settings": {"http": {"max_body_size": 16 << 20}}
+    })
+}
+
+fn run<F: Future>(test: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let limited = async { tokio::time::timeout(Duration::from_secs(60), test).await };
+    runtime
+        .unwrap()
+        .block_on(limited)
+        .expect("it comes to an end")
+}
+
+fn sha1(body: &[u8]) -> String {
+    use std::io::Write;
+    let mut child = Command::new("sha1sum")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(body).unwrap();
+    let output = child.wait_with_output().unwrap();
+    String::from_utf8(output.stdout).unwrap()[..40].to_owned()
+}
+
+#[test]
+fn requests_are_answered_like_those_of_other_versions() {
+    let server = site(&json!(true));
+    run(async {
+        let mut client = Client::connect(server.port()).await;
+        let page = client.get("/page").await.unwrap();
+        assert_eq!((page.status.as_u16(), page.body.len()), (200, 0));
+        assert_eq!(
+            page.fields["server"].to_str().unwrap().split('/').next(),
+            Some("Tutti")
+        );
+        assert!(page.fields.get("alt-svc").is_none(), "it knows");
+        let small = client.get("/small.txt").await.unwrap();
+        assert_eq!(
+            (small.text(), &small.fields["content-length"]),
+            ("small", &"5".parse().unwrap())
+        );
+        let head = client.send("HEAD", "/small.txt", &[], None).await.unwrap();
+        assert_eq!((head.status.as_u16(), head.body.len()), (200, 0));
+        assert_eq!(head.fields["content-length"], "5");
+        let part = client
+            .send(
+                "GET",
+                "/large.bin",
+                &[("range", "bytes=100000-299999")],
+                None,
+            )
+            .await
+            .unwrap();
+        assert!(part.status == 206 && part.body == large()[100_000..300_000]);
+        assert!(client.get("/large.bin").await.unwrap().body == large());
+        assert_eq!(client.get("/behind/x").await.unwrap().text(), "small");
+        assert_eq!(client.get("/none").await.unwrap().status, 404);
+        for size in [0, 1, 1_000, 100_000, 5_000_000] {
+            let body: Vec<u8> = (0..size).map(|n: u32| (n * 7 + n / 251) as u8).collect();
+            let pieces: Vec<Vec<u8>> = body.chunks(70_000).map(<[u8]>::to_vec).collect();
+            let expected = format!("HTTP/3.0 https {size} {}", sha1(&body));
+            let length = size.to_string();
+            for fields in [&[("content-length", length.as_str())][..], &[]] {
+                let answer = client
+                    .send("POST", "/digest.php", fields, Some(&pieces))
+                    .await
+                    .unwrap();
+                assert_eq!(answer.text(), expected);
+            }
+        }
+        let cookies = [("cookie", "a=1"), ("cookie", "b=2")];
+        assert_eq!(
+            client
+                .send("GET", "/page", &cookies, None)
+                .await
+                .unwrap()
+                .status,
+            200
+        );
+    });
+    let log = server.folder().join("access.log");
+    wait_until("the log is written", || {
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        text.contains("GET /page HTTP/3.0 200 0 TLSv1.3 TLS_AES_256_GCM_SHA384 localhost 127.0.0.1")
+            || text.contains(
+                "GET /page HTTP/3.0 200 0 TLSv1.3 TLS_AES_128_GCM_SHA256 localhost 127.0.0.1",
+            )
+    });
+}
+
+/// The page `docs/http3.md`: its configuration, and what its command says.
+#[test]
+fn the_guide_does_what_it_says() {
+    let page = include_str!("../../../docs/http3.md");
+    let block = |kind: &str| {
+        let (_, rest) = page.split_once(&format!("```{kind}\n")).unwrap();
+        rest.split_once("```").unwrap().0
+    };
+    let server = site(&json!(false));
+    let port = server.port().to_string();
+    let folder = server.folder().to_str().unwrap().to_owned();
+    let configuration = block("json")
+        .replace("*:443", &format!("127.0.0.1:{port}"))
+        .replace("/srv/site", &folder);
+    server.put("/config", &serde_json::from_str(&configuration).unwrap());
+    let (command, said) = block("console").split_once('\n').unwrap();
+    let command = command
+        .trim_start_matches("$ ")
+        .replace("localhost/", &format!("127.0.0.1:{port}/small.txt"));
+    let output = Command::new("sh").args(["-c", &command]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).replace(&port, "443");
+    assert_eq!(text.trim().to_ascii_lowercase(), said.trim());
+    run(async {
+        assert_eq!(
+            Client::connect(server.port())
+                .await
+                .get("/small.txt")
+                .await
+                .unwrap()
+                .text(),
+            "small"
+        )
+    });
+}
+
+#[test]
+fn many_requests_at_once_do_not_wait_for_each_other() {
+    let server = site(&json!({"max_concurrent_streams": 20}));
+    run(async {
+        let client = Client::connect(server.port()).await;
+        let tasks: Vec<_> = (0..200)
+            .map(|number| {
+                let mut client = client.another();
+                tokio::spawn(async move {
+                    let path = if number % 10 == 0 {
+                        "/large.bin"
+                    } else {
+                        "/small.txt"
+                    };
+                    client.get(path).await.unwrap().body.len()
+                })
+            })
+            .collect();
+        for (number, task) in tasks.into_iter().enumerate() {
+            let expected = if number % 10 == 0 { 3_000_000 } else { 5 };
+            assert_eq!(task.await.unwrap(), expected);
+        }
+    });
+}
+
+#[test]
+fn clients_are_told_while_it_is_spoken() {
+    let server = site(&json!(true));
+    let told = || {
+        let url = format!("https://127.0.0.1:{}/page", server.port());
+        let output = Command::new("curl").args(["-sSki", &url]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).to_ascii_lowercase();
+        let line = text.lines().find_map(|line| line.strip_prefix("alt-svc: "));
+        line.map(|line| line.trim().to_owned())
+    };
+    assert_eq!(told(), Some(format!("h3=\":{}\"; ma=86400", server.port())));
+    server.put("/config", &config(&server, &json!({"alt_svc_max_age": 0})));
+    assert_eq!(told(), None);
+    run(async {
+        assert_eq!(
+            Client::connect(server.port())
+                .await
+                .get("/page")
+                .await
+                .unwrap()
+                .status,
+            200
+        )
+    });
+    server.put("/config", &config(&server, &json!(false)));
+    assert_eq!(told(), None);
+    // The port is free again.
+    let place = ("127.0.0.1", server.port());
+    wait_until("the UDP port is given back", || {
+        std::net::UdpSocket::bind(place).is_ok()
+    });
+    server.put("/config", &config(&server, &json!(true)));
+    assert_eq!(told(), Some(format!("h3=\":{}\"; ma=86400", server.port())));
+    run(async {
+        assert_eq!(
+            Client::connect(server.port())
+                .await
+                .get("/page")
+                .await
+                .unwrap()
+                .status,
+            200
+        )
+    });
+}
+
+#[test]
+fn a_port_that_is_taken_is_a_fault_of_the_option() {
+    let server = site(&json!(false));
+    let _taken = std::net::UdpSocket::bind(("127.0.0.1", server.port())).unwrap();
+    let wanted = config(&server, &json!(true)).to_string();
+    let reply =
+        tutti_testkit::client::control(server.control(), "PUT", "/config", wanted.as_bytes());
+    let reply = reply.unwrap();
+    assert!(reply.status >= 400, "{}", reply.text());
+    for part in ["cannot take HTTP/3", "http3", "ss -lunp"] {
+        assert!(reply.text().contains(part), "{}", reply.text());
+    }
+}
+
+#[test]
+fn a_client_may_change_its_address_and_its_keys() {
+    let server = site(&json!(true));
+    run(async {
+        let mut client = Client::connect(server.port()).await;
+        for round in 0..6 {
+            let mut asked = client.ask("/large.bin").await.unwrap();
+            asked.recv_response().await.unwrap();
+            // In the middle of an answer: another port, which the kernel would give to another thread by itself.
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            client.endpoint.rebind(socket).unwrap();
+            if round % 2 == 0 {
+                client.quic.force_key_update();
+            }
+            assert!(rest(&mut asked).await == large(), "{round}");
+            assert_eq!(client.get("/page").await.unwrap().status, 200);
+        }
+    });
+}
+
+/// The body of an answer.
+async fn rest(asked: &mut tutti_e2e::http3::Asked) -> Vec<u8> {
+    use bytes::Buf;
+    let mut body = Vec::new();
+    while let Some(mut piece) = asked.recv_data().await.unwrap() {
+        body.extend_from_slice(&piece.copy_to_bytes(piece.remaining()));
+    }
+    body
+}
+
+#[test]
+fn what_is_lost_doubled_or_late_on_the_way_changes_nothing() {
+    let server = site(&json!(true));
+    let fate = |number: usize| match number {
+        0..4 => Passes::Once,
+        _ if number % 13 == 0 => Passes::Never,
+        _ if number % 11 == 0 => Passes::Twice,
+        _ if number % 7 == 0 => Passes::Later,
+        _ => Passes::Once,
+    };
+    let way = Way::to(SocketAddr::from(([127, 0, 0, 1], server.port())), fate);
+    run(async {
+        let mut client = Client::connect_to(way.address).await;
+        for _ in 0..20 {
+            assert_eq!(client.get("/small.txt").await.unwrap().text(), "small");
+        }
+        let part = [("range", "bytes=0-399999")];
+        let answer = client.send("GET", "/large.bin", &part, None).await.unwrap();
+        assert!(answer.body == large()[..400_000]);
+        let body = large()[..200_000].to_vec();
+        let expected = format!("HTTP/3.0 https 200000 {}", sha1(&body));
+        let answer = client
+            .send("POST", "/digest.php", &[], Some(&[body]))
+            .await
+            .unwrap();
+        assert_eq!(answer.text(), expected);
+    });
+}
+
+#[test]
+fn an_upgrade_loses_no_answer() {
+    let server = site(&json!(true));
+    run(async {
+        let mut client = Client::connect(server.port()).await;
+        let mut asked = client.ask("/large.bin").await.unwrap();
+        asked.recv_response().await.unwrap();
+        let idle = Client::connect(server.port()).await;
+        let upgraded = {
+            let server = &server;
+            std::thread::scope(|scope| {
+                scope.spawn(|| server.upgrade()).join().unwrap();
+            });
+            Client::connect(server.port()).await.get("/page").await
+        };
+        assert_eq!(upgraded.unwrap().status, 200);
+        // The router before has the rest of it.
+        assert!(rest(&mut asked).await == large());
+        drop((asked, client));
+        // An idle client is told to go.
+        let gone = tokio::time::timeout(Duration::from_secs(30), idle.quic.closed()).await;
+        assert!(gone.is_ok());
+        let mut other = Client::connect(server.port()).await;
+        assert!(other.get("/large.bin").await.unwrap().body == large());
+    });
+}
+
+#[test]
+fn a_router_that_dies_is_noticed_at_once() {
+    let server = site(&json!(true));
+    run(async {
+        let mut client = Client::connect(server.port()).await;
+        assert_eq!(client.get("/page").await.unwrap().status, 200);
+        let died = server.kill_router();
+        wait_until("another router serves", || {
+            let routers = server.pids("tutti: router");
+            !routers.is_empty() && !routers.contains(&died)
+        });
+        // It says something, and is told that nobody knows it.
+        let outcome = tokio::time::timeout(Duration::from_secs(20), async {
+            loop {
+                if client.get("/page").await.is_err() {
+                    return client.quic.closed().await;
+                }
+            }
+        });
+        assert!(matches!(outcome.await, Ok(quinn::ConnectionError::Reset)));
+        assert_eq!(
+            Client::connect(server.port())
+                .await
+                .get("/page")
+                .await
+                .unwrap()
+                .status,
+            200
+        );
+    });
+}
+
+/// The last argument: WebSocket, too (RFC 9220).
+#[test]
+fn aioquic_is_served_websockets_too() {
+    let python = environment("aioquic", "aioquic==1.7.2\n").join("bin/python");
+    let server = site(&json!(true));
+    server.write("echo.py", ECHO);
+    let mut wanted = config(&server, &json!(true));
+    wanted["applications"]["echo"] =
+        json!({"type": "python", "path": server.folder(), "module": "echo", "callable": "app"});
+    let steps = wanted["routes"].as_array_mut().unwrap();
+    steps.insert(
+        0,
+        json!({"match": {"uri": "/echo"}, "action": {"pass": "applications/echo"}}),
+    );
+    server.put("/config", &wanted);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/http3/client.py");
+    let port = server.port().to_string();
+    let output = Command::new(python)
+        .args([script, &port, "websocket"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    assert_eq!(output.stdout, b"good\n");
+}
+
+/// An ASGI application that says what it hears.
+const ECHO: &str = "
+async def app(scope, receive, send):
+    assert scope['type'] == 'websocket', scope
+    await receive()
+    await send({'type': 'websocket.accept'})
+    while (event := await receive())['type'] == 'websocket.receive':
+        await send({'type': 'websocket.send', 'text': event['text']})
+";

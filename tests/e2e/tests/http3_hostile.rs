@@ -1,0 +1,398 @@
+//! Clients of HTTP/3 that break its rules, make work without asking for anything, or pack much into little. Others are served all the while.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "clippy's `allow-unwrap-in-tests` does not see functions beside the tests"
+)]
+
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use quinn::{Connection, ConnectionError, Endpoint, ReadError, ReadToEndError, RecvStream};
+use serde_json::json;
+use tutti_e2e::http3::{Client, connect_quic};
+use tutti_e2e::tls;
+use tutti_testkit::{Server, ServerOptions};
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+
+const STREAM_CREATION_ERROR: u64 = 0x103;
+const CLOSED_CRITICAL_STREAM: u64 = 0x104;
+const FRAME_UNEXPECTED: u64 = 0x105;
+const FRAME_ERROR: u64 = 0x106;
+const EXCESSIVE_LOAD: u64 = 0x107;
+const SETTINGS_ERROR: u64 = 0x109;
+const MISSING_SETTINGS: u64 = 0x10a;
+const REQUEST_INCOMPLETE: u64 = 0x10d;
+const MESSAGE_ERROR: u64 = 0x10e;
+const DECOMPRESSION_FAILED: u64 = 0x200;
+const ENCODER_STREAM_ERROR: u64 = 0x201;
+const DECODER_STREAM_ERROR: u64 = 0x202;
+
+fn site() -> Server {
+    let server = Server::start(&ServerOptions::default());
+    tls::certificate(&server);
+    server.write("small.txt", "small");
+    let folder = server.folder().display();
+    server.put(
+        "/config",
+        &json!({
+            "listeners": {format!("127.0.0.1:{}", server.port()):
+                {"pass": "routes", "tls": {"certificate": "site"}, "http3": true}},
+            "routes": [{"match": {"uri": "/page"}, "action": {"return": 200}},
+                       {"action": {"share": format!("{folder}$uri")}}],
+            "settings": {"http": {"header_read_timeout": 2}}
+        }),
+    );
+    server
+}
+
+fn run<F: Future>(test: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let limited = async { tokio::time::timeout(Duration::from_secs(60), test).await };
+    runtime
+        .unwrap()
+        .block_on(limited)
+        .expect("it comes to an end")
+}
+
+async fn connect(server: &Server) -> (Endpoint, Connection) {
+    connect_quic(SocketAddr::from(([127, 0, 0, 1], server.port()))).await
+}
+
+async fn serves(server: &Server) {
+    let answer = Client::connect(server.port()).await.get("/small.txt").await;
+    assert_eq!(answer.unwrap().text(), "small");
+}
+
+/// A frame; lengths have two bytes.
+fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
+    let length = 0x4000 | payload.len() as u16;
+    [&[kind], &length.to_be_bytes()[..], payload].concat()
+}
+
+/// GET of a page as a field section: static table, and the authority as it is.
+fn get() -> Vec<u8> {
+    [&b"\0\0\xd1\xd7\x50\x01a\x51\x05/page"[..]].concat()
+}
+
+/// POST with this length.
+fn post(length: &str) -> Vec<u8> {
+    let mut section = b"\0\0\xd4\xd7\x50\x01a\x51\x05/page\x54".to_vec();
+    section.push(length.len() as u8);
+    section.extend_from_slice(length.as_bytes());
+    section
+}
+
+/// The code that the server closes a connection with.
+async fn closed(connection: &Connection) -> u64 {
+    match connection.closed().await {
+        ConnectionError::ApplicationClosed(close) => close.error_code.into_inner(),
+        other => panic!("{other}"),
+    }
+}
+
+/// The status of the first head that comes, or the code that the stream is reset with.
+async fn outcome(receiving: &mut RecvStream) -> Result<Vec<u8>, u64> {
+    match receiving.read_to_end(100_000).await {
+        Ok(bytes) => Ok(bytes),
+        Err(ReadToEndError::Read(ReadError::Reset(code))) => Err(code.into_inner()),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[test]
+fn what_breaks_the_rules_of_the_connection_ends_it() {
+    let server = site();
+    let head = frame(HEADERS, &get());
+    let one_way: [(&[u8], bool, u64); 13] = [
+        (b"\x00\x00\x00", false, MISSING_SETTINGS),
+        (b"\x00\x04\x00\x04\x00", false, FRAME_UNEXPECTED),
+        (b"\x00\x04\x02\x02\x00", false, SETTINGS_ERROR),
+        (b"\x00\x04\x04\x06\x01\x06\x01", false, SETTINGS_ERROR),
+        (b"\x00\x04\x01\x06", false, FRAME_ERROR),
+        (b"\x00\x04\x00\x00\x01a", false, FRAME_UNEXPECTED),
+        (b"\x00\x04\x00\x06\x01a", false, FRAME_UNEXPECTED),
+        (b"\x00\x04\x00", true, CLOSED_CRITICAL_STREAM),
+        (b"\x02", true, CLOSED_CRITICAL_STREAM),
+        (b"\x01\x00", false, STREAM_CREATION_ERROR),
+        (b"\x02\x3f\xe1\x1f", false, ENCODER_STREAM_ERROR),
+        (b"\x02\xc0\x01a", false, ENCODER_STREAM_ERROR),
+        (b"\x03\x80", false, DECODER_STREAM_ERROR),
+    ];
+    let both_ways: [(Vec<u8>, u64); 7] = [
+        (frame(DATA, b"x"), FRAME_UNEXPECTED),
+        (frame(4, b""), FRAME_UNEXPECTED),
+        (frame(6, b"x"), FRAME_UNEXPECTED),
+        ([head.clone(), frame(7, b"\0")].concat(), FRAME_UNEXPECTED),
+        (head[..head.len() - 2].to_vec(), FRAME_ERROR),
+        (frame(HEADERS, b"\x02\0\x80"), DECOMPRESSION_FAILED),
+        (frame(HEADERS, b"\0\0\x80"), DECOMPRESSION_FAILED),
+    ];
+    run(async {
+        for (bytes, ends, code) in one_way {
+            let (_endpoint, connection) = connect(&server).await;
+            let mut stream = connection.open_uni().await.unwrap();
+            stream.write_all(bytes).await.unwrap();
+            if ends {
+                stream.finish().unwrap();
+            }
+            assert_eq!(closed(&connection).await, code, "{bytes:?}");
+        }
+        for (bytes, code) in both_ways {
+            let (_endpoint, connection) = connect(&server).await;
+            let (mut sending, _receiving) = connection.open_bi().await.unwrap();
+            sending.write_all(&bytes).await.unwrap();
+            sending.finish().unwrap();
+            assert_eq!(closed(&connection).await, code, "{bytes:?}");
+        }
+        let (_endpoint, connection) = connect(&server).await;
+        let mut streams = Vec::new();
+        for _ in 0..2 {
+            let mut stream = connection.open_uni().await.unwrap();
+            stream.write_all(b"\x00\x04\x00").await.unwrap();
+            // One that is dropped ends.
+            streams.push(stream);
+        }
+        assert_eq!(closed(&connection).await, STREAM_CREATION_ERROR);
+        serves(&server).await;
+    });
+}
+
+#[test]
+fn a_malformed_request_ends_alone() {
+    let server = site();
+    run(async {
+        let (_endpoint, connection) = connect(&server).await;
+        let cases: [(Vec<u8>, u64); 8] = [
+            (b"\0\0\xd1\xd7\x50\x01a".to_vec(), MESSAGE_ERROR),
+            (
+                b"\0\0\xd1\xd7\xd1\x50\x01a\x51\x05/page".to_vec(),
+                MESSAGE_ERROR,
+            ),
+            (
+                b"\0\0\xd1\xd7\x50\x01a\x51\x05/page\xd9".to_vec(),
+                MESSAGE_ERROR,
+            ),
+            (
+                b"\0\0\xdf\xd1\xd7\x50\x01a\x51\x05/page\xd1".to_vec(),
+                MESSAGE_ERROR,
+            ),
+            (
+                b"\0\0\xd1\xd7\x50\x01a\x51\x05/page\x22:x\x01a".to_vec(),
+                MESSAGE_ERROR,
+            ),
+            (b"\0\0".to_vec(), MESSAGE_ERROR),
+            (post("9"), MESSAGE_ERROR),
+            (Vec::new(), REQUEST_INCOMPLETE),
+        ];
+        for (section, code) in cases {
+            let (mut sending, mut receiving) = connection.open_bi().await.unwrap();
+            if !section.is_empty() {
+                sending.write_all(&frame(HEADERS, &section)).await.unwrap();
+            }
+            if section == post("9") {
+                // More than was said.
+                sending
+                    .write_all(&frame(DATA, b"0123456789"))
+                    .await
+                    .unwrap();
+            }
+            sending.finish().unwrap();
+            assert_eq!(outcome(&mut receiving).await, Err(code), "{section:?}");
+        }
+        // The same connection goes on.
+        let (mut sending, mut receiving) = connection.open_bi().await.unwrap();
+        sending.write_all(&frame(HEADERS, &get())).await.unwrap();
+        sending.finish().unwrap();
+        let answer = outcome(&mut receiving).await.unwrap();
+        assert_eq!(answer[0], HEADERS);
+        // Fields that other versions of HTTP refuse are refused here, with an answer.
+        for (field, status) in [
+            (&b"\x27\x03connection\x05close"[..], "400"),
+            (b"\x23Bad\x011", "400"),
+            (b"\x23bad\x02a\n", "400"),
+        ] {
+            let (mut sending, mut receiving) = connection.open_bi().await.unwrap();
+            sending
+                .write_all(&frame(HEADERS, &[&get(), field].concat()))
+                .await
+                .unwrap();
+            sending.finish().unwrap();
+            let answer = outcome(&mut receiving).await.unwrap();
+            assert!(is_status(&answer, status), "{field:?}: {answer:?}");
+        }
+        connection.close(0_u32.into(), b"");
+        serves(&server).await;
+    });
+}
+
+/// True if an answer begins with this status: with its number in the static table, or its digits.
+fn is_status(answer: &[u8], status: &str) -> bool {
+    let known = match status {
+        "400" => 67,
+        _ => 255,
+    };
+    let text = String::from_utf8_lossy(answer).into_owned();
+    answer
+        .windows(3)
+        .take(8)
+        .any(|bytes| bytes == [0xff, known - 63, bytes[2]])
+        || text.contains(status)
+}
+
+#[test]
+fn heads_that_are_too_large_are_told_so() {
+    let server = site();
+    run(async {
+        let (_endpoint, connection) = connect(&server).await;
+        // A field of one byte that counts 120, ten thousand times; then a head that is announced as a megabyte.
+        let bomb = [get(), vec![0xc0 | 58; 10_000]].concat();
+        let mut announced = vec![HEADERS];
+        announced.extend_from_slice(&0x8010_0000_u32.to_be_bytes());
+        for bytes in [frame(HEADERS, &bomb), announced] {
+            let (mut sending, mut receiving) = connection.open_bi().await.unwrap();
+            sending.write_all(&bytes).await.unwrap();
+            let _ = sending.finish();
+            let answer = outcome(&mut receiving).await.unwrap();
+            assert!(
+                String::from_utf8_lossy(&answer).contains("431"),
+                "{answer:?}"
+            );
+        }
+        serves(&server).await;
+    });
+}
+
+#[test]
+fn floods_end_the_connection() {
+    let server = site();
+    run(async {
+        // Frames of kinds that mean nothing.
+        let (_endpoint, connection) = connect(&server).await;
+        let (mut sending, _receiving) = connection.open_bi().await.unwrap();
+        sending
+            .write_all(&frame(HEADERS, &post("9")))
+            .await
+            .unwrap();
+        let nothing = frame(0x21, b"").repeat(1_000);
+        for _ in 0..60 {
+            if sending.write_all(&nothing).await.is_err() {
+                break;
+            }
+        }
+        assert_eq!(closed(&connection).await, EXCESSIVE_LOAD);
+        // Requests that are given up.
+        let (_endpoint, connection) = connect(&server).await;
+        let head = frame(HEADERS, &get());
+        for _ in 0..20_000 {
+            let Ok((mut sending, mut receiving)) = connection.open_bi().await else {
+                break;
+            };
+            let _ = sending.write_all(&head).await;
+            let _ = sending.reset(0x10c_u32.into());
+            let _ = receiving.stop(0x10c_u32.into());
+        }
+        assert_eq!(closed(&connection).await, EXCESSIVE_LOAD);
+        // Streams of a kind that means nothing.
+        let (_endpoint, connection) = connect(&server).await;
+        for _ in 0..40_000 {
+            let Ok(mut stream) = connection.open_uni().await else {
+                break;
+            };
+            let _ = stream.write_all(b"\x21").await;
+            let _ = stream.finish();
+        }
+        assert_eq!(closed(&connection).await, EXCESSIVE_LOAD);
+        serves(&server).await;
+    });
+}
+
+#[test]
+fn a_head_that_does_not_come_is_given_up() {
+    let server = site();
+    run(async {
+        let (_endpoint, connection) = connect(&server).await;
+        let (mut sending, mut receiving) = connection.open_bi().await.unwrap();
+        sending
+            .write_all(&frame(HEADERS, &get())[..5])
+            .await
+            .unwrap();
+        assert_eq!(outcome(&mut receiving).await, Err(REQUEST_INCOMPLETE));
+        serves(&server).await;
+    });
+}
+
+/// While many begin a handshake and do not go on, others have to show first that their address is their own, and are served.
+#[test]
+fn handshakes_that_do_not_go_on_cost_others_a_round_trip_at_most() {
+    let server = site();
+    let address = SocketAddr::from(([127, 0, 0, 1], server.port()));
+    run(async {
+        // First packets of clients that hear nothing.
+        let deaf = UdpSocket::bind("127.0.0.1:0").unwrap();
+        deaf.set_read_timeout(Some(Duration::from_millis(200)))
+            .unwrap();
+        let mut first = Vec::new();
+        let place = deaf.local_addr().unwrap();
+        let mut kept = Vec::new();
+        for _ in 0..600 {
+            kept.push(tokio::spawn(connect_quic(place)));
+        }
+        let mut room = [0; 2000];
+        while first.len() < 600 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            while let Ok(length) = deaf.recv(&mut room) {
+                first.push(room[..length].to_vec());
+                if first.len() >= 600 {
+                    break;
+                }
+            }
+        }
+        kept.iter().for_each(tokio::task::JoinHandle::abort);
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        sender.set_nonblocking(true).unwrap();
+        let mut was_asked = false;
+        for packet in &first {
+            sender.send_to(packet, address).unwrap();
+            while let Ok(length) = sender.recv(&mut room) {
+                // A long head of the kind that asks to try again (RFC 9000 §17.2.5).
+                was_asked |= length > 0 && room[0] & 0xf0 == 0xf0;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert!(was_asked);
+        serves(&server).await;
+    });
+}
+
+#[test]
+fn garbage_is_not_answered() {
+    let server = site();
+    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+    sender.set_nonblocking(true).unwrap();
+    let mut seed = 12_345_u32;
+    for number in 0..2_000 {
+        let length = 1 + number % 1_300;
+        let bytes: Vec<u8> = (0..length)
+            .map(|_| {
+                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (seed >> 24) as u8
+            })
+            .collect();
+        sender
+            .send_to(&bytes, ("127.0.0.1", server.port()))
+            .unwrap();
+        let mut room = [0; 2000];
+        while let Ok(answered) = sender.recv(&mut room) {
+            // Never more than came (RFC 9000 §14.1, §10.3).
+            assert!(answered <= 1_300, "{answered}");
+        }
+    }
+    run(serves(&server));
+}
