@@ -210,9 +210,15 @@ mod tests {
     #[test]
     fn each_kind_of_hash_knows_its_password() {
         let known_sha512 = "$6$saltsalt$qFmFH.bQmmtXzyBY0s9v7Oicd2z4XSIecDzlB5KiA2/jctKu9YterLp8wwnSq.qc.eoxqOmSuNp2xS0ktL3nh/";
-        let text = format!("anna:{BCRYPT}\n# a comment\n\nbert:{known_sha512}:Bert\r\n");
+        // By PHP's `password_hash`.
+        let known_argon2 = "$argon2id$v=19$m=1024,t=1,p=1$TXJGQmxxSkNRdHZwb1lPLw$f53WSC9pfRtyCPHCCeNJPGBuVv08KM0FFHR4ed8NKuY";
+        let text = format!(
+            "carla:{known_argon2}\nanna:{BCRYPT}\n# a comment\n\nbert:{known_sha512}:Bert\r\n"
+        );
         let accounts = accounts(&text);
         assert!(is_right(&accounts, "anna", "secret"));
+        assert!(is_right(&accounts, "carla", "secret"));
+        assert!(!is_right(&accounts, "carla", "Secret"));
         assert!(!is_right(&accounts, "anna", "Secret"));
         assert!(!is_right(&accounts, "anna", ""));
         assert!(is_right(&accounts, "bert", "password"));

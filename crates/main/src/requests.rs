@@ -767,6 +767,7 @@ mod tests {
                 backlog: 1,
             }],
             logs: vec![folder.path().join("granted.log")],
+            files: vec![folder.path().join("granted.passwords")],
             spools: vec![folder.path().join("spool")],
             jobs: false,
             applications: vec![site.clone()],

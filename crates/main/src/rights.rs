@@ -270,6 +270,7 @@ mod tests {
             }],
             datagrams: vec![([127, 0, 0, 1], port).into()],
             logs: vec![format!("/log/{port}").into()],
+            files: vec![format!("/file/{port}").into()],
             spools: vec![format!("/spool/{port}").into()],
             jobs: true,
             applications: applications
@@ -295,10 +296,12 @@ mod tests {
     /// True if a router has these rights, and whether it is not suspected if it asks without.
     fn has(rights: &Rights, port: u16, now: Instant) -> (bool, bool) {
         let (path, folder) = (format!("/log/{port}"), format!("/spool/{port}"));
+        let file = format!("/file/{port}");
         let has = [
             rights.backlog(&place(port)).is_some(),
             rights.has_datagrams(&([127, 0, 0, 1], port).into()),
             rights.has_log(Path::new(&path)),
+            rights.has_file(Path::new(&file)),
             rights.has_spool(Path::new(&folder)),
         ];
         let wanted = [
@@ -313,6 +316,10 @@ mod tests {
             FromRouter::OpenFile {
                 id: 1,
                 path: path.into(),
+            },
+            FromRouter::ReadFile {
+                id: 1,
+                path: file.into(),
             },
             FromRouter::OpenSpool {
                 id: 1,
