@@ -805,6 +805,14 @@ mod tests {
                 id: 1,
                 path: folder.path().join("x/../granted.log"),
             },
+            FromRouter::ReadFile {
+                id: 1,
+                path: "/etc/shadow".into(),
+            },
+            FromRouter::ReadFile {
+                id: 1,
+                path: folder.path().join("x/../granted.passwords"),
+            },
             FromRouter::OpenSpool {
                 id: 1,
                 folder: folder.path().to_path_buf(),
