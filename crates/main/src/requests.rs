@@ -772,6 +772,7 @@ mod tests {
             jobs: false,
             applications: vec![site.clone()],
             commands: vec![command(&site)],
+            ..Grants::default()
         };
         let mut holdings = with_grants(&grants);
         let mut as_root: Start = serde_json::from_str(&site.start).unwrap();
