@@ -47,12 +47,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "config", "conn", "gateway", "http", "log", "spool", "upstream",
         ],
     ),
+    ("http2", &["conn", "http", "tls"]),
     ("quic", &["config", "conn", "http", "sys", "tls"]),
     (
         "server",
         &[
             "config",
             "http",
+            "http2",
             "files",
             "gateway",
             "guard",

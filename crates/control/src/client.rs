@@ -24,13 +24,13 @@ pub struct Patience {
     pub linger: Duration,
 }
 
-/// What an answer is, besides its fields.
+/// An answer without its fields.
 pub struct Answered<'a> {
-    /// Of the request.
+    /// The request's.
     pub version: Version,
-    /// Of the request.
+    /// The request's.
     pub method: Method,
-    /// Of the answer.
+    /// The answer's.
     pub status: u16,
     /// The connection stays for the next request.
     pub keep_alive: bool,

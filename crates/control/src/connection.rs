@@ -187,7 +187,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 }
 
 impl Caller {
-    /// What a head asks; the answer to one that may not.
+    /// Reads what a head asks; the answer to one that may not.
     fn opening(&self, view: &RequestView<'_>, limits: &Limits) -> Result<Opening, Refusal> {
         access::check(&self.access, view).map_err(Refusal)?;
         let target = view.origin_target();

@@ -163,7 +163,7 @@ fn spoolers(client: &Client) -> Result<Vec<String>, Failure> {
     Ok(spoolers.map_or_else(Vec::new, |spoolers| spoolers.keys().cloned().collect()))
 }
 
-/// What is known of a job, in two lines.
+/// Tells of a job, in two lines.
 fn line(spooler: &str, job: &Value, now: u64) -> [String; 2] {
     let text = |name| {
         let text = job.get(name).and_then(Value::as_str).unwrap_or_default();

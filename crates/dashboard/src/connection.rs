@@ -160,7 +160,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 }
 
-/// What a head asks; the reply to one that cannot be answered.
+/// Reads what a head asks; the reply to one that cannot be answered.
 fn opening(view: &RequestView<'_>, limits: &Limits, peer: &str) -> Result<Opening, Box<Reply>> {
     let decoder = BodyDecoder::new(view.body_length(), limits)
         .map_err(|error| refusal(error.status(), &error))?;

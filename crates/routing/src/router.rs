@@ -317,6 +317,7 @@ impl Router {
     ///
     /// # Errors
     /// The decision itself, if it has no fallback (or is no share).
+    #[expect(clippy::result_large_err, reason = "the decision goes back as it came")]
     pub fn fallback<'r, R: RequestInfo + ?Sized>(
         &'r self,
         decision: Decision<'r>,
@@ -334,6 +335,7 @@ impl Router {
     ///
     /// # Errors
     /// The decision itself, if the share serves it (or is no share).
+    #[expect(clippy::result_large_err, reason = "the decision goes back as it came")]
     pub fn found<'r, R: RequestInfo + ?Sized>(
         &'r self,
         decision: Decision<'r>,
@@ -348,6 +350,7 @@ impl Router {
     }
 
     /// Decides by another action of a share.
+    #[expect(clippy::result_large_err, reason = "the decision goes back as it came")]
     fn instead<'r, R: RequestInfo + ?Sized>(
         &'r self,
         decision: Decision<'r>,

@@ -7,18 +7,17 @@ use h2::Reason;
 use tutti_http::{OutgoingHead, Trailers, Version};
 use tutti_tls::Facts;
 
-use crate::http2;
 use tutti_conn::output::{Gone, Output, StreamHead};
 use tutti_conn::socket::{BodyPart, Received};
 
 /// The stream, of either protocol.
 pub(crate) enum Stream {
-    Http2(http2::stream::Stream),
+    Http2(tutti_http2::Stream),
     Http3(tutti_quic::Stream),
 }
 
-impl From<http2::stream::Stream> for Stream {
-    fn from(stream: http2::stream::Stream) -> Self {
+impl From<tutti_http2::Stream> for Stream {
+    fn from(stream: tutti_http2::Stream) -> Self {
         Self::Http2(stream)
     }
 }

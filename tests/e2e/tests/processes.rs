@@ -253,7 +253,6 @@ fn status_is_right_when_a_change_or_a_restart_is_answered() {
     }
 }
 
-/// What each process is at.
 #[test]
 fn status_tells_which_requests_are_under_way_and_where() {
     let page = "<?php while (!file_exists($_GET['until'])) { usleep(5000); clearstatcache(); } echo 'done';";

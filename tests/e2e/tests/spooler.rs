@@ -125,7 +125,7 @@ fn jobs_that_are_given_up_wait_for_a_person() {
     site.wait_for_count("jobs/failed", 0);
 }
 
-/// What a command that succeeds writes.
+/// Runs a command that succeeds, and returns what it writes.
 fn said(site: &Spooling, arguments: &[&str]) -> String {
     let output = site.server.command(arguments);
     assert!(output.status.success(), "{arguments:?}: {output:?}");

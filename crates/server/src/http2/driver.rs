@@ -14,10 +14,9 @@ use tutti_config::model::Http2;
 use tutti_conn::pipe::{Face, Pipe};
 use tutti_http::Version;
 use tutti_http::http2::{FloodGauge, Opening, PREFACE};
+use tutti_http2::{Heads, Hub, Kind, Stream};
 use tutti_pool::Level;
 
-use super::heads::Heads;
-use super::stream::{Hub, Kind, Stream};
 use crate::connection::Connection;
 use crate::snapshot::Timeouts;
 use crate::stream_task::{self, Asked};

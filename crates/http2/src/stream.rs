@@ -21,15 +21,15 @@ use tutti_conn::output::{Gone, Output, StreamHead};
 use tutti_conn::socket::{BodyPart, Received};
 
 /// The state that the streams of one connection share.
-pub(crate) struct Hub {
+pub struct Hub {
     /// The outcome of that connection's handshake, if its bytes are encrypted.
-    pub(crate) facts: Option<Rc<Facts>>,
+    pub facts: Option<Rc<Facts>>,
     /// Wakes the connection's task.
-    pub(crate) waker: Waker,
+    pub waker: Waker,
     /// Streams that have not ended.
-    pub(crate) open: Cell<usize>,
+    pub open: Cell<usize>,
     /// Since when there has been none.
-    pub(crate) idle_since: Cell<Option<Millis>>,
+    pub idle_since: Cell<Option<Millis>>,
     /// Bytes of bodies that the client's windows have had room for. Heads of frames are not counted: they would be most of it for a client
     /// that opens its windows by a byte.
     taken: Cell<u64>,
@@ -44,7 +44,8 @@ pub(crate) struct Hub {
 const GIVEN_BYTES: usize = 256 * 1024;
 
 impl Hub {
-    pub(crate) fn new(facts: Option<Rc<Facts>>, waker: Waker) -> Self {
+    /// For a connection that has no stream yet.
+    pub fn new(facts: Option<Rc<Facts>>, waker: Waker) -> Self {
         Self {
             facts,
             waker,
@@ -63,7 +64,7 @@ impl Hub {
     }
 
     /// `h2` has written down all it had: it may be given more.
-    pub(crate) fn note_written(&self) {
+    pub fn note_written(&self) {
         self.given.set(0);
         self.waiting.take().into_iter().for_each(Waker::wake);
     }
@@ -96,7 +97,7 @@ enum Sending {
 }
 
 /// A stream of an HTTP/2 connection.
-pub(crate) struct Stream {
+pub struct Stream {
     hub: Rc<Hub>,
     /// The request was HEAD.
     is_head: bool,
@@ -124,18 +125,16 @@ struct Receiving {
 
 /// Facts about a request before its head is written down.
 #[derive(Clone, Copy)]
-pub(crate) struct Kind {
-    pub(crate) is_head: bool,
-    pub(crate) is_websocket: bool,
+pub struct Kind {
+    /// It asks for a head alone.
+    pub is_head: bool,
+    /// It becomes a WebSocket.
+    pub is_websocket: bool,
 }
 
 impl Stream {
-    pub(crate) fn new(
-        hub: &Rc<Hub>,
-        kind: Kind,
-        body: RecvStream,
-        respond: SendResponse<Bytes>,
-    ) -> Self {
+    /// For a request that has come.
+    pub fn new(hub: &Rc<Hub>, kind: Kind, body: RecvStream, respond: SendResponse<Bytes>) -> Self {
         hub.open.set(hub.open.get() + 1);
         Self {
             hub: Rc::clone(hub),
@@ -155,33 +154,33 @@ impl Stream {
     }
 
     /// The trailer fields of a request whose body has ended.
-    pub(crate) fn received_trailers(&self) -> Trailers {
+    pub fn received_trailers(&self) -> Trailers {
         self.receiving.borrow().trailers.clone()
     }
 
     /// The response's body may be followed by trailer fields; known before its head is sent.
-    pub(crate) fn expect_trailers(&self) {
+    pub fn expect_trailers(&self) {
         self.may_trail.set(true);
     }
 
     /// A response that is not whole ends for this reason.
-    pub(crate) fn abort_with(&self, reason: Reason) {
+    pub fn abort_with(&self, reason: Reason) {
         self.abort_reason.set(reason);
     }
 
     /// These follow the response's body.
-    pub(crate) fn set_trailers(&self, trailers: Trailers) {
+    pub fn set_trailers(&self, trailers: Trailers) {
         self.trailers.replace(trailers);
     }
 
     /// Returns the outcome of its connection's handshake, if its bytes are encrypted.
-    pub(crate) fn facts(&self) -> Option<&Rc<Facts>> {
+    pub fn facts(&self) -> Option<&Rc<Facts>> {
         self.hub.facts.as_ref()
     }
 
     /// This stream's part of what the client has taken on its connection since this was last asked for: one that takes from its other
     /// streams first is not slow.
-    pub(crate) fn taken_beside(&self) -> u64 {
+    pub fn taken_beside(&self) -> u64 {
         let streams = self.hub.open.get().max(1) as u64;
         let part = (self.hub.taken.get() - self.counted.get()) / streams;
         self.counted.set(self.counted.get() + part * streams);
@@ -189,7 +188,7 @@ impl Stream {
     }
 
     /// Polls for bytes of the request's body.
-    pub(crate) fn poll_receive(
+    pub fn poll_receive(
         &self,
         buffer: &mut Vec<u8>,
         cx: &mut Context<'_>,
@@ -228,7 +227,7 @@ impl Stream {
     }
 
     /// Sends what the client's windows allow; true if nothing is left in `output`.
-    pub(crate) fn try_send(&self, output: &mut Output) -> Result<bool, Gone> {
+    pub fn try_send(&self, output: &mut Output) -> Result<bool, Gone> {
         let mut sending = self.sending.borrow_mut();
         while !output.is_empty() {
             match &mut *sending {
@@ -262,7 +261,7 @@ impl Stream {
     }
 
     /// The head as this stream can send it.
-    pub(crate) fn head(&self, head: &OutgoingHead) -> StreamHead {
+    pub fn head(&self, head: &OutgoingHead) -> StreamHead {
         StreamHead {
             response: stream_head(head, self.is_websocket),
             bytes: head.fields.lines().len(),
@@ -301,11 +300,7 @@ impl Stream {
     }
 
     /// Sends some of `output`: ready when something has gone out, or nothing is left.
-    pub(crate) fn poll_send(
-        &self,
-        output: &mut Output,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<(), Gone>> {
+    pub fn poll_send(&self, output: &mut Output, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
         loop {
             let before = output.len();
             if self.try_send(output)? || output.len() < before {
@@ -327,7 +322,7 @@ impl Stream {
     }
 
     /// Sends what is in `output` and then `body`; what does not go out is kept in `output`.
-    pub(crate) fn send_body(&self, output: &mut Output, body: &BodyPart<'_>) -> Result<(), Gone> {
+    pub fn send_body(&self, output: &mut Output, body: &BodyPart<'_>) -> Result<(), Gone> {
         if self.try_send(output)? {
             // The usual case: copied once, into what `h2` keeps.
             if let Sending::Body { stream, rest } = &mut *self.sending.borrow_mut()
@@ -346,7 +341,7 @@ impl Stream {
     }
 
     /// Ready when the client has given the stream up; wakes the task when it does.
-    pub(crate) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+    pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut *self.sending.borrow_mut() {
             Sending::Head(respond) => respond.poll_reset(cx).map(|_| ()),
             Sending::Body { stream, .. } => stream.poll_reset(cx).map(|_| ()),
@@ -355,7 +350,7 @@ impl Stream {
     }
 
     /// The response is whole: ends the stream.
-    pub(crate) fn finish(&self) {
+    pub fn finish(&self) {
         let mut sending = self.sending.borrow_mut();
         match &mut *sending {
             Sending::Body {
@@ -378,7 +373,7 @@ impl Stream {
     }
 
     /// The response is not whole, and the client is told so.
-    pub(crate) fn abort(&self) {
+    pub fn abort(&self) {
         let reason = self.abort_reason.get();
         match &mut *self.sending.borrow_mut() {
             Sending::Head(respond) => respond.send_reset(reason),
