@@ -11,9 +11,7 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::Value;
-use tutti_config::{
-    Context, Diagnostics, Document, FaultKind, model, parse, reference_markdown, schema, validate,
-};
+use tutti_config::{Context, Diagnostics, Document, FaultKind, model, parse, validate};
 
 fn context() -> Context {
     Context::with_modules([("php", "8.2.35"), ("external", "")])
@@ -291,37 +289,6 @@ fn unchanged_applications_are_equal() {
     assert_eq!(application(1), application(1));
     assert_ne!(application(1), application(2));
     assert_eq!(application(3).start_config()["root"], "/r");
-}
-
-#[test]
-fn schema_and_reference_name_every_option() {
-    fn names(table: &'static tutti_config::table::Object, page: &str, schema: &Value) {
-        for option in table.all() {
-            assert!(
-                page.contains(&format!("| `{}` |", option.name)),
-                "{}",
-                option.name
-            );
-            let property = &schema["$defs"][table.name]["properties"][option.name];
-            assert!(
-                property["description"].is_string(),
-                "{} of {}",
-                option.name,
-                table.name
-            );
-        }
-    }
-    let (page, schema) = (reference_markdown(), schema());
-    for table in [
-        &tutti_config::table::ROOT,
-        &tutti_config::table::ACTION,
-        &tutti_config::table::HTTP,
-    ] {
-        names(table, &page, &schema);
-    }
-    for known in tutti_config::table::TYPES {
-        names(known.object, &page, &schema);
-    }
 }
 
 #[test]

@@ -199,8 +199,7 @@ impl Caller {
             if_match: Condition::read(view.get_all(b"if-match")),
             if_none_match: Condition::read(view.get_all(b"if-none-match")),
         };
-        let decoder =
-            BodyDecoder::new(view.body_length(), limits).map_err(|error| refused_body(error))?;
+        let decoder = BodyDecoder::new(view.body_length(), limits).map_err(refused_body)?;
         let facts = view.facts();
         let field = |name: &[u8]| {
             let value = view.get_all(name).next().unwrap_or_default();

@@ -25,7 +25,7 @@ pub enum State {
     /// Names and passwords; empty until the file has been read.
     Basic(ArcSwapOption<Accounts>),
     /// Signed tokens.
-    Jwt(Verifier, Box<KeySet>),
+    Jwt(Box<Verifier>, Box<KeySet>),
     /// Nothing: somebody else knows.
     Forward,
 }
@@ -41,7 +41,7 @@ impl Identity {
                 }
                 State::Basic(accounts)
             }
-            Authenticate::Jwt(jwt) => State::Jwt(Verifier::new(jwt), Box::default()),
+            Authenticate::Jwt(jwt) => State::Jwt(Box::new(Verifier::new(jwt)), Box::default()),
             Authenticate::Forward(_) => State::Forward,
         };
         Self {

@@ -172,7 +172,8 @@ impl Verifier {
     /// As the configuration says.
     pub fn new(wanted: &Jwt) -> Self {
         let options = &wanted.options;
-        let mut validation = Validation::default();
+        // It asks for an algorithm; those that are allowed take its place.
+        let mut validation = Validation::new(Algorithm::EdDSA);
         validation.algorithms = wanted
             .algorithms
             .iter()

@@ -15,6 +15,8 @@ use tutti_sys::error::context;
 use tutti_sys::isolation::{self as sys, Binding, IdMaps, IdRange, Procfs, Root, make_mount_point};
 use tutti_sys::spawn::{Spawn, SpawnError};
 
+use super::sockets;
+
 /// Why something was refused, and what to do about it.
 #[derive(Debug)]
 pub(super) struct Refusal {
@@ -22,6 +24,16 @@ pub(super) struct Refusal {
     pub(super) hint: Option<String>,
     /// The option of the application that it is about.
     pub(super) option: Option<String>,
+}
+
+impl From<sockets::Refusal> for Refusal {
+    fn from(refusal: sockets::Refusal) -> Refusal {
+        Refusal {
+            message: refusal.message,
+            hint: refusal.hint,
+            option: None,
+        }
+    }
 }
 
 impl From<io::Error> for Refusal {

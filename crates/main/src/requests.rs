@@ -73,6 +73,14 @@ fn done(id: u64, descriptors: Vec<OwnedFd>) -> Answer {
     Some((ToRouter::Done { id, pid: None }, descriptors))
 }
 
+/// The answer to a request for what is to be opened.
+fn opened(id: u64, result: Result<Vec<OwnedFd>, impl Into<Refusal>>) -> Answer {
+    match result {
+        Ok(descriptors) => done(id, descriptors),
+        Err(refusal) => failed(id, refusal),
+    }
+}
+
 /// Refuses a request that no configuration allows.
 fn not_granted(what: &str) -> Refusal {
     Refusal::from(io::Error::new(
@@ -111,17 +119,8 @@ impl Holdings {
                         "the dashboard listens there; move it first, in a change of its own";
                     return failed(id, io::Error::new(io::ErrorKind::AddrInUse, message));
                 }
-                match self.sockets.get(place, backlog) {
-                    Ok(socket) => done(id, vec![socket]),
-                    Err(refusal) => failed(
-                        id,
-                        Refusal {
-                            message: refusal.message,
-                            hint: refusal.hint,
-                            option: None,
-                        },
-                    ),
-                }
+                let socket = self.sockets.get(place, backlog);
+                opened(id, socket.map(|socket| vec![socket]))
             }
             FromRouter::Unlisten { place } => {
                 if !self.sockets.is_of_dashboard(&place) {
@@ -134,17 +133,7 @@ impl Holdings {
                 let Some(bank) = granted.map(|rights| rights.bank) else {
                     return self.refuse(instance, router, id, &message);
                 };
-                match self.sockets.get_datagrams(address, bank) {
-                    Ok(sockets) => done(id, sockets),
-                    Err(refusal) => failed(
-                        id,
-                        Refusal {
-                            message: refusal.message,
-                            hint: refusal.hint,
-                            option: None,
-                        },
-                    ),
-                }
+                opened(id, self.sockets.get_datagrams(address, bank))
             }
             FromRouter::UnlistenDatagrams { address } => {
                 self.sockets.release_datagrams(&address);
@@ -166,10 +155,7 @@ impl Holdings {
                 if !rights.is_some_and(|rights| rights.has_file(path)) {
                     return self.refuse(instance, router, id, &message);
                 }
-                match guard_files::open(path) {
-                    Ok(file) => done(id, vec![file]),
-                    Err(error) => failed(id, error),
-                }
+                opened(id, guard_files::open(path).map(|file| vec![file]))
             }
             FromRouter::OpenSpool { id, ref folder } => {
                 // The server's own is for every router.
@@ -177,19 +163,18 @@ impl Holdings {
                 if !is_own && !rights.is_some_and(|rights| rights.has_spool(folder)) {
                     return self.refuse(instance, router, id, &message);
                 }
-                match open_spool(instance, folder) {
-                    Ok(UnnamedFile { file, reader }) => done(id, vec![file, reader]),
-                    Err(error) => failed(id, error),
-                }
+                let spool = open_spool(instance, folder);
+                opened(
+                    id,
+                    spool.map(|UnnamedFile { file, reader }| vec![file, reader]),
+                )
             }
             FromRouter::OpenJobs { id } => {
                 if !rights.is_some_and(Rights::has_jobs) {
                     return self.refuse(instance, router, id, &message);
                 }
-                match jobs::open(&instance.places.state) {
-                    Ok(file) => done(id, vec![file]),
-                    Err(error) => failed(id, error),
-                }
+                let file = jobs::open(&instance.places.state);
+                opened(id, file.map(|file| vec![file]))
             }
             FromRouter::CloseFile { path } => {
                 self.files.remove(&path);

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use tutti_config::{Context, parse, validate};
-use tutti_schema::schema;
+use tutti_schema::{reference_markdown, schema};
 
 /// Says for each document whether it is valid. The schema itself is checked first.
 const VALIDATOR: &str = "
@@ -117,4 +117,35 @@ fn the_schema_accepts_what_the_server_accepts_and_refuses_what_a_schema_can_refu
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(counted.0 > 30 && counted.1 > 20, "{counted:?}");
+}
+
+#[test]
+fn schema_and_reference_name_every_option() {
+    fn names(table: &'static tutti_config::table::Object, page: &str, schema: &Value) {
+        for option in table.all() {
+            assert!(
+                page.contains(&format!("| `{}` |", option.name)),
+                "{}",
+                option.name
+            );
+            let property = &schema["$defs"][table.name]["properties"][option.name];
+            assert!(
+                property["description"].is_string(),
+                "{} of {}",
+                option.name,
+                table.name
+            );
+        }
+    }
+    let (page, schema) = (reference_markdown(), schema());
+    for table in [
+        &tutti_config::table::ROOT,
+        &tutti_config::table::ACTION,
+        &tutti_config::table::HTTP,
+    ] {
+        names(table, &page, &schema);
+    }
+    for known in tutti_config::table::TYPES {
+        names(known.object, &page, &schema);
+    }
 }

@@ -170,38 +170,20 @@ async fn body(
     decoder: BodyDecoder,
 ) -> Result<Step, Gone> {
     let snapshot = Arc::clone(&pipeline.snapshot);
+    let takes_it_as_it_comes = match &plan.act {
+        Act::Application { application, .. } => application.streams_requests(),
+        Act::Upstream(destination) => destination.streams(&pipeline.request(connection).view),
+        _ => false,
+    };
+    if takes_it_as_it_comes {
+        return stream(connection, pipeline, plan, decoder).await;
+    }
     let Plan {
         act,
         changes,
         guards,
     } = plan;
     let receiver = match &act {
-        Act::Application { application, .. } if application.streams_requests() => {
-            return stream(
-                connection,
-                pipeline,
-                Plan {
-                    act,
-                    changes,
-                    guards,
-                },
-                decoder,
-            )
-            .await;
-        }
-        Act::Upstream(destination) if destination.streams(&pipeline.request(connection).view) => {
-            return stream(
-                connection,
-                pipeline,
-                Plan {
-                    act,
-                    changes,
-                    guards,
-                },
-                decoder,
-            )
-            .await;
-        }
         Act::Spooler(spooler) => {
             let mut gathered = Gathered::new(spooler, &connection.local.shared.desk);
             let outcome =

@@ -166,7 +166,7 @@ mod tests {
                 // Another client each time: the address does not matter.
                 let client = UdpSocket::bind("127.0.0.1:0").unwrap();
                 let [high, low] = (0x1200 + u16::from(number)).to_be_bytes();
-                let id = [high, low, 0xf0 | number / 3];
+                let id = [high, low, 0xf0 | (number / 3)];
                 let short = [&[0x40], &id[..], &[number]].concat();
                 let long = |flags| [&[flags, 0, 0, 0, 1, 8], &id[..], &[number]].concat();
                 let place = (0x1200 + usize::from(number)) % 3;

@@ -22,7 +22,6 @@ use tutti_testkit::{Server, ServerOptions, wait_until};
 fn site(http3: &serde_json::Value) -> Server {
     let server = Server::start(&ServerOptions::default());
     tls::certificate(&server);
-    let folder = server.folder().to_owned();
     for (name, content) in [
         ("small.txt", b"small".to_vec()),
         ("large.bin", large()),
@@ -308,9 +307,9 @@ fn what_is_lost_doubled_or_late_on_the_way_changes_nothing() {
     let server = site(&json!(true));
     let fate = |number: usize| match number {
         0..4 => Passes::Once,
-        _ if number % 13 == 0 => Passes::Never,
-        _ if number % 11 == 0 => Passes::Twice,
-        _ if number % 7 == 0 => Passes::Later,
+        _ if number.is_multiple_of(13) => Passes::Never,
+        _ if number.is_multiple_of(11) => Passes::Twice,
+        _ if number.is_multiple_of(7) => Passes::Later,
         _ => Passes::Once,
     };
     let way = Way::to(SocketAddr::from(([127, 0, 0, 1], server.port())), fate);
