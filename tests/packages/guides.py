@@ -18,6 +18,7 @@ ELSEWHERE = {
     "docs/command-line.md": "crates/ctl/src/page.rs",
     "docs/dashboard.md": "tests/e2e/tests/dashboard.rs",
     "docs/http3.md": "tests/e2e/tests/http3.rs",
+    "docs/delivery.md": "tests/e2e/tests/delivery.rs",
     "docs/install.md": "tests/packages/run.py",
     "docs/moving-from-unit.md": "crates/daemon/tests/moving.rs",
     "docs/node.md": "tests/e2e/tests/node.rs",

@@ -16,6 +16,7 @@ use tutti_options::Options as _;
 mod compression;
 mod condition;
 mod dashboard;
+mod delivery;
 mod destination;
 mod forwarded;
 mod guard;
@@ -30,6 +31,7 @@ mod upstream;
 pub use self::compression::{Compression, Compressor};
 pub use self::condition::Condition;
 pub use self::dashboard::Dashboard;
+pub use self::delivery::{ErrorStatus, InternalRoute, Maintenance, Mirror, PageStatus};
 pub use self::destination::{Destination, Pass};
 pub use self::forwarded::Forwarded;
 pub use self::guard::{
@@ -52,8 +54,8 @@ pub use crate::pattern::{OutOfSteps, Pattern, PatternKind, Patterns};
 pub use crate::pointer::Pointer;
 pub use crate::table::JwtAlgorithm;
 pub use crate::table::{
-    Encoding, ForwardedHeaders, Http2, Http3, HttpVersion, Missed, ProxyVersion, ScheduleOptions,
-    SpoolerOptions, UpstreamOptions, WebSocket,
+    EarlyHints, Encoding, ForwardedHeaders, Http2, Http3, HttpVersion, ListingFormat, Missed,
+    ProxyVersion, ScheduleOptions, SpoolerOptions, UpstreamOptions, WebSocket,
 };
 pub use tutti_cron::{Timetable, written};
 pub use tutti_options::application::Common;
@@ -127,6 +129,8 @@ pub struct Listener {
     pub http2: Option<Http2>,
     /// Limits of HTTP/3; `None`: it is not spoken.
     pub http3: Option<Http3>,
+    /// Rules for the answers; `None`: there are none.
+    pub delivery: Option<Box<Delivery>>,
 }
 
 /// All routes. An array in the configuration is one route without a name; an object, named routes.
@@ -227,6 +231,41 @@ pub struct Action {
     pub request_headers: Vec<RequestHeader>,
     /// Everything that stands before it.
     pub guard: Option<Arc<Guard>>,
+    /// Rules for the answer; `None`: there are none.
+    pub delivery: Option<Box<Delivery>>,
+}
+
+/// The rules for the answers of an action, or of all actions behind a listener.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Delivery {
+    /// Actions that answer in place of errors.
+    pub error_pages: Vec<ErrorPage>,
+    /// They do so in place of errors of applications and servers, too; `None`: what is around it says so.
+    pub intercept_errors: Option<bool>,
+    /// Routes that an answer may lead to.
+    pub internal: Vec<InternalRoute>,
+    /// Values of `Link` of a 103.
+    pub early_hints: Vec<Template>,
+    /// Where copies of requests go.
+    pub mirror: Option<Mirror>,
+}
+
+impl Delivery {
+    /// `None` if it says nothing.
+    pub(crate) fn some(self) -> Option<Box<Self>> {
+        (self != Self::default()).then(|| Box::new(self))
+    }
+}
+
+/// An action that answers in place of errors.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ErrorPage {
+    /// The errors.
+    pub statuses: ErrorStatus,
+    /// The action.
+    pub action: Action,
+    /// The status of its answer.
+    pub status: PageStatus,
 }
 
 /// The kinds of actions.
@@ -264,6 +303,14 @@ pub struct Share {
     pub types: Option<Patterns>,
     /// Paths of requests that there is nothing for.
     pub deny: Option<Patterns>,
+    /// Encodings of files that may stand beside a file.
+    pub precompressed: Vec<Encoding>,
+    /// They may be older than the file.
+    pub precompressed_older: bool,
+    /// The form of lists of files; `None`: there are none.
+    pub listing: Option<ListingFormat>,
+    /// Most entries of a list.
+    pub listing_limit: u32,
     /// The action where there is a file, instead of serving it.
     pub found: Option<Box<Action>>,
     /// The action where no file can be served.
@@ -395,25 +442,37 @@ impl Application {
     }
 }
 
-impl Routes {
-    /// The servers of every `proxy`, those of actions in a share among them.
+impl Config {
+    /// The servers of every `proxy`, those of actions in a share and of error pages among them.
     pub fn proxies(&self) -> impl Iterator<Item = &Arc<Upstream>> {
-        let steps = self.list.iter().flat_map(|route| &route.steps);
-        steps.flat_map(|step| step.action.proxies())
+        self.actions().flat_map(Action::proxies)
     }
-}
 
-impl Routes {
-    /// The guards of actions, those in a share among them.
+    /// The guards of all actions, those of actions in a share and of error pages among them.
     pub fn guards(&self) -> impl Iterator<Item = &Arc<Guard>> {
-        let steps = self.list.iter().flat_map(|route| &route.steps);
-        steps.flat_map(|step| step.action.guards())
+        self.actions().flat_map(Action::guards)
+    }
+
+    /// The actions of steps, and those for errors of listeners.
+    fn actions(&self) -> impl Iterator<Item = &Action> {
+        let steps = self.routes.list.iter().flat_map(|route| &route.steps);
+        let listeners = self.listeners.iter();
+        let pages = listeners.filter_map(|listener| listener.delivery.as_deref());
+        let pages = pages.flat_map(|delivery| &delivery.error_pages);
+        steps
+            .map(|step| &step.action)
+            .chain(pages.map(|page| &page.action))
     }
 }
 
 impl Action {
     fn guards(&self) -> Vec<&Arc<Guard>> {
-        let mut guards: Vec<_> = self.guard.iter().collect();
+        let pages = self
+            .delivery
+            .iter()
+            .flat_map(|delivery| &delivery.error_pages);
+        let pages = pages.flat_map(|page| page.action.guards());
+        let mut guards: Vec<_> = self.guard.iter().chain(pages).collect();
         if let ActionKind::Share(share) = &self.kind {
             let inner = share.found.iter().chain(&share.fallback);
             guards.extend(inner.flat_map(|action| action.guards()));
@@ -423,13 +482,20 @@ impl Action {
 
     /// The servers of its `proxy`, and of those of the actions in it.
     fn proxies(&self) -> Vec<&Arc<Upstream>> {
+        let pages = self
+            .delivery
+            .iter()
+            .flat_map(|delivery| &delivery.error_pages);
+        let inner = pages.map(|page| &page.action);
+        let mut found: Vec<_> = inner.flat_map(Action::proxies).collect();
         match &self.kind {
-            ActionKind::Proxy(upstream) => vec![upstream],
+            ActionKind::Proxy(upstream) => found.push(upstream),
             ActionKind::Share(share) => {
                 let inner = share.found.iter().chain(&share.fallback);
-                inner.flat_map(|action| action.proxies()).collect()
+                found.extend(inner.flat_map(|action| action.proxies()));
             }
-            ActionKind::Pass(_) | ActionKind::Return(_) => Vec::new(),
+            ActionKind::Pass(_) | ActionKind::Return(_) => {}
         }
+        found
     }
 }

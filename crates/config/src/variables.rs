@@ -27,6 +27,8 @@ pub enum Variable {
     RequestTime,
     /// `$status`.
     Status,
+    /// `$error_status`.
+    ErrorStatus,
     /// `$body_bytes_sent`.
     BodyBytesSent,
     /// `$time_local`.
@@ -143,6 +145,12 @@ pub const PLAIN_VARIABLES: &[PlainVariable] = &[
         Variable::Status,
         "The status of the answer",
         "200",
+    ),
+    plain(
+        "error_status",
+        Variable::ErrorStatus,
+        "In an action of `error_pages`, the status of the error that it answers in place of; else empty",
+        "404",
     ),
     plain(
         "body_bytes_sent",
@@ -289,6 +297,7 @@ fn is_of_response(variable: &Variable) -> bool {
         | Variable::Msec
         | Variable::ResponseHeader(_) => true,
         Variable::Uri
+        | Variable::ErrorStatus
         | Variable::Host
         | Variable::Method
         | Variable::RequestUri

@@ -9,6 +9,7 @@ use tutti_protocol::{Cause, Store};
 use crate::answer::{self, Answer};
 use crate::change::{Change, Changes, Edit};
 use crate::etag::{self, Conditions};
+use crate::maintenance;
 use crate::service::{RestartError, Service};
 use crate::stored;
 
@@ -92,6 +93,7 @@ impl Api {
                 self.run(Change::Reload, request).await
             }
             ["control", "reload"] => Answer::method("POST"),
+            ["control", "maintenance"] => self.maintenance(request).await,
             ["control", "upgrade"] => self.upgrade(request.method).await,
             ["control", "stop"] => self.stop(request.method, true).await,
             ["control", "stop", "quick"] => self.stop(request.method, false).await,
@@ -240,6 +242,23 @@ impl Api {
             return Answer::method("POST");
         }
         self.run(Change::Restore(number), request).await
+    }
+
+    /// `/control/maintenance`
+    async fn maintenance(&self, mut request: Request) -> Answer {
+        match request.method {
+            Method::Get | Method::Head => match self.service.document().get(&maintenance::PLACE) {
+                Ok(node) => Answer::value_as(node, request.accept),
+                Err(_) => Answer::missing(),
+            },
+            Method::Put => {
+                let format = Format::of_media_type(&request.content_type).unwrap_or_default();
+                let options = (std::mem::take(&mut request.body), format);
+                self.run(Change::Maintenance(Some(options)), request).await
+            }
+            Method::Delete => self.run(Change::Maintenance(None), request).await,
+            _ => Answer::method("GET, HEAD, PUT, DELETE"),
+        }
     }
 
     async fn upgrade(&self, method: Method) -> Answer {

@@ -9,6 +9,7 @@ use tutti_protocol::Cause;
 
 use crate::answer::Answer;
 use crate::etag::{self, Conditions};
+use crate::maintenance;
 use crate::service::Service;
 
 /// An edit at a path.
@@ -37,6 +38,8 @@ pub(crate) enum Change {
     Restore(u64),
     /// To the configuration of the files as they are now.
     Reload,
+    /// Into maintenance, with these options; `None`: out of it.
+    Maintenance(Option<(Vec<u8>, Format)>),
 }
 
 /// Takes changes in turn. A server has one, however often its control socket is served anew.
@@ -143,9 +146,10 @@ impl Changes {
         };
         let files = service.files().await;
         let files = files.inspect_err(|faults| self.refuse(cause.clone(), faults));
-        let Some(document) = files? else {
+        let Some(mut document) = files? else {
             return Err(Diagnostics::default());
         };
+        maintenance::keep(&service.document(), &mut document);
         if document == *service.document() {
             return Ok(None);
         }
@@ -170,6 +174,13 @@ impl Changes {
                 } => {
                     let _turn = self.turn.lock().await;
                     carry_out(&self, &*service, path, edit, conditions, cause).await
+                }
+                Change::Maintenance(options) => {
+                    let _turn = self.turn.lock().await;
+                    match maintenance::switched(&service.document(), options) {
+                        Ok(document) => put_in_force(&self, &*service, document, cause).await,
+                        Err(faults) => Answer::faults(&faults),
+                    }
                 }
                 Change::Restore(number) => {
                     let _turn = self.turn.lock().await;
@@ -229,11 +240,12 @@ async fn carry_out(
 }
 
 async fn restore(changes: &Changes, service: &dyn Service, number: u64, cause: Cause) -> Answer {
-    let document = match service.past(number).await {
+    let mut document = match service.past(number).await {
         Ok(Some(document)) => document,
         Ok(None) => return Answer::missing(),
         Err(reason) => return Answer::error(500, "Cannot read the history.", Some(&reason)),
     };
+    maintenance::keep(&service.document(), &mut document);
     put_in_force(changes, service, document, cause).await
 }
 
@@ -273,7 +285,12 @@ fn edit(current: &Document, path: &[String], edit: Edit) -> Result<Document, Dia
         tutti_config::read(bytes, format).map_err(|faults| faults.under(&base))
     };
     match edit {
-        Edit::Put(bytes, format) => document.put(path, read(&bytes, format)?)?,
+        Edit::Put(bytes, format) => {
+            document.put(path, read(&bytes, format)?)?;
+            if path.is_empty() {
+                maintenance::keep(current, &mut document);
+            }
+        }
         Edit::Post(bytes, format) => document.post(path, read(&bytes, format)?)?,
         Edit::Patch(bytes, format) => document.patch(path, read(&bytes, format)?)?,
         Edit::Delete => document.delete(path)?,

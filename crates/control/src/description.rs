@@ -144,6 +144,7 @@ fn paths() -> Map<String, Value> {
         Value::Object(paths) => paths,
         _ => Map::new(),
     };
+    paths.insert("/control/maintenance".to_owned(), maintenance());
     paths.append(&mut spooler_paths());
     paths.append(&mut stored_paths());
     let schema = json!({
@@ -159,6 +160,21 @@ fn paths() -> Map<String, Value> {
     });
     paths.insert("/schema".to_owned(), json!({"get": schema}));
     paths
+}
+
+/// The path of the maintenance.
+fn maintenance() -> Value {
+    let object = json!({"type": "object"});
+    let mut put = action("server", "Begin maintenance: requests get 503");
+    if let Value::Object(put) = &mut put {
+        let body = json!({"required": false, "content": {"application/json": {"schema": object}}});
+        put.insert("requestBody".to_owned(), body);
+    }
+    json!({
+        "get": read("server", "The options of the maintenance; 404 while there is none", &object),
+        "put": put,
+        "delete": action("server", "End maintenance")
+    })
 }
 
 /// Paths of things that are stored beside the configuration.

@@ -28,6 +28,7 @@ mod description;
 mod etag;
 mod jobs;
 mod listener;
+mod maintenance;
 mod service;
 mod stored;
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use serde_json::{Value, json};
 use tokio::time::timeout;
+use tutti_config::model::Maintenance;
 use tutti_config::{Config, Context, Diagnostic, Diagnostics, Document, FaultKind, Pointer};
 use tutti_control::{BoxFuture, RestartError, Service, StoreError};
 use tutti_log::Log;
@@ -288,6 +289,9 @@ impl Inner {
             .map_err(|error| format!("what the router has told cannot be read: {error}"))?;
         if let Some(status) = status.as_object_mut() {
             status.insert("server".to_owned(), server_status());
+            if let Some(maintenance) = &self.config.load().settings.maintenance {
+                status.insert("maintenance".to_owned(), maintenance_status(maintenance));
+            }
         }
         let own = self.problems.load();
         let dashboard = self.dashboard.problem();
@@ -346,6 +350,15 @@ fn server_status() -> Value {
         server["uptime"] = age.as_secs().into();
     }
     server
+}
+
+/// `maintenance` of `/status`.
+fn maintenance_status(maintenance: &Maintenance) -> Value {
+    let mut status = json!({"retry_after": maintenance.retry_after});
+    if let Some(page) = &maintenance.page {
+        status["page"] = page.to_string_lossy().into();
+    }
+    status
 }
 
 /// The longest that an application of this configuration may take to start.

@@ -15,6 +15,7 @@ mod history;
 mod import;
 mod input;
 mod jobs;
+mod maintenance;
 mod manual;
 mod metrics;
 #[cfg(test)]
@@ -71,6 +72,8 @@ enum Command {
         #[command(flatten)]
         control: ControlArguments,
     },
+    /// Put a running server into maintenance, in which requests get 503, or take it out
+    Maintenance(maintenance::MaintenanceArguments),
     /// Replace the running server by the program that is at its path now, without losing a request
     Upgrade {
         #[command(flatten)]
@@ -123,6 +126,7 @@ pub fn main(arguments: Vec<std::ffi::OsString>) -> ExitCode {
         Command::Jobs(arguments) => jobs::run(&arguments),
         Command::Restart(arguments) => restart(&arguments),
         Command::Reload { control } => reload(&control),
+        Command::Maintenance(arguments) => maintenance::run(&arguments),
         Command::Upgrade { control } => upgrade(&control),
         Command::Stop(arguments) => stop::run(&arguments),
         Command::Completions { shell } => print_completions(shell),

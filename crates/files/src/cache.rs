@@ -20,7 +20,7 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 use rustix::fs::{FileType, Statx};
 use rustix::io::Errno;
-use tutti_config::model::Compressor;
+use tutti_config::model::{Compressor, Encoding};
 use tutti_http::FieldLines;
 
 use super::mime::MimeTypes;
@@ -97,6 +97,17 @@ pub struct CachedFile {
     pub content: Content,
     /// The same, compressed; `None` where that is no shorter. No more of them than methods are configured, each shorter than `content`.
     compressed: RefCell<Vec<Compressed>>,
+    /// The same as what a file beside it is, compressed, with the encoding and the type of that file. As few of them as there are names
+    /// that lead here.
+    sibling: RefCell<Option<Sibling>>,
+}
+
+/// A file as the compressed form of another one: its encoding, the type of the other one, and what is sent.
+#[derive(Debug)]
+struct Sibling {
+    encoding: Encoding,
+    mime: Option<Box<str>>,
+    file: Rc<CachedFile>,
 }
 
 /// A file compressed by this method; `None` if that is no shorter.
@@ -463,12 +474,48 @@ impl CachedFile {
             fields,
             content,
             compressed: RefCell::default(),
+            sibling: RefCell::default(),
         }
     }
 
     /// True if its entity tag is weak, and need not be any more.
     fn is_outgrown(&self) -> bool {
         self.etag.starts_with(b"W/") && is_settled(self.modified)
+    }
+
+    /// This file as a representation of `plain`, beside which it stands: the type is that of `plain`, the bytes and validators are its
+    /// own.
+    pub fn as_sibling(&self, plain: &CachedFile, encoding: Encoding) -> Rc<CachedFile> {
+        let mut sibling = self.sibling.borrow_mut();
+        if let Some(known) = &*sibling
+            && known.encoding == encoding
+            && known.mime == plain.mime
+        {
+            return Rc::clone(&known.file);
+        }
+        let content = match &self.content {
+            Content::Bytes(bytes) => Content::Bytes(bytes.clone()),
+            Content::Descriptor(descriptor) => Content::Descriptor(Rc::clone(descriptor)),
+        };
+        let mut file = Self::new(self.identity, self.size, plain.mime.clone(), content);
+        let word = encoding.word();
+        // Both files may have the same time and size (RFC 9110 §8.8.3.3).
+        let end = file.etag.strip_suffix(b"\"").unwrap_or(&file.etag);
+        file.etag = [end, b"-", word.as_bytes(), b"\""]
+            .concat()
+            .into_boxed_slice();
+        for fields in [&mut file.validators, &mut file.fields] {
+            fields.remove("ETag");
+            fields.push(b"ETag", &file.etag);
+        }
+        file.fields.push(b"Content-Encoding", word.as_bytes());
+        let file = Rc::new(file);
+        *sibling = Some(Sibling {
+            encoding,
+            mime: plain.mime.clone(),
+            file: Rc::clone(&file),
+        });
+        file
     }
 
     /// This file compressed, made at the first call; `None` if that is no shorter. Of a file whose bytes are not in memory it is the
@@ -527,6 +574,7 @@ impl CachedFile {
             fields,
             content,
             compressed: RefCell::default(),
+            sibling: RefCell::default(),
         }
     }
 }

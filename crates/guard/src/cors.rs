@@ -101,7 +101,7 @@ mod tests {
         let text = format!(r#"{{"routes": [{{"action": {{"return": 200, "cors": {text}}}}}]}}"#);
         let document = tutti_config::parse(text.as_bytes()).unwrap();
         let config = tutti_config::validate(&document, &Context::default()).unwrap();
-        let guard = config.routes.guards().next().unwrap();
+        let guard = config.guards().next().unwrap();
         guard.cors.clone().unwrap()
     }
 

@@ -151,6 +151,10 @@ pub enum Names {
     Environment,
     /// A MIME type.
     MimeType,
+    /// The status of an error, or a class of them: `404`, `5xx`.
+    ErrorStatus,
+    /// The beginning of a path.
+    Path,
 }
 
 /// How the letters of pattern and value are compared.

@@ -106,6 +106,11 @@ pub trait Client {
     /// True if its bytes are encrypted.
     fn is_https(&self) -> bool;
 
+    /// True if it may wait until a server has room for its request.
+    fn may_wait(&self) -> bool {
+        true
+    }
+
     /// Logs a line.
     fn log(&self, level: Level, line: &str);
 
@@ -140,6 +145,12 @@ pub trait Client {
         answer: &mut Self::Answer,
         pieces: impl Iterator<Item = &'b [u8]> + Clone,
     ) -> Result<(), Gone>;
+
+    /// False if nobody needs the rest of the answer's body.
+    fn wants_more(&self, answer: &Self::Answer) -> bool {
+        let _ = answer;
+        true
+    }
 
     /// The body has ended, with these trailer fields.
     ///

@@ -127,6 +127,9 @@ impl<C: Client> Forwarding<'_, C> {
         let request = self.request;
         let (upstream, key) = (request.upstream(), &request.destination.key);
         match upstream.claim(key, tried, now_millis()) {
+            Err(Unavailable::Full) if !self.client.may_wait() => {
+                return Ok(Err(Unavailable::Full));
+            }
             Err(Unavailable::Full) => {}
             Err(Unavailable::Naming) => {
                 let mut named = upstream.named();

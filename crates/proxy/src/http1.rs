@@ -423,6 +423,9 @@ impl<C: Client> Exchange<'_, C> {
             }
             self.received.drain(..position);
             position = 0;
+            if !self.client.wants_more(answer) {
+                return Ok(false);
+            }
             if has_enough(self.request, self.client) {
                 // Nobody needs it while the client is waited for.
                 self.received.shrink_to_fit();

@@ -104,7 +104,7 @@ pub fn places(config: &Config, name: &str) -> Vec<String> {
         });
         tls.certificates.iter().chain(clients)
     });
-    let passed = config.upstreams.values().chain(config.routes.proxies());
+    let passed = config.upstreams.values().chain(config.proxies());
     let towards = passed.filter_map(|upstream| upstream.tls.as_deref());
     let shown = towards.flat_map(|tls| {
         let authorities = tls.authorities.iter().flatten();

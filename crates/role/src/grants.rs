@@ -44,7 +44,7 @@ pub fn of(config: &Config) -> Grants {
     });
     let applications = config.applications.values();
     let logs = config.log_files().map(|(path, _)| path.to_owned());
-    let files = config.routes.guards().filter_map(|guard| guard.file());
+    let files = config.guards().filter_map(|guard| guard.file());
     let files = files.map(|file| file.path.clone());
     let spool = config.settings.http.body_temp_path.iter().cloned();
     Grants {

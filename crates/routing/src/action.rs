@@ -2,12 +2,14 @@
 
 use smallvec::SmallVec;
 use tutti_config::model::{
-    Patterns, Pointer, RequestHeader, ResponseHeader, Return, Template, under,
+    Encoding, ListingFormat, Patterns, Pointer, RequestHeader, ResponseHeader, Return, Template,
+    under,
 };
 
 use crate::info::RequestInfo;
 use crate::render::render;
 use crate::rewrite::Rewritten;
+use crate::rule_set::RuleSet;
 use crate::script::ScriptFailed;
 use crate::seen::Seen;
 
@@ -21,6 +23,8 @@ pub(crate) struct CompiledAction {
     pub(crate) request_headers: Box<[RequestHeader]>,
     /// Number of what stands before it.
     pub(crate) guard: Option<usize>,
+    /// Its own rules.
+    pub(crate) rules: Option<u32>,
 }
 
 /// The kind of an action.
@@ -59,8 +63,12 @@ pub struct Decision<'r> {
     pub request_headers: &'r [RequestHeader],
     /// The guards before the action, and before those on the way to it, in their order: numbers among [`crate::Router::guards`].
     pub guards: Guards,
+    /// Rules for the answer: those of the action first, then those of what has led there.
+    pub rules: RuleSet,
     /// The action's place in the configuration; of the listener, if it passes on directly.
     pub pointer: &'r Pointer,
+    /// An answer has led here.
+    pub(crate) is_internal: bool,
     pub(crate) hops: u32,
 }
 
@@ -111,6 +119,14 @@ pub struct Share {
     pub types: Option<Patterns>,
     /// Paths of requests that there is nothing for: 404, and no fallback.
     pub deny: Option<Patterns>,
+    /// Encodings of files that may stand beside a file.
+    pub precompressed: Box<[Encoding]>,
+    /// They may be older than the file.
+    pub precompressed_older: bool,
+    /// The form of lists of files.
+    pub listing: Option<ListingFormat>,
+    /// Most entries of a list.
+    pub listing_limit: u32,
     /// Directory that paths cannot leave.
     pub chroot: Option<Template>,
     /// Follow symbolic links.

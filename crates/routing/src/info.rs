@@ -58,6 +58,11 @@ pub trait RequestInfo {
         None
     }
 
+    /// The status of the error that an answer is made in place of; `None`: it is for the request itself.
+    fn error_status(&self) -> Option<u16> {
+        None
+    }
+
     /// The modules that scripts of the configuration see; `None`: there are none.
     fn modules(&self) -> Option<&Modules> {
         None

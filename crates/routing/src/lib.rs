@@ -9,6 +9,7 @@
 
 mod access_log;
 mod action;
+mod compile;
 mod conditions;
 mod fields;
 mod index;
@@ -18,6 +19,8 @@ mod path;
 mod render;
 mod rewrite;
 mod router;
+mod rule_set;
+mod rules;
 mod script;
 mod seen;
 mod variables;
@@ -28,6 +31,8 @@ pub use info::{LogSecond, LogTime, RequestInfo, ResponseInfo, RouteEvent};
 pub use render::{is_true, render};
 pub use rewrite::Rewritten;
 pub use router::{HOP_LIMIT, Router};
+pub use rule_set::RuleSet;
+pub use rules::{InternalNumber, PageNumber, Rulebook};
 pub use script::ScriptFailed;
 pub use seen::Seen;
 pub use variables::request_id;

@@ -2,12 +2,8 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-use tutti_config::model::{
-    self, ActionKind, Conditions, Config, Destination, Guard, Pass, Pointer, RequestHeader,
-    ResponseHeader, Upstream,
-};
-use tutti_config::{Diagnostic, Diagnostics};
+use rustc_hash::{FxHashMap, FxHashSet};
+use tutti_config::model::{Conditions, Guard, Pointer, RequestHeader, ResponseHeader, Upstream};
 
 use crate::action::{
     Action, ApplicationRef, CompiledAction, CompiledKind, CompiledPass, Decision, Guards, Share,
@@ -17,6 +13,8 @@ use crate::index::{self, Index};
 use crate::info::{RequestInfo, RouteEvent};
 use crate::pass;
 use crate::rewrite::{Rewritten, rewrite};
+use crate::rule_set::RuleSet;
+use crate::rules::{InternalNumber, PageNumber, Rulebook};
 use crate::seen::Seen;
 
 /// Routes and fallbacks a request may go through; more are a circle. Real chains have two or three.
@@ -25,230 +23,61 @@ pub const HOP_LIMIT: u32 = 100;
 /// All routes of a configuration.
 #[derive(Debug)]
 pub struct Router {
-    listeners: Vec<CompiledListener>,
-    routes: Vec<CompiledRoute>,
-    route_names: FxHashMap<Box<[u8]>, usize>,
-    main_route: Option<usize>,
-    applications: Vec<CompiledApplication>,
-    application_names: FxHashMap<Box<[u8]>, usize>,
+    pub(crate) listeners: Vec<CompiledListener>,
+    pub(crate) routes: Vec<CompiledRoute>,
+    pub(crate) route_names: FxHashMap<Box<[u8]>, usize>,
+    pub(crate) main_route: Option<usize>,
+    pub(crate) applications: Vec<CompiledApplication>,
+    pub(crate) application_names: FxHashMap<Box<[u8]>, usize>,
     /// Those with names first, then one for each different `proxy`.
-    upstreams: Vec<Arc<Upstream>>,
-    upstream_names: FxHashMap<Box<[u8]>, usize>,
+    pub(crate) upstreams: Vec<Arc<Upstream>>,
+    pub(crate) upstream_names: FxHashMap<Box<[u8]>, usize>,
     /// In the order of names.
-    spoolers: Vec<String>,
+    pub(crate) spoolers: Vec<String>,
     /// The guards of actions.
-    guards: Vec<Arc<Guard>>,
+    pub(crate) guards: Vec<Arc<Guard>>,
+    pub(crate) rules: Rulebook,
+    /// Numbers of the routes that only answers lead to.
+    pub(crate) internal: FxHashSet<usize>,
 }
 
 #[derive(Debug)]
-struct CompiledListener {
-    pointer: Pointer,
-    pass: CompiledPass,
+pub(crate) struct CompiledListener {
+    pub(crate) pointer: Pointer,
+    pub(crate) pass: CompiledPass,
+    pub(crate) rules: Option<u32>,
 }
 
 #[derive(Debug)]
-struct CompiledRoute {
-    name: Option<Box<str>>,
-    steps: Vec<CompiledStep>,
-    index: Option<Index>,
+pub(crate) struct CompiledRoute {
+    pub(crate) name: Option<Box<str>>,
+    pub(crate) steps: Vec<CompiledStep>,
+    pub(crate) index: Option<Index>,
 }
 
 #[derive(Debug)]
-struct CompiledStep {
-    conditions: Conditions,
-    action: CompiledAction,
+pub(crate) struct CompiledStep {
+    pub(crate) conditions: Conditions,
+    pub(crate) action: CompiledAction,
 }
 
 #[derive(Debug)]
-struct CompiledApplication {
-    name: String,
-    targets: Vec<String>,
+pub(crate) struct CompiledApplication {
+    pub(crate) name: String,
+    pub(crate) targets: Vec<String>,
 }
 
 impl Router {
-    /// Compiles the routes of a validated configuration.
-    ///
-    /// # Errors
-    /// Destinations this version cannot reach; validation refuses them, so that none are left here.
-    pub fn compile(config: &Config) -> Result<Router, Diagnostics> {
-        let mut router = Router {
-            listeners: Vec::new(),
-            routes: Vec::new(),
-            route_names: FxHashMap::default(),
-            main_route: None,
-            applications: Vec::new(),
-            application_names: FxHashMap::default(),
-            upstreams: Vec::new(),
-            upstream_names: FxHashMap::default(),
-            spoolers: config.spoolers.keys().cloned().collect(),
-            guards: Vec::new(),
-        };
-        for (name, upstream) in &config.upstreams {
-            let index = router.upstreams.len();
-            router.upstream_names.insert(name.as_bytes().into(), index);
-            router.upstreams.push(Arc::clone(upstream));
-        }
-        for (index, application) in config.applications.values().enumerate() {
-            let targets = application.special.targets();
-            let targets = targets.into_iter().map(str::to_owned).collect();
-            router
-                .application_names
-                .insert(application.name.as_bytes().into(), index);
-            router.applications.push(CompiledApplication {
-                name: application.name.clone(),
-                targets,
-            });
-        }
-        for (index, route) in config.routes.list.iter().enumerate() {
-            match &route.name {
-                None => router.main_route = Some(index),
-                Some(name) => drop(router.route_names.insert(name.as_bytes().into(), index)),
-            }
-        }
-        let mut faults = Vec::new();
-        for route in &config.routes.list {
-            let mut steps = Vec::with_capacity(route.steps.len());
-            for step in &route.steps {
-                match router.action(&step.action) {
-                    Ok(action) => steps.push(CompiledStep {
-                        conditions: step.conditions.clone(),
-                        action,
-                    }),
-                    Err(fault) => faults.push(*fault),
-                }
-            }
-            let index = Index::build(steps.iter().map(|step| &step.conditions));
-            router.routes.push(CompiledRoute {
-                name: route.name.as_deref().map(Box::from),
-                steps,
-                index,
-            });
-        }
-        for (pass, pointer) in entrances(config) {
-            match router.compile_pass(pass, pointer) {
-                Ok(pass) => router.listeners.push(CompiledListener {
-                    pointer: pointer.clone(),
-                    pass,
-                }),
-                Err(fault) => faults.push(*fault),
-            }
-        }
-        for question in router
-            .guards
-            .clone()
-            .iter()
-            .filter_map(|one| one.question())
-        {
-            match router.compile_pass(&question.pass, &question.pointer) {
-                Ok(pass) => router.listeners.push(CompiledListener {
-                    pointer: question.pointer.clone(),
-                    pass,
-                }),
-                Err(fault) => faults.push(*fault),
-            }
-        }
-        if faults.is_empty() {
-            Ok(router)
-        } else {
-            Err(Diagnostics(faults))
-        }
+    /// The rules for answers.
+    pub fn rules(&self) -> &Rulebook {
+        &self.rules
     }
 
-    fn action(&mut self, action: &model::Action) -> Result<CompiledAction, Box<Diagnostic>> {
-        let kind = match &action.kind {
-            ActionKind::Pass(pass) => CompiledKind::Pass(self.compile_pass(pass, &action.pointer)?),
-            ActionKind::Return(answer) => CompiledKind::Return(answer.clone()),
-            ActionKind::Proxy(upstream) => {
-                CompiledKind::Pass(CompiledPass::Upstream(self.proxy(upstream)))
-            }
-            ActionKind::Share(share) => {
-                let found = share
-                    .found
-                    .as_ref()
-                    .map(|found| self.action(found))
-                    .transpose()?;
-                let fallback = share
-                    .fallback
-                    .as_ref()
-                    .map(|fallback| self.action(fallback))
-                    .transpose()?;
-                CompiledKind::Share(Box::new(Share {
-                    paths: share.paths.clone().into(),
-                    prefix: share.prefix.as_str().into(),
-                    index: share.index.as_str().into(),
-                    types: share.types.clone(),
-                    deny: share.deny.clone(),
-                    chroot: share.chroot.clone(),
-                    follow_symlinks: share.follow_symlinks,
-                    traverse_mounts: share.traverse_mounts,
-                    pointer: action.pointer.clone(),
-                    found: found.map(Box::new),
-                    fallback: fallback.map(Box::new),
-                }))
-            }
-        };
-        let guard = action.guard.as_ref().map(|guard| {
-            self.guards.push(Arc::clone(guard));
-            self.guards.len() - 1
-        });
-        Ok(CompiledAction {
-            pointer: action.pointer.clone(),
-            kind,
-            guard,
-            rewrite: action.rewrite.clone(),
-            response_headers: action.response_headers.clone().into(),
-            request_headers: action.request_headers.clone().into(),
-        })
-    }
-
-    /// The number of a `proxy`'s upstream; those that are alike are one.
-    fn proxy(&mut self, upstream: &Arc<Upstream>) -> usize {
-        let named = self.upstream_names.len();
-        let is_alike = |known: &Arc<Upstream>| {
-            known.servers == upstream.servers
-                && known.options == upstream.options
-                && known.protocol == upstream.protocol
-        };
-        let proxies = self.upstreams.iter().skip(named);
-        if let Some(found) = proxies.into_iter().position(is_alike) {
-            return named + found;
-        }
-        self.upstreams.push(Arc::clone(upstream));
-        self.upstreams.len() - 1
-    }
-
-    fn compile_pass(
-        &self,
-        pass: &Pass,
-        pointer: &Pointer,
-    ) -> Result<CompiledPass, Box<Diagnostic>> {
-        let found = match pass {
-            Pass::Computed(template) => Some(CompiledPass::Computed(template.clone())),
-            Pass::Fixed(Destination::Route(None)) => self.main_route.map(CompiledPass::Route),
-            Pass::Fixed(Destination::Route(Some(name))) => self.route(name.as_bytes()),
-            Pass::Fixed(Destination::Application { name, target }) => {
-                self.application(name.as_bytes(), target.as_ref().map(String::as_bytes))
-            }
-            Pass::Fixed(Destination::Upstream(name)) => self.upstream(name.as_bytes()),
-            Pass::Fixed(Destination::Metrics) => Some(CompiledPass::Metrics),
-            Pass::Fixed(Destination::Spooler(name)) => {
-                let index = self.spoolers.iter().position(|known| known == name);
-                index.map(CompiledPass::Spooler)
-            }
-        };
-        found.ok_or_else(|| {
-            Box::new(Diagnostic::new(
-                pointer.clone(),
-                "the destination does not exist",
-            ))
-        })
-    }
-
-    fn route(&self, name: &[u8]) -> Option<CompiledPass> {
+    pub(crate) fn route(&self, name: &[u8]) -> Option<CompiledPass> {
         self.route_names.get(name).copied().map(CompiledPass::Route)
     }
 
-    fn upstream(&self, name: &[u8]) -> Option<CompiledPass> {
+    pub(crate) fn upstream(&self, name: &[u8]) -> Option<CompiledPass> {
         let index = self.upstream_names.get(name).copied();
         index.map(CompiledPass::Upstream)
     }
@@ -263,7 +92,7 @@ impl Router {
         &self.guards
     }
 
-    fn application(&self, name: &[u8], target: Option<&[u8]>) -> Option<CompiledPass> {
+    pub(crate) fn application(&self, name: &[u8], target: Option<&[u8]>) -> Option<CompiledPass> {
         let index = *self.application_names.get(name)?;
         let targets = &self.applications.get(index)?.targets;
         let target = match target {
@@ -298,7 +127,9 @@ impl Router {
                 response_headers: &[],
                 request_headers: &[],
                 guards: Guards::new(),
+                rules: RuleSet::default(),
                 pointer: &NOWHERE,
+                is_internal: false,
                 hops: 0,
             };
         };
@@ -308,9 +139,53 @@ impl Router {
             pointer: &listener.pointer,
             headers: (&[], &[]),
             guards: Guards::new(),
+            rules: RuleSet::of(listener.rules),
+            is_internal: false,
             hops: 0,
         };
         way.pass(&listener.pass, request)
+    }
+
+    /// Decides about a request that is answered in place of an error. `None`: there is no such page.
+    pub fn decide_page<'r, R: RequestInfo + ?Sized>(
+        &'r self,
+        page: PageNumber,
+        request: &R,
+    ) -> Option<Decision<'r>> {
+        let action = self.rules.action(page)?;
+        let way = Way {
+            router: self,
+            rewritten: None,
+            pointer: &action.pointer,
+            headers: (&[], &[]),
+            guards: Guards::new(),
+            rules: RuleSet::default(),
+            is_internal: false,
+            hops: 0,
+        };
+        Some(way.action(action, request))
+    }
+
+    /// Decides about a request that an answer has led to a route. `rules`: those that held for that answer.
+    pub fn decide_internal<'r, R: RequestInfo + ?Sized>(
+        &'r self,
+        route: InternalNumber,
+        rules: RuleSet,
+        request: &R,
+    ) -> Decision<'r> {
+        static INTERNAL: std::sync::LazyLock<Pointer> =
+            std::sync::LazyLock::new(|| Pointer::root().child("routes"));
+        let way = Way {
+            router: self,
+            rewritten: None,
+            pointer: &INTERNAL,
+            headers: (&[], &[]),
+            guards: Guards::new(),
+            rules,
+            is_internal: true,
+            hops: 0,
+        };
+        way.go_on(Move::Route(route.0), request)
     }
 
     /// Decides again after a share had nothing to serve.
@@ -380,17 +255,12 @@ impl Router {
             pointer: decision.pointer,
             headers: (&[], &[]),
             guards: decision.guards,
+            rules: decision.rules,
+            is_internal: decision.is_internal,
             hops: decision.hops + 1,
         };
         way.action(action, request)
     }
-}
-
-/// The ways into the routes: those of listeners, then those of the jobs of spoolers, runs of schedules among them.
-fn entrances(config: &Config) -> impl Iterator<Item = (&Pass, &Pointer)> {
-    let listeners = config.listeners.iter().map(|one| (&one.pass, &one.pointer));
-    let spoolers = config.delivering_spoolers();
-    listeners.chain(spoolers.filter_map(|one| Some((one.pass.as_ref()?, &one.pointer))))
 }
 
 /// Where a request is on its way.
@@ -400,6 +270,9 @@ struct Way<'r> {
     pointer: &'r Pointer,
     headers: (&'r [ResponseHeader], &'r [RequestHeader]),
     guards: Guards,
+    rules: RuleSet,
+    /// An answer has led here: computed destinations may be internal routes.
+    is_internal: bool,
     hops: u32,
 }
 
@@ -448,6 +321,8 @@ impl<'r> Way<'r> {
             response_headers: self.headers.0,
             request_headers: self.headers.1,
             guards: self.guards,
+            rules: self.rules,
+            is_internal: self.is_internal,
             pointer: self.pointer,
             hops: self.hops,
         }
@@ -465,6 +340,7 @@ impl<'r> Way<'r> {
         {
             self.guards.push(guard);
         }
+        self.rules.add(action.rules);
         if let Some(template) = &action.rewrite {
             let routed = Seen::on_its_way(request, self.rewritten.as_deref());
             let Ok(rewritten) = rewrite(template, &routed) else {
@@ -507,6 +383,12 @@ impl<'r> Way<'r> {
                     return Move::End(Action::Undecided);
                 };
                 match router.look_up(&segments) {
+                    // What a client sends must not lead it where only answers lead.
+                    Some(CompiledPass::Route(route))
+                        if !self.is_internal && router.internal.contains(&route) =>
+                    {
+                        Move::End(Action::NotFound)
+                    }
                     Some(pass) => self.follow(&pass, request),
                     None => Move::End(Action::NotFound),
                 }

@@ -74,6 +74,9 @@ impl<R: RequestInfo + ?Sized> RequestInfo for Seen<'_, R> {
     fn given_request_id(&self) -> Option<&[u8]> {
         self.request.given_request_id()
     }
+    fn error_status(&self) -> Option<u16> {
+        self.request.error_status()
+    }
     fn modules(&self) -> Option<&Modules> {
         self.request.modules()
     }

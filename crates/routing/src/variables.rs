@@ -52,6 +52,11 @@ pub(crate) fn value<R: RequestInfo + ?Sized>(variable: &Variable, request: &R, o
                 print(out, format_args!("{:03}", response.status()));
             }
         }
+        Variable::ErrorStatus => {
+            if let Some(status) = request.error_status() {
+                print(out, format_args!("{status:03}"));
+            }
+        }
         Variable::BodyBytesSent => {
             if let Some(response) = request.response() {
                 print(out, format_args!("{}", response.body_bytes_sent()));

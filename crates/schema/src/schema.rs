@@ -193,6 +193,8 @@ fn name_pattern(names: Names) -> Option<&'static str> {
         }
         Names::Environment => Some("^[^=]+$"),
         Names::MimeType => Some("^[^/]+/.+$"),
+        Names::ErrorStatus => Some("^[45]([0-9][0-9]|xx)$"),
+        Names::Path => Some("^/"),
     }
 }
 

@@ -3,7 +3,7 @@
 //! While it waits, a connection is this struct, a slab entry and a kernel socket: no buffer, no timer of its own. Owned by its task
 //! ([`connection_task`](crate::connection_task)). Must never: be counted twice, or not at all, whatever way it ends.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::hash::BuildHasher;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -15,6 +15,7 @@ use tutti_gateway::proxy_protocol::{Addresses, Proxied};
 use tutti_guard::Admission;
 use tutti_http::Version;
 use tutti_pool::Whereabouts;
+use tutti_routing::RuleSet;
 
 use crate::channel::Channel;
 use crate::counts::{Answerer, Counts};
@@ -52,6 +53,8 @@ pub(crate) struct Connection {
     pub(crate) answerer: Cell<Answerer>,
     /// The decisions before the action of the current request.
     pub(crate) admission: Admission,
+    /// The rules for the answer to the current request.
+    pub(crate) rules: RefCell<RuleSet>,
     /// The trace of the current request, where requests are traced.
     pub(crate) traced: Traced,
     /// When what happened to the current request, where there is a slow log.
@@ -104,6 +107,7 @@ impl Connection {
             arrived: Cell::new(Instant::now()),
             answerer: Cell::default(),
             admission: Admission::default(),
+            rules: RefCell::default(),
             traced: Traced::default(),
             phases: Cell::default(),
             whereabouts: Cell::default(),
@@ -176,6 +180,7 @@ impl Connection {
         self.origin.set(Origin::default());
         self.answerer.set(Answerer::Nothing);
         self.admission.reset();
+        self.rules.take();
         self.is_logged.set(false);
         self.is_body_coming.set(false);
         self.serial.set(self.local.next_serial());

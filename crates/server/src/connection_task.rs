@@ -208,6 +208,7 @@ fn answer(connection: &mut Connection, input: Vec<u8>) -> Result<Option<Box<Pipe
         head,
         output,
         step,
+        substitute: None,
     };
     pipeline.answer_complete(connection);
     let ending = match pipeline.step {

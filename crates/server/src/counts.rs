@@ -27,6 +27,8 @@ pub(crate) enum Answerer {
     Metrics,
     /// A spooler, which has stored it.
     Spooler,
+    /// Maintenance.
+    Maintenance,
     /// The application of this number.
     Application(usize),
     /// The upstream of this number.
@@ -66,6 +68,7 @@ pub(crate) struct Counts {
     returned: Answered,
     metrics: Answered,
     spooler: Answered,
+    maintenance: Answered,
     /// With their names, as the snapshot numbers them.
     applications: Vec<(Box<str>, Answered)>,
     upstreams: Vec<(Box<str>, Answered)>,
@@ -82,6 +85,7 @@ impl Counts {
             returned: cells(),
             metrics: cells(),
             spooler: cells(),
+            maintenance: cells(),
             applications: Vec::new(),
             upstreams: Vec::new(),
         }
@@ -105,6 +109,7 @@ impl Counts {
             returned: Arc::clone(&self.returned),
             metrics: Arc::clone(&self.metrics),
             spooler: Arc::clone(&self.spooler),
+            maintenance: Arc::clone(&self.maintenance),
             applications: self.renewed(&self.applications, applications),
             upstreams: self.renewed(&self.upstreams, upstreams),
         }
@@ -157,6 +162,7 @@ impl Counts {
             Answerer::Return => &self.returned,
             Answerer::Metrics => &self.metrics,
             Answerer::Spooler => &self.spooler,
+            Answerer::Maintenance => &self.maintenance,
             Answerer::Application(index) => &self.applications.get(index)?.1,
             Answerer::Upstream(index) => &self.upstreams.get(index)?.1,
         })
@@ -169,6 +175,7 @@ impl Counts {
         each(["return", "", ""], &Answers::sum(&self.returned));
         each(["metrics", "", ""], &Answers::sum(&self.metrics));
         each(["spooler", "", ""], &Answers::sum(&self.spooler));
+        each(["maintenance", "", ""], &Answers::sum(&self.maintenance));
         for (name, cells) in once(&self.applications) {
             each(["application", name, ""], &Answers::sum(cells));
         }
@@ -229,6 +236,7 @@ mod tests {
             ("return  ", 0),
             ("metrics  ", 0),
             ("spooler  ", 0),
+            ("maintenance  ", 0),
             ("application b ", 2),
             ("upstream  u", 2),
         ];
@@ -237,6 +245,6 @@ mod tests {
             expected.map(|(name, n)| (name.to_owned(), n))
         );
         let third = second.of(["a"].into_iter(), [].into_iter());
-        assert_eq!(told(&third)[5], ("application a ".to_owned(), 0));
+        assert_eq!(told(&third)[6], ("application a ".to_owned(), 0));
     }
 }

@@ -5,7 +5,10 @@ use tutti_http::{BodyDecoder, BodyLength, FieldLines};
 
 use crate::action::file;
 use crate::collector::Collected;
+use crate::early_hints;
 use crate::guard::{self, Entrance};
+use crate::instead::{self, Failure};
+use crate::mirror;
 use crate::plan::{Act, Changes, Plan};
 use crate::posts::Gathered;
 use crate::request::Request;
@@ -20,7 +23,11 @@ pub(crate) fn start(request: &Request<'_>, output: &mut Output) -> Step {
     if length == BodyLength::Chunked && !request.snapshot.accepts_chunked {
         return request.refuse(411, output);
     }
-    let plan = route::plan(request);
+    enter(request, route::plan(request), output)
+}
+
+/// Carries out a plan, if what stands before it lets it pass.
+pub(crate) fn enter(request: &Request<'_>, plan: Plan, output: &mut Output) -> Step {
     if plan.guards.is_empty() {
         return go_on(request, plan, output);
     }
@@ -55,7 +62,16 @@ pub(crate) fn go_on(request: &Request<'_>, plan: Plan, output: &mut Output) -> S
 /// Carries out a plan; the request's body has been read, or there is none.
 pub(crate) fn perform(request: &Request<'_>, plan: Plan, output: &mut Output) -> Step {
     let Plan { act, changes, .. } = plan;
+    mirror::copy(request, &Collected::None);
     match act {
+        Act::Page { status, fields } if status >= 400 => {
+            let failure = Failure {
+                status,
+                fields: &fields,
+                is_body_coming: false,
+            };
+            instead::fail(request, &failure, &changes, output)
+        }
         Act::Page { status, fields } => {
             let persistence = request.persistence();
             let page = Page {
@@ -67,25 +83,31 @@ pub(crate) fn perform(request: &Request<'_>, plan: Plan, output: &mut Output) ->
             request.page(&page, &changes, output);
             Step::End(persistence)
         }
+        Act::Substitute(substitute) => Step::Substitute(substitute),
         Act::Metrics => Step::Metrics(Box::new(changes)),
         Act::Spooler(spooler) => Step::Spooler(Box::new(Posting {
             spooler,
             changes,
             body: Gathered::default(),
         })),
-        Act::File(file) => file::respond(request, file, &changes, output),
-        Act::Upstream(destination) => Step::Upstream(Box::new(UpstreamCall {
-            destination: *destination,
-            changes,
-            body: Collected::None,
-        })),
+        Act::File(served) => file::respond(request, served, &changes, output),
+        Act::Listing(folder) => Step::Listing(folder, Box::new(changes)),
+        Act::Upstream(destination) => {
+            early_hints::send(request, changes.hints.clone(), output);
+            Step::Upstream(Box::new(UpstreamCall {
+                destination: *destination,
+                changes,
+                body: Collected::None,
+            }))
+        }
         Act::Application {
             application,
             target,
         } => {
+            let hints = changes.hints.clone();
             let mut call = Call::new(application, target, changes);
             match handshake::check(&request.view) {
-                Handshake::None => {}
+                Handshake::None => early_hints::send(request, hints, output),
                 Handshake::Valid(accept) => call.upgrade = Some(accept),
                 refused => return refuse(request, refused, output),
             }

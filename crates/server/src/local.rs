@@ -133,6 +133,8 @@ pub(crate) struct Local {
     /// Connections and buffers of requests to upstreams.
     pub(crate) proxy: Rc<Resources>,
     pub(crate) draining: Cell<bool>,
+    /// Copies of requests under way.
+    pub(crate) copies: Cell<u32>,
     /// Bounds the lines of [`Local::complain`].
     complained: LineLimit,
     /// Bounds the lines of [`Local::mention`].
@@ -194,6 +196,7 @@ impl Local {
             access_log: LogBuffer::default(),
             proxy: Rc::new(Resources::new(buffers)),
             draining: Cell::new(false),
+            copies: Cell::new(0),
             complained: LineLimit::new(LINE_WINDOW, DIFFERENT_LINES),
             mentioned: LineLimit::new(LINE_WINDOW, DIFFERENT_LINES),
             identity: std::hash::RandomState::new(),

@@ -43,6 +43,9 @@ impl Server {
             .collect();
         for (name, upstream) in upstreams {
             page.add(names::UPSTREAM_RETRIES, &[name], upstream.retries());
+            for (fate, count) in upstream.copies() {
+                page.add(names::MIRRORED, &[name, fate], count);
+            }
             measure_servers(name, &upstream.status(now_millis()), page);
         }
     }

@@ -18,6 +18,7 @@ use crate::request::Request;
 use crate::respond;
 use crate::snapshot::Snapshot;
 use crate::step::Step;
+use crate::substitute::Substitute;
 use tutti_conn::output::Output;
 
 /// With more than this to send, pipelined requests wait: a client that does not read its answers must not make us keep them.
@@ -33,6 +34,8 @@ pub(crate) struct Pipeline {
     pub(crate) head: Box<RequestHead>,
     pub(crate) output: Output,
     pub(crate) step: Step,
+    /// The request that is answered in place of that one.
+    pub(crate) substitute: Option<Box<Substitute>>,
 }
 
 impl Pipeline {
@@ -40,6 +43,7 @@ impl Pipeline {
     pub(crate) fn request<'a>(&'a self, connection: &'a Connection) -> Request<'a> {
         let rest = self.input.get(self.position..).unwrap_or_default();
         Request::new(connection, &self.snapshot, self.head.view(rest))
+            .or_substitute(self.substitute.as_deref())
     }
 
     /// That request, and where its response goes.
@@ -49,7 +53,8 @@ impl Pipeline {
     ) -> (Request<'a>, &'a mut Output) {
         let rest = self.input.get(self.position..).unwrap_or_default();
         (
-            Request::new(connection, &self.snapshot, self.head.view(rest)),
+            Request::new(connection, &self.snapshot, self.head.view(rest))
+                .or_substitute(self.substitute.as_deref()),
             &mut self.output,
         )
     }
@@ -61,7 +66,7 @@ impl Pipeline {
         decoder: BodyDecoder,
     ) -> (ClientBody<'a>, &'a mut Output) {
         let request = self.request(connection);
-        let start = self.position + request.view.length();
+        let start = self.position + request.original.length();
         let terms = Terms::of(&request, decoder);
         let body = ClientBody::new(connection, &mut self.input, start, terms);
         (body, &mut self.output)
@@ -74,7 +79,7 @@ impl Pipeline {
         decoder: BodyDecoder,
         input: &'a mut Vec<u8>,
     ) -> (Request<'a>, ClientBody<'a>, &'a mut Output) {
-        let start = self.position + self.request(connection).view.length();
+        let start = self.position + self.request(connection).original.length();
         input.extend(self.input.drain(start.min(self.input.len())..));
         let (request, output) = self.parts(connection);
         let terms = Terms::of(&request, decoder);
@@ -83,6 +88,12 @@ impl Pipeline {
             ClientBody::new(connection, input, 0, terms),
             output,
         )
+    }
+
+    /// True if the client may still be sending the body of its request, which nobody reads.
+    pub(crate) fn lingers(&self) -> bool {
+        let substitute = self.substitute.as_ref();
+        substitute.is_some_and(|substitute| substitute.lingers)
     }
 
     /// Gives the buffers back to the thread.
@@ -110,6 +121,7 @@ impl Pipeline {
                 }
                 Ok(Progress::Complete { length }) => {
                     connection.note_request();
+                    pipeline.substitute = None;
                     let request =
                         Request::new(connection, &pipeline.snapshot, pipeline.head.view(rest));
                     arrival::note(&request);

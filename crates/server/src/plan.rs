@@ -3,14 +3,16 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tutti_config::model::Spooler;
+use tutti_config::model::{ListingFormat, Patterns, Spooler};
 use tutti_http::FieldLines;
 use tutti_http::edits::Edit;
 use tutti_pool::Application;
 use tutti_proxy::Destination;
 use tutti_routing::{Decision, Guards, ResponseHeader, Rewritten};
 
+use crate::substitute::Substitute;
 use tutti_files::cache::CachedFile;
+use tutti_files::listing::Look;
 
 /// The plan for a request's answer. Owned: it outlives the buffers.
 pub(crate) struct Plan {
@@ -27,7 +29,11 @@ pub(crate) enum Act {
         status: u16,
         fields: FieldLines,
     },
-    File(Rc<CachedFile>),
+    File(Served),
+    /// A list of what is in a folder.
+    Listing(Box<Folder>),
+    /// Another request is answered in its place.
+    Substitute(Box<Substitute>),
     /// The metrics of the server.
     Metrics,
     /// To be stored as a job.
@@ -39,6 +45,38 @@ pub(crate) enum Act {
     Upstream(Box<Destination>),
 }
 
+/// A file that is served.
+pub(crate) struct Served {
+    pub(crate) file: Rc<CachedFile>,
+    /// It is compressed already: nothing else is done to it.
+    pub(crate) is_encoded: bool,
+    /// There may be other forms of it for other clients.
+    pub(crate) varies: bool,
+}
+
+impl Served {
+    /// A file that is what it is.
+    pub(crate) fn plain(file: Rc<CachedFile>) -> Self {
+        Self {
+            file,
+            is_encoded: false,
+            varies: false,
+        }
+    }
+}
+
+/// A folder to be listed.
+pub(crate) struct Folder {
+    pub(crate) look: Look,
+    pub(crate) format: ListingFormat,
+    /// Its path in requests.
+    pub(crate) path: Vec<u8>,
+    /// Paths of requests that there is nothing for.
+    pub(crate) deny: Option<Patterns>,
+    /// Types of files that are served.
+    pub(crate) types: Option<Patterns>,
+}
+
 /// The changes that the configuration makes to a request and its response, beyond the action.
 #[derive(Default)]
 pub(crate) struct Changes {
@@ -48,6 +86,8 @@ pub(crate) struct Changes {
     pub(crate) headers: Vec<ResponseHeader>,
     /// `request_headers`, for whoever gets the request.
     pub(crate) edits: Vec<Edit>,
+    /// Fields of a 103 that the client gets first.
+    pub(crate) hints: FieldLines,
 }
 
 impl Act {
@@ -68,13 +108,19 @@ impl Plan {
         }
     }
 
-    pub(crate) fn with(act: Act, decision: Decision<'_>, edits: Vec<Edit>) -> Self {
+    pub(crate) fn with(
+        act: Act,
+        decision: Decision<'_>,
+        edits: Vec<Edit>,
+        hints: FieldLines,
+    ) -> Self {
         Self {
             act,
             changes: Changes {
                 headers: decision.response_headers.to_vec(),
                 rewritten: decision.rewritten,
                 edits,
+                hints,
             },
             guards: decision.guards,
         }

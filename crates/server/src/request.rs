@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use tutti_config::model::{OutOfSteps, Pointer, TlsVariable};
+use tutti_config::model::{OutOfSteps, PageStatus, Pointer, TlsVariable};
 use tutti_http::{FieldLines, Known, Method, NO_FIELDS, OutgoingHead, RequestView, Version};
 use tutti_pool::Level;
-use tutti_routing::{Failure, Modules, RequestInfo, RouteEvent, Seen};
+use tutti_routing::{Failure, Modules, RequestInfo, ResponseHeader, RouteEvent, Seen};
 
 use crate::connection::Connection;
 use crate::counts::Answerer;
@@ -20,6 +20,7 @@ use crate::route_log;
 use crate::slow::{Entry, Phases, Server, SlowLog};
 use crate::snapshot::Snapshot;
 use crate::step::Step;
+use crate::substitute::{Mended, Substitute};
 use tutti_conn::output::{Gone, Output};
 use tutti_files::compression::{Choice, Described};
 use tutti_files::conditional::Conditions;
@@ -30,6 +31,10 @@ pub(crate) struct Request<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) view: RequestView<'a>,
+    /// As the client sent it; another one than `view` where there is a substitute.
+    pub(crate) original: RequestView<'a>,
+    /// Set if it is answered in place of the one that the client sent.
+    pub(crate) substitute: Option<&'a Substitute>,
 }
 
 impl<'a> Request<'a> {
@@ -42,6 +47,45 @@ impl<'a> Request<'a> {
             connection,
             snapshot,
             view,
+            original: view,
+            substitute: None,
+        }
+    }
+
+    /// The same with the request that is answered in its place, if there is one.
+    pub(crate) fn or_substitute(self, substitute: Option<&'a Substitute>) -> Self {
+        match substitute {
+            Some(substitute) => Self {
+                view: substitute.view(),
+                substitute: Some(substitute),
+                ..self
+            },
+            None => self,
+        }
+    }
+
+    /// The same as the client sent it, for the logs.
+    fn as_sent(&self) -> Self {
+        Self {
+            view: self.original,
+            ..*self
+        }
+    }
+
+    /// The error that this is answered in place of.
+    pub(crate) fn mended(&self) -> Option<Mended> {
+        self.substitute.and_then(|substitute| substitute.mended)
+    }
+
+    /// The status of the answer, where the action gives this one.
+    pub(crate) fn status(&self, own: u16) -> u16 {
+        match self.mended() {
+            Some(Mended { status, answer }) => match answer {
+                PageStatus::Kept => status,
+                PageStatus::Own => own,
+                PageStatus::Fixed(fixed) => fixed,
+            },
+            None => own,
         }
     }
 
@@ -87,8 +131,18 @@ impl<'a> Request<'a> {
     pub(crate) fn adjust(&self, changes: &Changes, head: &mut OutgoingHead) {
         self.identify(&mut head.fields);
         self.tell_of_http3(&mut head.fields);
+        let mut before: &[ResponseHeader] = &[];
+        if let Some(substitute) = self.substitute {
+            substitute.kept.apply(head.status, &mut head.fields);
+            before = &substitute.headers;
+        }
         let is_good = (200..400).contains(&head.status);
-        let applying = changes.headers.iter();
+        let is_said = |one: &&ResponseHeader| {
+            let mut own = changes.headers.iter();
+            own.any(|other| other.name.eq_ignore_ascii_case(&one.name))
+        };
+        let before = before.iter().filter(|one| !is_said(one));
+        let applying = before.chain(&changes.headers);
         let mut applying = applying
             .filter(|change| is_good || change.always)
             .peekable();
@@ -150,7 +204,9 @@ impl<'a> Request<'a> {
 
     /// Tells how the connection goes on after this request.
     pub(crate) fn persistence(&self) -> Persistence {
-        Persistence::of(self.view.facts().keep_alive && !self.connection.is_ending())
+        let lingers = self.substitute.is_some_and(|substitute| substitute.lingers);
+        let keep_alive = self.original.facts().keep_alive && !lingers;
+        Persistence::of(keep_alive && !self.connection.is_ending())
     }
 
     /// The fields that make the request conditional.
@@ -236,7 +292,9 @@ impl<'a> Request<'a> {
             time,
         };
         let complain = |message: &str| local.log(Level::Alert, message);
-        local.access_log.append(logs, self, finished, complain);
+        local
+            .access_log
+            .append(logs, &self.as_sent(), finished, complain);
     }
 }
 
@@ -274,8 +332,8 @@ impl Request<'_> {
             server: server.unwrap_or(Server::Own),
             status,
             client: refusals::client(self.remote()),
-            method: refusals::shown(self.view.method_text()),
-            target: refusals::shown(self.view.origin_target()),
+            method: refusals::shown(self.original.method_text()),
+            target: refusals::shown(self.original.origin_target()),
             id: refusals::id(self),
             process: None,
             backtrace: Vec::new(),
@@ -308,8 +366,9 @@ impl RequestInfo for Request<'_> {
     fn query(&self) -> Option<&[u8]> {
         self.view.query()
     }
+    // What the client asked for, whatever is answered in its place.
     fn target(&self) -> &[u8] {
-        self.view.origin_target()
+        self.original.origin_target()
     }
     fn method(&self) -> &[u8] {
         self.view.method_text()
@@ -318,7 +377,7 @@ impl RequestInfo for Request<'_> {
         self.view.host_name()
     }
     fn request_line(&self) -> &[u8] {
-        self.view.request_line()
+        self.original.request_line()
     }
     fn is_https(&self) -> bool {
         let told = self.connection.origin.get().is_https;
@@ -338,6 +397,9 @@ impl RequestInfo for Request<'_> {
         for field in self.view.fields() {
             each(field.name, field.value);
         }
+    }
+    fn error_status(&self) -> Option<u16> {
+        self.mended().map(|mended| mended.status)
     }
     fn modules(&self) -> Option<&Modules> {
         Some(&self.snapshot.modules)

@@ -3,9 +3,11 @@
 //! A `share` tries its paths in order; where none can be served its `fallback` decides anew, where one is there its
 //! `found`, if it has that.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
-use tutti_config::model::Template;
+use smallvec::SmallVec;
+use tutti_config::model::{Encoding, Template};
 use tutti_http::edits::{Edit, mentions};
 use tutti_http::{FieldLines, Method};
 use tutti_proxy::NoScript;
@@ -14,19 +16,38 @@ use tutti_routing::{Action, Decision, NotBelow, RequestInfo as _, ScriptFailed, 
 use crate::action::share::{self, Found};
 use crate::action::upstream::destination;
 use crate::counts::Answerer;
-use crate::plan::{Act, Plan};
+use crate::early_hints;
+use crate::maintenance;
+use crate::plan::{Act, Folder, Plan, Served};
 use crate::refusals;
 use crate::request::Request;
 use crate::request_headers;
 use crate::request_id;
 use crate::route_log;
+use crate::substitute::Way;
 use crate::trace::TRACEPARENT;
-use tutti_files::cache::CachedFile;
-use tutti_files::place::Bounds;
+use tutti_conn::clock::now_millis;
+use tutti_files::cache::{CachedFile, Lookup};
+use tutti_files::compression;
+use tutti_files::listing;
+use tutti_files::place::{Bounds, Place};
 
 /// Decides what `request` is answered with.
 pub(crate) fn plan(request: &Request<'_>) -> Plan {
     let router = &request.snapshot.router;
+    if let Some(substitute) = request.substitute {
+        return match &substitute.way {
+            Way::Maintenance => maintenance::page(request),
+            Way::Page(page) => match router.decide_page(*page, request) {
+                Some(decision) => carry_out(request, decision),
+                None => Plan::new(Act::page(500)),
+            },
+            Way::Route(route, rules) => {
+                let decision = router.decide_internal(*route, rules.clone(), request);
+                carry_out(request, decision)
+            }
+        };
+    }
     let Some(listener) = request.snapshot.position_of(request.connection.listener.id) else {
         // The listener was removed while the request was on its way.
         return Plan::new(Act::page(404));
@@ -36,7 +57,15 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
         let line = request.view.request_line();
         route_log::begin(&connection.local, connection.number(), line);
     }
-    let mut decision = router.decide(listener, request);
+    if let Some(act) = maintenance::act(request) {
+        return Plan::new(act);
+    }
+    carry_out(request, router.decide(listener, request))
+}
+
+/// Finds what the decision comes to, and notes the rules for the answer.
+fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
+    let router = &request.snapshot.router;
     loop {
         let answerer = Answerer::of(&decision.action);
         request.connection.answerer.set(answerer);
@@ -88,14 +117,14 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
             }
             Action::Undecided => Act::page(500),
             Action::Share(share) => match serve(request, &decision, share) {
-                Ok(Act::File(file)) => match router.found(decision, request) {
+                Ok(Act::File(served)) => match router.found(decision, request) {
                     Ok(next) => {
                         decision = next;
                         continue;
                     }
                     Err(last) => {
                         decision = last;
-                        Act::File(file)
+                        Act::File(served)
                     }
                 },
                 Ok(act) => act,
@@ -120,9 +149,20 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
             }
             _ => Ok(Vec::new()),
         };
+        request.connection.rules.replace(decision.rules.clone());
         return match edits {
-            Ok(edits) => Plan::with(act, decision, edits),
-            Err(ScriptFailed) => Plan::with(Act::page(500), decision, Vec::new()),
+            Ok(edits) => {
+                let hints = match act {
+                    Act::Application { .. } | Act::Upstream(_) => {
+                        early_hints::listed(request, &decision)
+                    }
+                    _ => FieldLines::new(),
+                };
+                Plan::with(act, decision, edits, hints)
+            }
+            Err(ScriptFailed) => {
+                Plan::with(Act::page(500), decision, Vec::new(), FieldLines::new())
+            }
         };
     }
 }
@@ -233,10 +273,16 @@ fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Resul
     for template in &share.paths {
         path.clear();
         below.render(template, request, &mut path)?;
+        let folder = path.ends_with(b"/").then(|| path.clone());
         if path.ends_with(b"/") && is_index_denied(request, share, decision.path(request))? {
             return Err(Refusal::Denied);
         }
         outcome = look.at(template, &mut path);
+        if let (Some(folder), Err(Missed::Status(404, _))) = (folder, &outcome)
+            && let Some(listing) = look.listing(folder)
+        {
+            outcome = Ok(listing);
+        }
         if !matches!(outcome, Err(Missed::Status(..))) {
             break;
         }
@@ -285,7 +331,7 @@ impl Look<'_> {
         match share::find(request, path, &share.index, self.bounds, may_climb) {
             Found::File(file) => {
                 if names_directory || share.has_found() || self.is_wanted(&file)? {
-                    Ok(Act::File(file))
+                    Ok(Act::File(self.best(file, path)))
                 } else {
                     let why = "is of a MIME type that `types` does not allow";
                     Err(Missed::Status(403, why))
@@ -305,6 +351,73 @@ impl Look<'_> {
         }
     }
 
+    /// The form of the file that the client likes best: itself, or a compressed one that stands beside it.
+    fn best(&self, file: Rc<CachedFile>, path: &[u8]) -> Served {
+        let (request, share) = (self.request, self.share);
+        if share.precompressed.is_empty() || share.has_found() {
+            return Served::plain(file);
+        }
+        let local = &request.connection.local;
+        let mut offered: SmallVec<[Encoding; 4]> = SmallVec::from_slice(&share.precompressed);
+        let accepted = || request.view.get_all(b"Accept-Encoding");
+        while let Some(encoding) = compression::preferred(accepted(), &offered) {
+            let beside = [path, extension(encoding)].concat();
+            let place = Place {
+                path: &beside,
+                bounds: self.bounds,
+            };
+            let mime = &request.snapshot.mime;
+            if let Lookup::File(found) = local.files.lookup(place, mime, now_millis())
+                && (share.precompressed_older || found.modified >= file.modified)
+            {
+                return Served {
+                    file: found.as_sibling(&file, encoding),
+                    is_encoded: true,
+                    varies: true,
+                };
+            }
+            offered.retain(|other| *other != encoding);
+        }
+        Served {
+            file,
+            is_encoded: false,
+            varies: true,
+        }
+    }
+
+    /// The list of what is in the folder, where there are lists and it is one. Nobody is told of a folder that is denied.
+    fn listing(&self, folder: Vec<u8>) -> Option<Act> {
+        let (request, share) = (self.request, self.share);
+        let format = share.listing.filter(|_| !share.has_found())?;
+        let climbs = folder.split(|byte| *byte == b'/').any(|part| part == b"..");
+        if climbs || memchr::memchr(0, &folder).is_some() {
+            return None;
+        }
+        let look = listing::Look {
+            path: folder,
+            chroot: self
+                .bounds
+                .and_then(|bounds| bounds.chroot)
+                .map(<[u8]>::to_vec),
+            is_bounded: self.bounds.is_some(),
+            follow_symlinks: share.follow_symlinks,
+            traverse_mounts: share.traverse_mounts,
+            limit: share.listing_limit as usize,
+        };
+        let path = self.decision.path(request);
+        // A list of `/a` would have links that lead beside it.
+        if !path.ends_with(b"/") || !listing::is_folder(&look) {
+            return None;
+        }
+        Some(Act::Listing(Box::new(Folder {
+            look,
+            format,
+            path: path.to_vec(),
+            deny: share.deny.clone(),
+            types: share.types.clone(),
+        })))
+    }
+
     /// True if `types` lets the file be served.
     fn is_wanted(&self, file: &CachedFile) -> Result<bool, Missed> {
         let Some(types) = &self.share.types else {
@@ -316,6 +429,16 @@ impl Look<'_> {
             self.request.pattern_failed(out_of_steps, pointer);
             Missed::Undecided
         })
+    }
+}
+
+/// The end of the name of a file that stands compressed beside another.
+fn extension(encoding: Encoding) -> &'static [u8] {
+    match encoding {
+        Encoding::Br => b".br",
+        Encoding::Zstd => b".zst",
+        Encoding::Gzip => b".gz",
+        Encoding::Deflate => b".zz",
     }
 }
 

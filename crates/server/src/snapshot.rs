@@ -83,6 +83,10 @@ pub(crate) struct Snapshot {
     pub(crate) believes_fields: bool,
     /// Who is told the ids of requests, and whose are believed.
     pub(crate) request_id: Option<Box<model::RequestId>>,
+    /// `None`: requests are served.
+    pub(crate) maintenance: Option<Box<model::Maintenance>>,
+    /// Who gets 103.
+    pub(crate) early_hints: model::EarlyHints,
     /// `log_route`.
     pub(crate) logs_routes: bool,
     /// `chunked_transform`.
@@ -173,6 +177,8 @@ impl Snapshot {
             compression: http.compression.as_ref().map(Compression::new),
             believes_fields: false,
             request_id: http.request_id.clone().map(Box::new),
+            maintenance: config.settings.maintenance.clone().map(Box::new),
+            early_hints: http.early_hints,
             logs_routes: http.log_route,
             accepts_chunked: http.chunked_transform,
             body_buffer_bytes: usize::try_from(http.body_buffer_size).unwrap_or(usize::MAX),
@@ -219,7 +225,7 @@ impl Snapshot {
     /// The spools that a configuration needs besides those of this one.
     pub(crate) fn spools_needed(&self, config: &Config) -> SpoolsNeeded {
         let http = &config.settings.http;
-        let has_servers = !config.upstreams.is_empty() || config.routes.proxies().next().is_some();
+        let has_servers = !config.upstreams.is_empty() || config.proxies().next().is_some();
         let has_answers = has_servers || !config.applications.is_empty();
         let has_answers = has_answers && http.response_buffering != 0;
         SpoolsNeeded {

@@ -12,9 +12,10 @@ use tutti_pool::{Application, Exchange};
 use tutti_proxy::Destination;
 
 use crate::collector::Collected;
-use crate::plan::{Changes, Plan};
+use crate::plan::{Changes, Folder, Plan};
 use crate::posts::Gathered;
 use crate::respond::{Late, Persistence};
+use crate::substitute::Substitute;
 use tutti_conn::clock::Millis;
 use tutti_conn::holdings::EncoderCharge;
 use tutti_files::cache::CachedFile;
@@ -34,6 +35,10 @@ pub(crate) enum Step {
     },
     /// Send the rest of a file.
     File(Box<FileTail>),
+    /// Answer with a list of what is in a folder.
+    Listing(Box<Folder>, Box<Changes>),
+    /// Answer another request in place of this one.
+    Substitute(Box<Substitute>),
     /// Hand the request to an application.
     Application(Box<Call>),
     /// Answer with the metrics.

@@ -91,6 +91,7 @@ fn pipeline(connection: &Connection) -> Pipeline {
         head: local.take_head(),
         output: Output::new(local.buffers.take()),
         step: Step::Flush,
+        substitute: None,
     }
 }
 

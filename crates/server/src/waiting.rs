@@ -9,6 +9,7 @@ use tutti_http::BodyDecoder;
 use tutti_pool::Level;
 
 use crate::action::app;
+use crate::action::listing;
 use crate::action::metrics;
 use crate::action::spooler;
 use crate::action::upstream;
@@ -17,9 +18,11 @@ use crate::collector::Collector;
 use crate::connection::Connection;
 use crate::dispatch;
 use crate::guard;
+use crate::mirror;
 use crate::pipeline::Pipeline;
 use crate::plan::{Act, Plan};
 use crate::posts::Gathered;
+use crate::route;
 use crate::slow_watch::watched;
 use crate::step::{Call, Compressing, FileTail, Posting, Segment, Step, UpstreamCall};
 use crate::transfer;
@@ -103,6 +106,15 @@ async fn step(connection: &Connection, pipeline: &mut Pipeline) -> Result<Option
                 Err(step) => step,
             };
         }
+        Step::Listing(folder, changes) => {
+            let (request, output) = pipeline.parts(connection);
+            pipeline.step = listing::run(&request, *folder, &changes, output).await?;
+        }
+        Step::Substitute(substitute) => {
+            pipeline.substitute = Some(substitute);
+            let (request, output) = pipeline.parts(connection);
+            pipeline.step = dispatch::enter(&request, route::plan(&request), output);
+        }
         Step::Application(call) => {
             let (request, output) = pipeline.parts(connection);
             pipeline.step = watched(&request, app::run(&request, call, None, output)).await?;
@@ -141,18 +153,21 @@ async fn step(connection: &Connection, pipeline: &mut Pipeline) -> Result<Option
                 .request(connection)
                 .finished(late.status, body_bytes, &late.head);
             outcome?;
-            pipeline.step = match late.lingers {
+            pipeline.step = match late.lingers || pipeline.lingers() {
                 true => Step::Linger,
                 false => Step::End(late.persistence),
             };
         }
         Step::End(persistence) if persistence.is_open() => {
-            pipeline.position += pipeline.request(connection).view.length();
+            pipeline.position += pipeline.request(connection).original.length();
             pipeline.answer_complete(connection);
         }
         Step::End(_) => {
             connection.flush(&mut pipeline.output, send_timeout).await?;
-            return Ok(Some(Ending::Close));
+            return Ok(Some(match pipeline.lingers() {
+                true => Ending::Linger,
+                false => Ending::Close,
+            }));
         }
         Step::Linger => {
             connection.flush(&mut pipeline.output, send_timeout).await?;
@@ -203,7 +218,9 @@ async fn body(
             let spool = snapshot.body_spool.as_ref();
             spool.map(|spool| (destination.upstream.name(), spool))
         }
-        Act::Page { .. } | Act::File(_) | Act::Metrics => None,
+        Act::Page { .. } | Act::File(_) | Act::Listing(_) | Act::Substitute(_) | Act::Metrics => {
+            None
+        }
     };
     let (outcome, body) = match receiver {
         Some((name, spool)) => {
@@ -220,6 +237,9 @@ async fn body(
         }
     };
     let (request, output) = pipeline.parts(connection);
+    if outcome.is_ok() && matches!(act, Act::Application { .. } | Act::Upstream(_)) {
+        mirror::copy(&request, &body);
+    }
     Ok(match (outcome, act) {
         (Err(status), _) => request.refuse(status, output),
         (
@@ -262,6 +282,8 @@ async fn stream(
     // The head stays where it is, whatever is read behind it.
     let mut input = connection.local.buffers.take();
     let (request, body, output) = pipeline.detach_body(connection, decoder, &mut input);
+    // Its body is there for one only: that one is counted as dropped.
+    mirror::copy(&request, &Collected::None);
     let Plan {
         act,
         changes,

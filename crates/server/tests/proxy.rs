@@ -229,7 +229,8 @@ fn answers_without_a_body_end_with_their_head() {
             });
         }
     });
-    let site = proxy(&backend, "");
+    let target = format!("http://{}", backend.address);
+    let site = proxy_to(&target, "", r#"{"early_hints": "always"}"#);
     let mut client = site.connect();
     client.send("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(client.response("HEAD").field("Content-Length"), Some("10"));

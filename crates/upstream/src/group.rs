@@ -32,6 +32,8 @@ pub struct Upstream {
     queue: Arc<Queue>,
     /// Requests that went to another server; also of what it was before a change of the configuration.
     retries: Arc<AtomicU64>,
+    /// Copies of requests, by what has become of them.
+    copies: Arc<[AtomicU64; 3]>,
 }
 
 /// Servers that can be asked. Where there are names, others take their place when their addresses change.
@@ -63,6 +65,17 @@ struct Member {
 
 /// Servers that a request has been sent to in vain, by [`Server::id`].
 pub type Tried = SmallVec<[u64; 4]>;
+
+/// The end of a copy of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyFate {
+    /// Its answer came.
+    Answered,
+    /// None came, or not in time.
+    Failed,
+    /// There was no room for it.
+    Dropped,
+}
 
 /// Why no server can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -116,6 +129,7 @@ impl Upstream {
             model: Arc::clone(model),
             tls,
             retries: previous.map_or_else(Arc::default, |previous| Arc::clone(&previous.retries)),
+            copies: previous.map_or_else(Arc::default, |previous| Arc::clone(&previous.copies)),
         };
         let known = previous.map(|previous| previous.members.load_full());
         upstream.gather(&upstream.lock_names().clone(), known.as_deref());
@@ -237,6 +251,26 @@ impl Upstream {
     /// How often that was.
     pub fn retries(&self) -> u64 {
         self.retries.load(Ordering::Relaxed)
+    }
+
+    /// What has become of a copy of a request.
+    pub fn note_copy(&self, fate: CopyFate) {
+        if let Some(count) = self.copies.get(fate as usize) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How often copies of requests came to what end.
+    pub fn copies(&self) -> [(&'static str, u64); 3] {
+        let count = |fate: CopyFate| {
+            let count = self.copies.get(fate as usize);
+            count.map_or(0, |count| count.load(Ordering::Relaxed))
+        };
+        [
+            ("answered", count(CopyFate::Answered)),
+            ("failed", count(CopyFate::Failed)),
+            ("dropped", count(CopyFate::Dropped)),
+        ]
     }
 
     /// As it is configured.

@@ -32,7 +32,7 @@ pub use checks::{CheckStatus, Health};
 pub use connection::{Connection, Io};
 pub use contention::{InFlight, MAX_WAIT, ThreadQueue};
 pub use failure::Failure;
-pub use group::{Claim, Tried, Unavailable, Upstream};
+pub use group::{Claim, CopyFate, Tried, Unavailable, Upstream};
 pub use names::{NameEvent, keep_resolved};
 pub use pools::Pools;
 pub use queue::Place;

@@ -25,6 +25,8 @@ pub(super) struct Builder<'d> {
     pub(super) certificate_files: Vec<CertificateFile>,
     /// Those that actions name.
     pub(super) limits: BTreeMap<String, Arc<Limit>>,
+    /// The action that is being read is an error page, or is in one.
+    pub(super) in_error_page: bool,
 }
 
 impl<'d> Builder<'d> {

@@ -39,6 +39,7 @@ impl<'d> Builder<'d> {
             let forwarded = self.forwarded(&reader);
             let tls = reader.inner(&ListenerOptions::tls);
             let tls = tls.map(|tls| self.tls(tls));
+            let delivery = self.errors(&reader);
             let Some(pass) = pass else {
                 continue;
             };
@@ -58,6 +59,7 @@ impl<'d> Builder<'d> {
                 tls,
                 http2: options.http2.on(),
                 http3,
+                delivery,
             });
         }
         listeners

@@ -9,6 +9,7 @@ mod applications;
 mod builder;
 mod compression;
 mod dashboard;
+mod delivery;
 mod forwarded;
 mod gateways;
 mod guards;
@@ -56,6 +57,7 @@ pub fn validate(document: &Document, context: &Context) -> Result<Config, Diagno
         faults,
         certificate_files: Vec::new(),
         limits: BTreeMap::new(),
+        in_error_page: false,
     };
     let config = builder.config();
     let mut list = builder.faults.list;
@@ -86,6 +88,7 @@ impl Builder<'_> {
         if let Some((node, pointer)) = root.get(&RootOptions::routes) {
             config.routes = self.routes(node, &pointer);
         }
+        self.check_internal_routes();
         if let Some((node, pointer)) = root.get(&RootOptions::applications) {
             for member in node.members() {
                 let application = self.application(member, pointer.child(&member.name));

@@ -62,7 +62,7 @@ impl<'d> Builder<'d> {
         })
     }
 
-    fn action(&mut self, reader: Reader<'d>) -> Option<Action> {
+    pub(super) fn action(&mut self, reader: Reader<'d>) -> Option<Action> {
         let options: ActionOptions = reader.read();
         let kind = if let Some((node, pointer)) = reader.get(&ActionOptions::pass) {
             self.pass(node, pointer).map(ActionKind::Pass)
@@ -81,12 +81,14 @@ impl<'d> Builder<'d> {
         let response_headers = self.response_headers(&reader);
         let request_headers = self.request_headers(&reader, kind.as_ref());
         let guard = self.guard(&reader);
+        let delivery = self.delivery(&reader);
         Some(Action {
             kind: kind?,
             guard,
             request_headers,
             rewrite: reader.some_template(&ActionOptions::rewrite),
             response_headers,
+            delivery,
             pointer: reader.pointer,
         })
     }
@@ -120,6 +122,10 @@ impl<'d> Builder<'d> {
             index: options.index.clone(),
             types: reader.patterns(&ActionOptions::types, CASELESS),
             deny: reader.patterns(&ActionOptions::deny, DECODED),
+            precompressed: options.precompressed.clone(),
+            precompressed_older: options.precompressed_older,
+            listing: options.listing,
+            listing_limit: options.listing_limit,
             found: found.map(Box::new),
             fallback: fallback.map(Box::new),
             chroot: reader.some_template(&ActionOptions::chroot),

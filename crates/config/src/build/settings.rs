@@ -29,6 +29,7 @@ impl<'d> Builder<'d> {
             js_modules,
             modules,
             telemetry: telemetry.and_then(|telemetry| self.telemetry(telemetry)),
+            maintenance: self.maintenance(reader),
             dashboard: dashboard.and_then(|dashboard| self.dashboard(dashboard)),
         }
     }

@@ -10,7 +10,7 @@ use crate::address::{
     AddressPattern, Ports, SERVER_FORMS, is_host_name, parse_name_server, parse_proxy,
 };
 use crate::diagnostic::shorten;
-use crate::model::{ListenAddress, UpstreamAddress};
+use crate::model::{ErrorStatus, ListenAddress, UpstreamAddress};
 use crate::pattern::{Pattern, percent_decode};
 use crate::suggest;
 use crate::table::{Names, Text};
@@ -182,6 +182,18 @@ pub(super) fn of_name(names: Names, value: &str) -> Grammar {
             bad("this is no MIME type, as `text/html` is one")
         }
         Names::MimeType => Ok(()),
+        Names::ErrorStatus if ErrorStatus::parse(value).is_none() => {
+            let hint = "write a status from `400` to `599`, or `4xx` or `5xx` for all of a class";
+            Err((
+                format!("`{}` is no status of an error", shorten(value)),
+                Some(hint.to_owned()),
+            ))
+        }
+        Names::ErrorStatus => Ok(()),
+        Names::Path if !value.starts_with('/') || value.contains('\0') => {
+            bad("the beginning of a path begins with `/`")
+        }
+        Names::Path => Ok(()),
     }
 }
 

@@ -8,6 +8,7 @@ use tutti_script::Modules;
 
 use super::compression::Compression;
 use super::dashboard::Dashboard;
+use super::delivery::Maintenance;
 use super::request_id::RequestId;
 use super::stored::StoredName;
 use super::telemetry::Telemetry;
@@ -29,6 +30,8 @@ pub struct Settings {
     pub modules: Modules,
     /// `None`: requests are not traced.
     pub telemetry: Option<Telemetry>,
+    /// Requests get 503; `None`: they do not.
+    pub maintenance: Option<Maintenance>,
     /// `None`: there is none.
     pub dashboard: Option<Dashboard>,
 }

@@ -1,15 +1,17 @@
 //! Options of listeners.
 
 use tutti_options::table::{Kind, Text};
-use tutti_options::{Switch, Typed as _, Unread, options};
+use tutti_options::{Options as _, Switch, Typed as _, Unread, options};
 
 use super::kinds::ADDRESSES;
+use super::routes::ErrorOptions;
 use super::tls::TlsOptions;
 
 options! {
     /// A socket to accept requests on. Its name is the address: `*:80`, `127.0.0.1:8080`, `[::1]:8080`, `unix:/path` or
     /// `unix:@name`
-    pub struct ListenerOptions: LISTENER = "listener", exactly_one ["pass", "application"] {
+    pub struct ListenerOptions: LISTENER = "listener", exactly_one ["pass", "application"],
+        followed_by [ErrorOptions::ROWS] {
         /// Where requests go
         pass: Unread [kind(Kind::String(Text::Pass))],
         /// Older form of `pass`: the name of an application

@@ -1,5 +1,6 @@
 //! The server's own options; those of applications are in `tutti-options`.
 
+mod delivery;
 mod gateways;
 mod guards;
 mod identity;
@@ -13,6 +14,7 @@ mod settings;
 mod tls;
 mod upstreams;
 
+pub use delivery::{EarlyHints, MAINTENANCE, MIRROR, MaintenanceOptions, MirrorOptions};
 pub use gateways::{FASTCGI, FastCgi, SCGI, Scgi, UWSGI, Uwsgi};
 pub use guards::{CORS, CorsOptions, LIMIT, LimitOptions, RATE_OBJECT, RateOptions};
 pub use identity::{
@@ -30,7 +32,8 @@ pub use logs::{
 };
 pub use root::{ROOT, RootOptions};
 pub use routes::{
-    ACTION, ADDED, ActionOptions, AddedHeader, CONDITIONS, MatchOptions, STEP, StepOptions,
+    ACTION, ADDED, ActionOptions, AddedHeader, CONDITIONS, DELIVERY, DeliveryOptions, ERRORS,
+    ErrorOptions, ListingFormat, MatchOptions, STEP, StepOptions,
 };
 pub use settings::{
     COMPRESSION, COMPRESSOR, CollectorProtocol, CompressionOptions, CompressorOptions, DASHBOARD,

@@ -1,12 +1,14 @@
 //! Options of routes: steps, conditions, actions.
 
 use tutti_options::table::{CASELESS, DECODED, Kind, Names, PLAIN, Text};
-use tutti_options::{Typed as _, Unread, options};
+use tutti_options::{Options as _, Typed as _, Unread, options, words};
 
+use super::delivery::MirrorOptions;
 use super::gateways::{FastCgi, Scgi, Uwsgi};
 use super::guards::{CorsOptions, LIMITS};
 use super::identity::AuthenticateOptions;
 use super::kinds::ADDRESSES;
+use super::settings::Encoding;
 use super::upstreams::UpstreamOptions;
 
 options! {
@@ -50,7 +52,8 @@ options! {
 
 options! {
     /// The action for a request: one of `pass`, `proxy`, `return`, `share`
-    pub struct ActionOptions: ACTION = "action", exactly_one ["pass", "proxy", "return", "share"] {
+    pub struct ActionOptions: ACTION = "action", exactly_one ["pass", "proxy", "return", "share"],
+        followed_by [ErrorOptions::ROWS, DeliveryOptions::ROWS] {
         /// Hand it to `routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET`, `upstreams/NAME` or `metrics`
         pass: Unread [kind(Kind::String(Text::Pass))],
         /// Send it to another server: `http://ADDRESS:PORT`, `http://[IPV6]:PORT`, `http://unix:PATH`; the same with
@@ -82,6 +85,16 @@ options! {
         /// Paths of requests, patterns as those of `match.uri`, for which there is nothing here: 404, whatever file
         /// there is, and no `fallback`. With `index` in a path that ends with `/` too
         deny: Unread [kind(DECODED_PATTERNS), beyond(), needs(SHARE)],
+        /// Serve a file that stands beside the file, compressed, to clients that take it: `style.css.br`, `.zst` or `.gz` beside
+        /// `style.css`; of several that a client likes alike, the first named here
+        precompressed: Vec<Encoding> [kind(PRECOMPRESSED), beyond(), needs(SHARE)],
+        /// Serve it also where it is older than the file
+        precompressed_older: bool [beyond(), default("false"), needs(&["precompressed"])],
+        /// Answer for a folder without `index` with a list of what is in it, as HTML or JSON, or as which of both the client likes
+        /// better. Names that begin with a period are left out, and what the share would not serve
+        listing: Option<ListingFormat> [beyond(), needs(SHARE)],
+        /// Most entries of such a list; where there are more, the list says so
+        listing_limit: u32 [kind(Kind::Integer(1, 100_000)), beyond(), default("2000"), unit("entries"), needs(&["listing"])],
         /// Directory that paths and links cannot leave; empty: none
         chroot: Unread [kind(Kind::String(Text::TemplateOrEmpty)), needs(SHARE)],
         /// Follow symbolic links
@@ -129,6 +142,62 @@ options! {
     }
 }
 
+options! {
+    /// Answers to errors, of a listener or an action
+    pub struct ErrorOptions: ERRORS = "errors" {
+        /// Actions that answer in place of errors, by status (`404`) or class (`4xx`, `5xx`); a status goes before its class. The error's
+        /// status stays, unless the action is a `return` or has `response_status`. Where such an action fails, the client gets the page
+        /// that it would have had without
+        error_pages: Unread [kind(Kind::Map(Names::ErrorStatus, &ActionOptions::KIND)), beyond()],
+        /// Let `error_pages` answer in place of errors of applications, upstreams and proxied servers, too; without it only those of
+        /// the server itself. What an action does not say, the listener says
+        intercept_errors: Option<bool> [beyond()],
+    }
+}
+
+options! {
+    /// How the answer of an action is delivered
+    pub struct DeliveryOptions: DELIVERY = "delivery" {
+        /// Named routes that an answer may lead to with `X-Accel-Redirect` or `X-Sendfile`: one, `routes/NAME`, or by the beginning of
+        /// the path, of which the longest counts. No `pass` may lead there, so no client gets there by itself
+        internal: Unread [kind(INTERNAL), beyond(), needs(&["proxy", "pass"])],
+        /// Only in an error page: the status of the answer, or `own` for that which the action gives
+        response_status: Unread [kind(RESPONSE_STATUS), beyond()],
+        /// Values of `Link` for a 103 (Early Hints) that a client gets at once, before the application or server is asked; see
+        /// `settings.http.early_hints`. A GET or HEAD gets it, unless the client says that it asks for something else than a page
+        early_hints: Unread [kind(HINTS), beyond(), needs(&["proxy", "pass"])],
+        /// Send a copy of the request to an upstream, whose answer nobody waits for
+        mirror: Unread [kind(MirrorOptions::KIND), beyond(), needs(&["proxy", "pass", "share", "return"])],
+    }
+}
+
+const INTERNAL: Kind = Kind::OneOf(&[
+    Kind::String(Text::NotEmpty),
+    Kind::Map(Names::Path, &Kind::String(Text::NotEmpty)),
+]);
+const RESPONSE_STATUS: Kind =
+    Kind::OneOf(&[Kind::Integer(200, 599), Kind::String(Text::Word(&["own"]))]);
+const HINTS: Kind = Kind::OneOf(&[
+    Kind::String(Text::FieldTemplate),
+    Kind::Array(&Kind::String(Text::FieldTemplate)),
+]);
+
+words! {
+    /// The form of a list of files.
+    pub enum ListingFormat {
+        /// HTML or JSON, by `Accept`.
+        Auto = "auto",
+        /// A page.
+        Html = "html",
+        /// An array of objects.
+        Json = "json",
+    }
+}
+
+const PRECOMPRESSED: Kind = Kind::OneOf(&[
+    Kind::String(Text::Word(&["br", "zstd", "gzip"])),
+    Kind::Array(&Kind::String(Text::Word(&["br", "zstd", "gzip"]))),
+]);
 const SHARE: &[&str] = &["share"];
 const TEMPLATES: Kind = Kind::OneOf(&[
     Kind::String(Text::Template),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tutti_options::table::{CASELESS, Kind, Names, Text};
 use tutti_options::{Switch, Typed as _, Unread, options, words};
 
+use super::delivery::{EarlyHints, MaintenanceOptions};
 use super::logs::RequestIdOptions;
 use super::tls::TlsOptions;
 
@@ -31,6 +32,8 @@ options! {
         js_module: Unread [kind(Kind::OneOf(&[Kind::String(Text::Reference), Kind::Array(&Kind::String(Text::Reference))]))],
         /// OpenTelemetry traces: one span for each request
         telemetry: Unread [kind(TelemetryOptions::KIND)],
+        /// Maintenance: requests get 503 as long as this is here
+        maintenance: Unread [kind(MaintenanceOptions::KIND), beyond()],
         /// A web page that shows what the server does and its configuration, and changes nothing
         dashboard: Unread [kind(DashboardOptions::KIND), beyond()],
     }
@@ -103,6 +106,8 @@ options! {
         chunked_transform: bool [default("true")],
         /// Tell whoever gets a request, and the client if that is wanted, the id that it has in logs and traces, `$request_id`
         request_id: Switch<RequestIdOptions> [beyond(), default("false")],
+        /// Who gets 103 (Early Hints): nobody, clients that speak HTTP/2, or those of HTTP/1.1 too, of which some cannot read it
+        early_hints: EarlyHints [beyond(), default("\"http2\"")],
         /// How files are served
         files: Static [key("static")],
         /// Compression of responses

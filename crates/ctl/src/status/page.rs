@@ -54,6 +54,7 @@ pub(super) fn lines(
         lines.extend(table(applications, width));
         lines.extend(applications.iter().flat_map(failure_lines));
     }
+    lines.extend(maintenance(status));
     if let Some(upstreams) = status.get("upstreams").and_then(Value::as_object) {
         lines.push(String::new());
         lines.extend(servers(upstreams, width));
@@ -71,6 +72,17 @@ const TOTAL: &str = "/requests/total";
 fn number(value: &Value, pointer: &str) -> u64 {
     let number = value.pointer(pointer).and_then(Value::as_u64);
     number.unwrap_or_default()
+}
+
+/// `maintenance  requests get 503`; nothing while there is none.
+fn maintenance(status: &Value) -> Option<String> {
+    let maintenance = status.get("maintenance")?;
+    let mut text = format!("{} requests get 503", style::bad("maintenance"));
+    match number(maintenance, "/retry_after") {
+        0 => {}
+        seconds => text.push_str(&format!(", try again after {}", time(seconds))),
+    }
+    Some(text)
 }
 
 /// `tutti 0.1.0, process 4711, up 3 days 4 hours`; nothing of a server that does not tell.

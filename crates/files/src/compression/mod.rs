@@ -10,7 +10,7 @@ mod body;
 mod encoder;
 mod negotiate;
 
-use tutti_config::model::{self, Compressor, OutOfSteps};
+use tutti_config::model::{self, Compressor, Encoding, OutOfSteps};
 use tutti_http::{FieldLines, Version, list_members};
 
 pub use body::CompressedBody;
@@ -143,6 +143,20 @@ impl Compression {
         let best = negotiate::best(accepted, offered().copied());
         Ok(best.map_or(Choice::NotThis, Choice::Compress))
     }
+}
+
+/// The encoding that a client with these `Accept-Encoding` fields likes best, of several the first; `None`: it likes none, or what is not
+/// encoded better.
+pub fn preferred<'a>(
+    accepted: impl Iterator<Item = &'a [u8]>,
+    offered: &[Encoding],
+) -> Option<Encoding> {
+    let offered = offered.iter().map(|encoding| Compressor {
+        encoding: *encoding,
+        level: 0,
+        min_length: 0,
+    });
+    negotiate::best(accepted, offered).map(|best| best.encoding)
 }
 
 /// True if a response of this status has all of a representation.

@@ -201,6 +201,9 @@ impl<C: Client> Exchange<'_, C> {
             self.client.write(answer, once(&*data))?;
             // Fails only for more than was received.
             let _ = body.flow_control().release_capacity(data.len());
+            if !self.client.wants_more(answer) {
+                return Ok(());
+            }
             if has_enough(self.request, self.client) {
                 // The bytes that it does not take now it may take while more comes, up to a bound.
                 let (upload, body) = (&mut self.upload, &mut self.body);

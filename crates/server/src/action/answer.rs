@@ -54,6 +54,7 @@ impl Begun {
         changes: &Changes,
         output: &mut Output,
     ) -> Self {
+        let status = request.status(head.status);
         let (choice, says_vary) = choose(request, head, fields.clone());
         let compressing = match choice {
             Choice::Compress(compressor) => request
@@ -66,7 +67,7 @@ impl Begun {
         let decision = frame_response(&ResponseQuestion {
             version: request.view.version(),
             method: request.view.method(),
-            status: head.status,
+            status,
             body: head
                 .length
                 .filter(|_| compressor.is_none())
@@ -74,7 +75,7 @@ impl Begun {
             keep_alive: request.persistence().is_open() && head.may_persist,
         });
         let local = &request.connection.local;
-        let mut response = respond::begin_with(local, request.snapshot, head.status, head.own);
+        let mut response = respond::begin_with(local, request.snapshot, status, head.own);
         let sent = &mut response.fields;
         for (name, value) in fields {
             match compressor {
@@ -91,7 +92,7 @@ impl Begun {
         response.frame(&decision);
         request.adjust(changes, &mut response);
         Self {
-            status: head.status,
+            status,
             framing: decision.framing,
             persistence: Persistence::of(decision.keep_alive),
             compressor,

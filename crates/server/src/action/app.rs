@@ -20,10 +20,10 @@ use crate::action::{app_response, upgrade};
 use crate::body::ClientBody;
 use crate::channel_io::unless_gone;
 use crate::collector::Collected;
+use crate::instead::{self, Failure};
 use crate::plan::Changes;
 use crate::refusals;
 use crate::request::Request;
-use crate::respond::{Page, Persistence};
 use crate::slow::Phases;
 use crate::step::{Call, Step};
 use tutti_conn::address::Address;
@@ -102,6 +102,11 @@ pub(crate) async fn run(
     if let (Some(accept), 101) = (&call.upgrade, head.status) {
         let exchange = conversation.exchange;
         return Ok(upgrade::accept(request, &head, exchange, accept, output));
+    }
+    if let Some(instead) = instead::of_answer(request, head.status, head.fields(), &call.changes) {
+        app_response::discard(&mut conversation, output, send_timeout).await?;
+        let is_body_coming = conversation.is_body_coming();
+        return Ok(instead.go_on(request, is_body_coming, output));
     }
     let (persistence, late) =
         app_response::send(request, &head, &mut conversation, &call.changes, output).await?;
@@ -307,19 +312,10 @@ fn fail(
     if let Some(wait) = retry_after {
         fields.push_number(b"Retry-After", wait.as_secs().max(1));
     }
-    let persistence = match is_body_coming {
-        true => Persistence::Close,
-        false => request.persistence(),
-    };
-    let page = Page {
+    let failure = Failure {
         status,
-        is_head: request.is_head(),
-        persistence,
         fields: &fields,
+        is_body_coming,
     };
-    request.page(&page, &Changes::default(), output);
-    match is_body_coming {
-        true => Step::Linger,
-        false => Step::End(persistence),
-    }
+    instead::fail(request, &failure, &Changes::default(), output)
 }

@@ -63,6 +63,34 @@ pub(crate) async fn send(
     Ok((persistence, late))
 }
 
+/// Bytes of a response that are read although nobody gets them, so that the application comes to its end in peace.
+const DISCARDED_BYTES: usize = 1024 * 1024;
+
+/// Reads a response to no end: something else is answered in its place.
+pub(super) async fn discard(
+    conversation: &mut Conversation<'_>,
+    output: &mut Output,
+    send_timeout: Millis,
+) -> Result<(), Gone> {
+    let mut left = DISCARDED_BYTES;
+    loop {
+        let Ok(readable) = conversation.exchange.ready() else {
+            return Ok(());
+        };
+        let (length, finished) = (readable.len(), readable.finished);
+        conversation.exchange.consume(length);
+        if finished || length >= left {
+            return Ok(());
+        }
+        left -= length;
+        match conversation.more(output, send_timeout).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) | Err(BodyFault::Refused(_)) => return Ok(()),
+            Err(BodyFault::Gone(gone)) => return Err(gone),
+        }
+    }
+}
+
 /// Writes the head of the response; also how many bytes the application said it would give.
 fn begin(
     request: &Request<'_>,

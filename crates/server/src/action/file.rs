@@ -10,7 +10,7 @@ use tutti_http::{
 };
 use tutti_pool::Level;
 
-use crate::plan::Changes;
+use crate::plan::{Changes, Served};
 use crate::request::Request;
 use crate::respond::{self, Page, Persistence};
 use crate::step::{Compressing, FileTail, Segment, Step};
@@ -24,20 +24,25 @@ use tutti_files::range::{self, ByteRange, Requested};
 /// Appends the response to GET or HEAD of `file`.
 pub(crate) fn respond(
     request: &Request<'_>,
-    file: Rc<CachedFile>,
+    served: Served,
     changes: &Changes,
     output: &mut Output,
 ) -> Step {
+    let Served {
+        file,
+        is_encoded,
+        varies,
+    } = served;
     let choice = request.compression(&Described {
-        status: 200,
+        status: request.status(200),
         content_type: file.mime.as_deref().map(str::as_bytes),
-        is_fixed: false,
+        is_fixed: is_encoded,
         length: Some(file.size),
     });
     let answer = Answer {
         request,
         changes,
-        varies: choice.varies(),
+        varies: varies || choice.varies(),
     };
     let (file, compressor) = match choice {
         Choice::Compress(compressor) => match representation(request, &file, &compressor) {
@@ -163,7 +168,8 @@ fn whole(
     output: &mut Output,
 ) -> Step {
     let request = answer.request;
-    let mut head = answer.begin(200);
+    let status = request.status(200);
+    let mut head = answer.begin(status);
     head.fields.append(&file.fields);
     answer.vary(&mut head.fields);
     let mut compressed = None;
@@ -172,7 +178,7 @@ fn whole(
             let question = ResponseQuestion {
                 version: request.view.version(),
                 method: request.view.method(),
-                status: 200,
+                status,
                 body: DeclaredBody::Unknown,
                 keep_alive: request.persistence().is_open(),
             };
@@ -196,7 +202,7 @@ fn whole(
     body(
         answer,
         FileTail {
-            status: 200,
+            status,
             persistence,
             body_bytes,
             segments,

@@ -5,6 +5,7 @@ pub(crate) mod app;
 mod app_response;
 mod conversation;
 pub(crate) mod file;
+pub(crate) mod listing;
 pub(crate) mod metrics;
 pub(crate) mod share;
 pub(crate) mod spooler;

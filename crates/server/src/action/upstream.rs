@@ -22,6 +22,8 @@ use crate::action::answer::{Answer, Begun, Head};
 use crate::body::ClientBody;
 use crate::channel::Channel;
 use crate::collector::Collected;
+use crate::early_hints;
+use crate::instead::{self, Failure, Instead};
 use crate::plan::Changes;
 use crate::refusals;
 use crate::request::Request;
@@ -153,8 +155,23 @@ pub(crate) async fn run<'r>(
             late.lingers = true;
             Ok(Step::Late(late))
         }
+        Step::Substitute(mut substitute) => {
+            substitute.lingers = true;
+            Ok(Step::Substitute(substitute))
+        }
         _ => Ok(step),
     }
+}
+
+/// Bytes of an answer that are read although nobody gets them, so that its connection can be kept.
+const DISCARDED_BYTES: usize = 256 * 1024;
+
+/// What has come of a server's answer.
+enum Given {
+    /// The client gets it.
+    Answer(Answer),
+    /// Something else is answered in its place; so many bytes of it have come.
+    Nothing(Instead, usize),
 }
 
 /// The client of a request that goes to an upstream.
@@ -189,7 +206,7 @@ impl Requester<'_, '_> {
 
 impl<'r> Client for Requester<'_, 'r> {
     type Body = ClientBody<'r>;
-    type Answer = Answer;
+    type Answer = Given;
     type Ending = Step;
 
     fn remote(&self) -> Option<SocketAddr> {
@@ -214,6 +231,9 @@ impl<'r> Client for Requester<'_, 'r> {
     }
 
     fn interim<'f>(&mut self, status: u16, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) {
+        if status == 103 && !early_hints::are_taken(self.request) {
+            return;
+        }
         let fields = fields.collect();
         let head = OutgoingHead { status, fields };
         respond::put(self.request.connection, &head, self.output);
@@ -236,10 +256,14 @@ impl<'r> Client for Requester<'_, 'r> {
         &mut self,
         head: &AnswerHead,
         fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
-    ) -> Result<Answer, Gone> {
+    ) -> Result<Given, Gone> {
         let now = Instant::now();
         let note = |phases: &mut Phases| phases.answered = Some(now);
         self.request.note_phase(note);
+        let instead = instead::of_answer(self.request, head.status, fields.clone(), self.changes);
+        if let Some(instead) = instead {
+            return Ok(Given::Nothing(instead, 0));
+        }
         if head.may_have_trailers
             && let Some(stream) = self.stream()
         {
@@ -255,31 +279,52 @@ impl<'r> Client for Requester<'_, 'r> {
             may_persist: head.may_persist,
         };
         let begun = Begun::new(self.request, &head, fields, self.changes, self.output);
-        Answer::new(begun).map_err(|error| self.not_compressed(&error))
+        let answer = Answer::new(begun).map_err(|error| self.not_compressed(&error))?;
+        Ok(Given::Answer(answer))
     }
 
     fn write<'b>(
         &mut self,
-        answer: &mut Answer,
+        answer: &mut Given,
         pieces: impl Iterator<Item = &'b [u8]> + Clone,
     ) -> Result<(), Gone> {
+        let answer = match answer {
+            Given::Answer(answer) => answer,
+            Given::Nothing(_, discarded) => {
+                *discarded += pieces.map(<[u8]>::len).sum::<usize>();
+                return Ok(());
+            }
+        };
         let written = answer.write(pieces, self.output);
         written.map_err(|error| self.not_compressed(&error))
     }
 
-    fn finish(&mut self, answer: &mut Answer, trailers: Trailers) -> Result<(), Gone> {
+    fn wants_more(&self, answer: &Given) -> bool {
+        !matches!(answer, Given::Nothing(_, discarded) if *discarded > DISCARDED_BYTES)
+    }
+
+    fn finish(&mut self, answer: &mut Given, trailers: Trailers) -> Result<(), Gone> {
+        let Given::Answer(answer) = answer else {
+            return Ok(());
+        };
         let finished = answer.finish(self.request, trailers, self.output);
         finished.map_err(|error| self.not_compressed(&error))
     }
 
-    fn end(&mut self, answer: Answer) -> Step {
+    fn end(&mut self, answer: Given) -> Step {
+        let answer = match answer {
+            Given::Answer(answer) => answer,
+            Given::Nothing(instead, _) => return instead.go_on(self.request, false, self.output),
+        };
         let persistence = answer.begun.persistence;
         let late = answer.end(self.request, self.output);
         late.map_or(Step::End(persistence), Step::Late)
     }
 
-    fn break_off(&mut self, answer: &Answer) {
-        answer.log(self.request);
+    fn break_off(&mut self, answer: &Given) {
+        if let Given::Answer(answer) = answer {
+            answer.log(self.request);
+        }
     }
 
     fn abandon(&mut self, status: u16) {
@@ -293,18 +338,27 @@ impl<'r> Client for Requester<'_, 'r> {
     }
 
     fn fail(&mut self, status: u16, fields: &FieldLines, is_body_coming: bool) -> Step {
-        let persistence = match is_body_coming {
-            true => Persistence::Close,
-            false => self.request.persistence(),
-        };
-        let page = Page {
+        // A call of gRPC that fails has the status 200.
+        if status < 400 {
+            let persistence = match is_body_coming {
+                true => Persistence::Close,
+                false => self.request.persistence(),
+            };
+            let page = Page {
+                status,
+                is_head: self.request.is_head(),
+                persistence,
+                fields,
+            };
+            self.request.page(&page, &Changes::default(), self.output);
+            return Step::End(persistence);
+        }
+        let failure = Failure {
             status,
-            is_head: self.request.is_head(),
-            persistence,
             fields,
+            is_body_coming,
         };
-        self.request.page(&page, &Changes::default(), self.output);
-        Step::End(persistence)
+        instead::fail(self.request, &failure, &Changes::default(), self.output)
     }
 
     fn refuse(&mut self, status: u16) -> Step {

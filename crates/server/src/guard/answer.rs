@@ -5,6 +5,7 @@ use tutti_pool::Level;
 
 use crate::action::answer::{self, Begun, Head};
 use crate::counts::Answerer;
+use crate::instead::{self, Failure};
 use crate::plan::Changes;
 use crate::request::Request;
 use crate::respond::{Own, Page, Persistence};
@@ -55,7 +56,16 @@ pub(crate) fn page(
     output: &mut Output,
 ) -> Step {
     request.connection.answerer.set(Answerer::Nothing);
-    let persistence = match has_body(request) {
+    let is_body_coming = has_body(request);
+    if answer.status >= 400 {
+        let failure = Failure {
+            status: answer.status,
+            fields: &answer.fields,
+            is_body_coming,
+        };
+        return instead::fail(request, &failure, changes, output);
+    }
+    let persistence = match is_body_coming {
         true => Persistence::Close,
         false => request.persistence(),
     };
@@ -66,7 +76,7 @@ pub(crate) fn page(
         fields: &answer.fields,
     };
     request.page(&made, changes, output);
-    match has_body(request) {
+    match is_body_coming {
         true => Step::Linger,
         false => Step::End(persistence),
     }

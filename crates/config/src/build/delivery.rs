@@ -1,0 +1,279 @@
+//! Pages for errors, internal routes, early hints, copies of requests, maintenance.
+
+use std::collections::BTreeSet;
+
+use super::builder::Builder;
+use super::reader::{Reader, strings};
+use crate::diagnostic::{Diagnostic, shorten};
+use crate::document::{Node, Value};
+use crate::model::{
+    Delivery, Destination, ErrorPage, ErrorStatus, InternalRoute, Maintenance, Mirror, PageStatus,
+    Pass,
+};
+use crate::pointer::Pointer;
+use crate::table::{
+    ActionOptions, DeliveryOptions, ErrorOptions, MaintenanceOptions, MirrorOptions,
+    SettingsOptions,
+};
+use crate::template::Template;
+
+impl<'d> Builder<'d> {
+    /// The rules of a listener.
+    pub(super) fn errors(&mut self, reader: &Reader<'d>) -> Option<Box<Delivery>> {
+        let delivery = Delivery {
+            error_pages: self.error_pages(reader),
+            intercept_errors: reader.read::<ErrorOptions>().intercept_errors,
+            ..Delivery::default()
+        };
+        delivery.some()
+    }
+
+    /// The rules of an action.
+    pub(super) fn delivery(&mut self, reader: &Reader<'d>) -> Option<Box<Delivery>> {
+        if self.in_error_page {
+            for option in [&ErrorOptions::error_pages, &ErrorOptions::intercept_errors] {
+                let message = "an error page has no error pages of its own";
+                self.refuse(reader, option, message);
+            }
+        } else {
+            let message = "only an error page has a status of its own";
+            self.refuse(reader, &DeliveryOptions::response_status, message);
+        }
+        if reader.has(&ActionOptions::status) && self.in_error_page {
+            let message = "`return` says the status already";
+            self.refuse(reader, &DeliveryOptions::response_status, message);
+        }
+        let delivery = Delivery {
+            error_pages: match self.in_error_page {
+                true => Vec::new(),
+                false => self.error_pages(reader),
+            },
+            intercept_errors: reader.read::<ErrorOptions>().intercept_errors,
+            internal: self.internal(reader),
+            early_hints: early_hints(reader),
+            mirror: self.mirror(reader),
+        };
+        delivery.some()
+    }
+
+    /// Those of single statuses first.
+    fn error_pages(&mut self, reader: &Reader<'d>) -> Vec<ErrorPage> {
+        let Some((node, pointer)) = reader.get(&ErrorOptions::error_pages) else {
+            return Vec::new();
+        };
+        let was_in_one = std::mem::replace(&mut self.in_error_page, true);
+        let mut pages = Vec::new();
+        for member in node.members() {
+            let reader = Reader::new(&member.node, pointer.child(&member.name));
+            let status = page_status(&reader);
+            let statuses = ErrorStatus::parse(&member.name);
+            if let (Some(action), Some(statuses)) = (self.action(reader), statuses) {
+                pages.push(ErrorPage {
+                    statuses,
+                    action,
+                    status,
+                });
+            }
+        }
+        self.in_error_page = was_in_one;
+        pages.sort_by_key(|page| matches!(page.statuses, ErrorStatus::Class(_)));
+        pages
+    }
+
+    /// Those with the longest beginnings first.
+    fn internal(&mut self, reader: &Reader<'d>) -> Vec<InternalRoute> {
+        let Some((node, pointer)) = reader.get(&DeliveryOptions::internal) else {
+            return Vec::new();
+        };
+        let mut routes = Vec::new();
+        match &node.value {
+            Value::Object(_) => {
+                for member in node.members() {
+                    let pointer = pointer.child(&member.name);
+                    routes.extend(self.internal_route(&member.name, &member.node, pointer));
+                }
+            }
+            _ => routes.extend(self.internal_route("/", node, pointer)),
+        }
+        routes.sort_by_key(|route| std::cmp::Reverse(route.prefix.len()));
+        routes
+    }
+
+    fn internal_route(
+        &mut self,
+        prefix: &str,
+        node: &'d Node,
+        pointer: Pointer,
+    ) -> Option<InternalRoute> {
+        match self.pass(node, pointer.clone())? {
+            Pass::Fixed(Destination::Route(Some(route))) => Some(InternalRoute {
+                prefix: prefix.to_owned(),
+                route,
+            }),
+            _ => {
+                let message = "an answer can lead to a route that has a name only";
+                let diagnostic = Diagnostic::new(pointer, message);
+                self.faults
+                    .value(diagnostic.suggest("write `routes/NAME`"), node);
+                None
+            }
+        }
+    }
+
+    fn mirror(&mut self, reader: &Reader<'d>) -> Option<Mirror> {
+        let reader = reader.inner(&DeliveryOptions::mirror)?;
+        let options: MirrorOptions = reader.read();
+        let (node, pointer) = reader.get(&MirrorOptions::to)?;
+        match self.pass(node, pointer.clone())? {
+            Pass::Fixed(Destination::Upstream(upstream)) => Some(Mirror {
+                upstream,
+                ratio: options.ratio,
+                max_body_size: options.max_body_size,
+                max_pending: options.max_pending,
+                timeout: options.timeout,
+            }),
+            _ => {
+                let diagnostic = Diagnostic::new(pointer, "copies of requests go to an upstream");
+                self.faults
+                    .value(diagnostic.suggest("write `upstreams/NAME`"), node);
+                None
+            }
+        }
+    }
+
+    /// `settings.maintenance`.
+    pub(super) fn maintenance(&mut self, settings: &Reader<'d>) -> Option<Maintenance> {
+        let reader = settings.inner(&SettingsOptions::maintenance)?;
+        let options: MaintenanceOptions = reader.read();
+        if let (Some(page), Some((node, pointer))) =
+            (&options.page, reader.get(&MaintenanceOptions::page))
+            && !page.is_absolute()
+        {
+            let message = format!("`{}` is no absolute path", shorten(&page.to_string_lossy()));
+            let diagnostic = Diagnostic::new(pointer, message);
+            let hint = "write the path from the root, which begins with `/`";
+            self.faults.value(diagnostic.suggest(hint), node);
+        }
+        Some(Maintenance {
+            retry_after: options.retry_after,
+            page: options.page,
+            except: reader
+                .trusted(&MaintenanceOptions::except)
+                .unwrap_or_else(|| crate::address::AddressSet::trusted(Vec::new())),
+            pointer: reader.pointer,
+        })
+    }
+
+    /// A client would get where only answers lead: every `pass` that leads from outside to a route that is internal is a fault.
+    pub(super) fn check_internal_routes(&mut self) {
+        let mut walk = Walk {
+            root: self.root,
+            internal: BTreeSet::new(),
+            passes: Vec::new(),
+        };
+        walk.run();
+        let Walk {
+            internal, passes, ..
+        } = walk;
+        for (from, node, pointer) in passes {
+            let Some(name) = node.as_str().and_then(route_name) else {
+                continue;
+            };
+            let is_outside = from.is_none_or(|from| !internal.contains(from));
+            if is_outside && internal.contains(&*name) {
+                let message = format!(
+                    "the route `{}` is internal: only an answer leads there",
+                    shorten(&name)
+                );
+                let hint = "let `internal` name another route, of which no `pass` speaks";
+                let diagnostic = Diagnostic::new(pointer, message);
+                self.faults.value(diagnostic.suggest(hint), node);
+            }
+        }
+    }
+}
+
+fn early_hints(reader: &Reader<'_>) -> Vec<Template> {
+    let Some((node, _)) = reader.get(&DeliveryOptions::early_hints) else {
+        return Vec::new();
+    };
+    let texts = strings(node).into_iter();
+    texts
+        .filter_map(|text| Template::parse(text).ok())
+        .collect()
+}
+
+fn page_status(reader: &Reader<'_>) -> PageStatus {
+    if reader.has(&ActionOptions::status) {
+        return PageStatus::Own;
+    }
+    match reader.get(&DeliveryOptions::response_status) {
+        None => PageStatus::Kept,
+        Some((node, _)) => match node.whole_number().and_then(|one| u16::try_from(one).ok()) {
+            Some(status) => PageStatus::Fixed(status),
+            None => PageStatus::Own,
+        },
+    }
+}
+
+/// The name in `routes/NAME`.
+fn route_name(text: &str) -> Option<String> {
+    let name = text.strip_prefix("routes/")?;
+    String::from_utf8(crate::pattern::percent_decode(name).ok()?).ok()
+}
+
+/// Every `pass` of the document, with the route that it stands in, and the routes that are internal.
+struct Walk<'d> {
+    root: &'d Node,
+    internal: BTreeSet<String>,
+    passes: Vec<(Option<&'d str>, &'d Node, Pointer)>,
+}
+
+impl<'d> Walk<'d> {
+    fn run(&mut self) {
+        for section in ["listeners", "spoolers", "schedules"] {
+            let pointer = Pointer::root().child(section);
+            let members = self.root.child(section).map(Node::members);
+            for member in members.unwrap_or_default() {
+                self.action(None, &member.node, &pointer.child(&member.name));
+            }
+        }
+        let pointer = Pointer::root().child("routes");
+        let Some(routes) = self.root.child("routes") else {
+            return;
+        };
+        match &routes.value {
+            Value::Object(members) => {
+                for member in members {
+                    let pointer = pointer.child(&member.name);
+                    self.steps(Some(&member.name), &member.node, &pointer);
+                }
+            }
+            _ => self.steps(None, routes, &pointer),
+        }
+    }
+
+    fn steps(&mut self, route: Option<&'d str>, steps: &'d Node, pointer: &Pointer) {
+        for (index, step) in steps.elements().iter().enumerate() {
+            if let Some(action) = step.child("action") {
+                self.action(route, action, &pointer.index(index).child("action"));
+            }
+        }
+    }
+
+    /// Takes every `pass` in an action, or in what has one like an action, and the routes that are internal by it.
+    fn action(&mut self, route: Option<&'d str>, action: &'d Node, pointer: &Pointer) {
+        for member in action.members() {
+            let (name, node) = (&*member.name, &member.node);
+            if name == DeliveryOptions::internal.name {
+                let members = node.members().iter().map(|member| &member.node);
+                let names = members.chain([node]).filter_map(Node::as_str);
+                self.internal.extend(names.filter_map(route_name));
+            } else if name == ActionOptions::pass.name {
+                self.passes.push((route, node, pointer.child(name)));
+            } else {
+                self.action(route, node, &pointer.child(name));
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! How answers are delivered: pages for errors, answers by internal routes, early hints, copies of requests, maintenance.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::address::AddressSet;
+use crate::pointer::Pointer;
+
+/// One status of an error, or all of a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorStatus {
+    /// This one.
+    One(u16),
+    /// All with this first digit.
+    Class(u16),
+}
+
+impl ErrorStatus {
+    /// Reads `404` or `4xx`.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "4xx" => Some(Self::Class(4)),
+            "5xx" => Some(Self::Class(5)),
+            _ if text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit()) => {
+                let status = text.parse().ok()?;
+                (400..600).contains(&status).then_some(Self::One(status))
+            }
+            _ => None,
+        }
+    }
+
+    /// True if it is this status or has it in its class.
+    pub fn has(self, status: u16) -> bool {
+        match self {
+            Self::One(one) => one == status,
+            Self::Class(class) => class == status / 100,
+        }
+    }
+}
+
+/// The status of an answer that stands in place of an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageStatus {
+    /// That of the error.
+    Kept,
+    /// That which the action gives.
+    Own,
+    /// This one.
+    Fixed(u16),
+}
+
+/// A route that an answer may lead to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InternalRoute {
+    /// The beginning of the paths that lead there.
+    pub prefix: String,
+    /// The name of the route.
+    pub route: String,
+}
+
+/// Copies of requests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mirror {
+    /// The name of the upstream that gets them.
+    pub upstream: String,
+    /// Part of the requests that is copied.
+    pub ratio: f64,
+    /// Largest body.
+    pub max_body_size: u64,
+    /// Copies under way at once, of one thread.
+    pub max_pending: u32,
+    /// Time for each.
+    pub timeout: Duration,
+}
+
+/// Requests get 503.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Maintenance {
+    /// Where it was written.
+    pub pointer: Pointer,
+    /// Seconds; 0: no `Retry-After`.
+    pub retry_after: u32,
+    /// File with the page.
+    pub page: Option<PathBuf>,
+    /// Clients that are served as ever.
+    pub except: AddressSet,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_named_by_status_or_class() {
+        assert_eq!(ErrorStatus::parse("404"), Some(ErrorStatus::One(404)));
+        assert_eq!(ErrorStatus::parse("5xx"), Some(ErrorStatus::Class(5)));
+        for wrong in [
+            "200", "399", "600", "3xx", "40x", "+404", "0404", "", "5XX", " 404",
+        ] {
+            assert_eq!(ErrorStatus::parse(wrong), None, "{wrong}");
+        }
+        assert!(ErrorStatus::Class(5).has(503) && !ErrorStatus::Class(5).has(404));
+        assert!(ErrorStatus::One(404).has(404) && !ErrorStatus::One(404).has(410));
+    }
+}

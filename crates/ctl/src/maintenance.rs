@@ -1,0 +1,78 @@
+//! `tutti maintenance`: requests get 503 until it is over.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::client::Client;
+use super::reach::ControlArguments;
+use super::report::{Failure, say};
+use super::style;
+
+#[derive(Args)]
+pub(crate) struct MaintenanceArguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Begin: requests get 503, as long as it takes, and after a restart of the server, too
+    On(OnArguments),
+    /// End
+    Off {
+        #[command(flatten)]
+        control: ControlArguments,
+    },
+}
+
+#[derive(Args)]
+struct OnArguments {
+    /// When clients are to come again, in seconds; 0: do not say
+    #[arg(long, value_name = "SECONDS")]
+    retry_after: Option<u32>,
+    /// File with the page that they get
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+    /// Address or network that is served as ever; may be given more than once
+    #[arg(long, value_name = "ADDRESS")]
+    except: Vec<String>,
+    #[command(flatten)]
+    control: ControlArguments,
+}
+
+pub(crate) fn run(arguments: &MaintenanceArguments) -> Result<ExitCode, Failure> {
+    let (control, method, body) = match &arguments.action {
+        Action::On(on) => (&on.control, "PUT", Some(options(on)?)),
+        Action::Off { control } => (control, "DELETE", None),
+    };
+    let client = Client::new(control)?;
+    let body = body.as_ref().map(String::as_bytes);
+    let answer = client.call(method, "/control/maintenance", body, None)?;
+    answer.succeeded(body.map(|body| ("maintenance", body)))?;
+    let text = match body {
+        Some(_) => "requests get 503; `tutti maintenance off` ends it",
+        None => "requests are served again",
+    };
+    say(&format!("{} {text}", style::good("done:")));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn options(on: &OnArguments) -> Result<String, Failure> {
+    let mut options = json!({});
+    if let Some(seconds) = on.retry_after {
+        options["retry_after"] = seconds.into();
+    }
+    if let Some(page) = &on.page {
+        // The server has another folder to begin from.
+        let page = std::path::absolute(page);
+        let page = page.map_err(|error| Failure::new(format!("cannot tell the page: {error}")))?;
+        options["page"] = page.to_string_lossy().into();
+    }
+    if !on.except.is_empty() {
+        options["except"] = on.except.clone().into();
+    }
+    Ok(options.to_string())
+}

@@ -1,0 +1,253 @@
+//! From the routes of a configuration to those of a [`Router`]: destinations are looked up, and rules and guards get numbers.
+
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use tutti_config::model::{
+    self, ActionKind, Config, Delivery, Destination, Pass, Pointer, Upstream,
+};
+use tutti_config::{Diagnostic, Diagnostics};
+
+use crate::action::{CompiledAction, CompiledKind, CompiledPass, Share};
+use crate::index::Index;
+use crate::router::{CompiledApplication, CompiledListener, CompiledRoute, CompiledStep, Router};
+use crate::rules::{Page, Rulebook, Rules};
+
+impl Router {
+    /// Compiles the routes of a validated configuration.
+    ///
+    /// # Errors
+    /// Destinations this version cannot reach; validation refuses them, so that none are left here.
+    pub fn compile(config: &Config) -> Result<Router, Diagnostics> {
+        let mut router = Router {
+            listeners: Vec::new(),
+            routes: Vec::new(),
+            route_names: FxHashMap::default(),
+            main_route: None,
+            applications: Vec::new(),
+            application_names: FxHashMap::default(),
+            upstreams: Vec::new(),
+            upstream_names: FxHashMap::default(),
+            spoolers: config.spoolers.keys().cloned().collect(),
+            guards: Vec::new(),
+            rules: Rulebook::default(),
+            internal: FxHashSet::default(),
+        };
+        for (name, upstream) in &config.upstreams {
+            let index = router.upstreams.len();
+            router.upstream_names.insert(name.as_bytes().into(), index);
+            router.upstreams.push(Arc::clone(upstream));
+        }
+        for (index, application) in config.applications.values().enumerate() {
+            let targets = application.special.targets();
+            let targets = targets.into_iter().map(str::to_owned).collect();
+            router
+                .application_names
+                .insert(application.name.as_bytes().into(), index);
+            router.applications.push(CompiledApplication {
+                name: application.name.clone(),
+                targets,
+            });
+        }
+        for (index, route) in config.routes.list.iter().enumerate() {
+            match &route.name {
+                None => router.main_route = Some(index),
+                Some(name) => drop(router.route_names.insert(name.as_bytes().into(), index)),
+            }
+        }
+        let mut faults = Vec::new();
+        for route in &config.routes.list {
+            let mut steps = Vec::with_capacity(route.steps.len());
+            for step in &route.steps {
+                match router.action(&step.action) {
+                    Ok(action) => steps.push(CompiledStep {
+                        conditions: step.conditions.clone(),
+                        action,
+                    }),
+                    Err(fault) => faults.push(*fault),
+                }
+            }
+            let index = Index::build(steps.iter().map(|step| &step.conditions));
+            router.routes.push(CompiledRoute {
+                name: route.name.as_deref().map(Box::from),
+                steps,
+                index,
+            });
+        }
+        for (pass, pointer, delivery) in entrances(config) {
+            let pass = router.compile_pass(pass, pointer);
+            match pass.and_then(|pass| Ok((pass, router.rules_of(delivery, pointer)?))) {
+                Ok((pass, rules)) => router.listeners.push(CompiledListener {
+                    pointer: pointer.clone(),
+                    pass,
+                    rules,
+                }),
+                Err(fault) => faults.push(*fault),
+            }
+        }
+        for question in router
+            .guards
+            .clone()
+            .iter()
+            .filter_map(|one| one.question())
+        {
+            match router.compile_pass(&question.pass, &question.pointer) {
+                Ok(pass) => router.listeners.push(CompiledListener {
+                    pointer: question.pointer.clone(),
+                    pass,
+                    rules: None,
+                }),
+                Err(fault) => faults.push(*fault),
+            }
+        }
+        if faults.is_empty() {
+            Ok(router)
+        } else {
+            Err(Diagnostics(faults))
+        }
+    }
+
+    fn action(&mut self, action: &model::Action) -> Result<CompiledAction, Box<Diagnostic>> {
+        let kind = match &action.kind {
+            ActionKind::Pass(pass) => CompiledKind::Pass(self.compile_pass(pass, &action.pointer)?),
+            ActionKind::Return(answer) => CompiledKind::Return(answer.clone()),
+            ActionKind::Proxy(upstream) => {
+                CompiledKind::Pass(CompiledPass::Upstream(self.proxy(upstream)))
+            }
+            ActionKind::Share(share) => {
+                let found = share
+                    .found
+                    .as_ref()
+                    .map(|found| self.action(found))
+                    .transpose()?;
+                let fallback = share
+                    .fallback
+                    .as_ref()
+                    .map(|fallback| self.action(fallback))
+                    .transpose()?;
+                CompiledKind::Share(Box::new(Share {
+                    paths: share.paths.clone().into(),
+                    prefix: share.prefix.as_str().into(),
+                    index: share.index.as_str().into(),
+                    types: share.types.clone(),
+                    deny: share.deny.clone(),
+                    precompressed: share.precompressed.clone().into(),
+                    precompressed_older: share.precompressed_older,
+                    listing: share.listing,
+                    listing_limit: share.listing_limit,
+                    chroot: share.chroot.clone(),
+                    follow_symlinks: share.follow_symlinks,
+                    traverse_mounts: share.traverse_mounts,
+                    pointer: action.pointer.clone(),
+                    found: found.map(Box::new),
+                    fallback: fallback.map(Box::new),
+                }))
+            }
+        };
+        let guard = action.guard.as_ref().map(|guard| {
+            self.guards.push(Arc::clone(guard));
+            self.guards.len() - 1
+        });
+        Ok(CompiledAction {
+            pointer: action.pointer.clone(),
+            kind,
+            guard,
+            rewrite: action.rewrite.clone(),
+            response_headers: action.response_headers.clone().into(),
+            request_headers: action.request_headers.clone().into(),
+            rules: self.rules_of(action.delivery.as_deref(), &action.pointer)?,
+        })
+    }
+
+    /// The number of the rules that an action or a listener has.
+    fn rules_of(
+        &mut self,
+        delivery: Option<&Delivery>,
+        pointer: &Pointer,
+    ) -> Result<Option<u32>, Box<Diagnostic>> {
+        let Some(delivery) = delivery else {
+            return Ok(None);
+        };
+        let missing = || {
+            let message = "the destination does not exist";
+            Box::new(Diagnostic::new(pointer.clone(), message))
+        };
+        let mut pages = Vec::new();
+        for page in &delivery.error_pages {
+            pages.push(Page {
+                statuses: page.statuses,
+                status: page.status,
+                action: self.action(&page.action)?,
+            });
+        }
+        let mut internal = Vec::new();
+        for one in &delivery.internal {
+            let route = self.route_names.get(one.route.as_bytes()).copied();
+            let route = route.ok_or_else(missing)?;
+            self.internal.insert(route);
+            internal.push((one.prefix.as_bytes().into(), route));
+        }
+        let mirror = delivery.mirror.as_ref().map(|mirror| {
+            let upstream = self.upstream_names.get(mirror.upstream.as_bytes());
+            Ok::<_, Box<Diagnostic>>((mirror.clone(), *upstream.ok_or_else(missing)?))
+        });
+        Ok(self.rules.add(Rules {
+            pages: pages.into(),
+            intercepts: delivery.intercept_errors,
+            internal: internal.into(),
+            hints: delivery.early_hints.clone().into(),
+            mirror: mirror.transpose()?,
+        }))
+    }
+
+    /// The number of a `proxy`'s upstream; those that are alike are one.
+    fn proxy(&mut self, upstream: &Arc<Upstream>) -> usize {
+        let named = self.upstream_names.len();
+        let is_alike = |known: &Arc<Upstream>| {
+            known.servers == upstream.servers
+                && known.options == upstream.options
+                && known.protocol == upstream.protocol
+        };
+        let proxies = self.upstreams.iter().skip(named);
+        if let Some(found) = proxies.into_iter().position(is_alike) {
+            return named + found;
+        }
+        self.upstreams.push(Arc::clone(upstream));
+        self.upstreams.len() - 1
+    }
+
+    fn compile_pass(
+        &self,
+        pass: &Pass,
+        pointer: &Pointer,
+    ) -> Result<CompiledPass, Box<Diagnostic>> {
+        let found = match pass {
+            Pass::Computed(template) => Some(CompiledPass::Computed(template.clone())),
+            Pass::Fixed(Destination::Route(None)) => self.main_route.map(CompiledPass::Route),
+            Pass::Fixed(Destination::Route(Some(name))) => self.route(name.as_bytes()),
+            Pass::Fixed(Destination::Application { name, target }) => {
+                self.application(name.as_bytes(), target.as_ref().map(String::as_bytes))
+            }
+            Pass::Fixed(Destination::Upstream(name)) => self.upstream(name.as_bytes()),
+            Pass::Fixed(Destination::Metrics) => Some(CompiledPass::Metrics),
+            Pass::Fixed(Destination::Spooler(name)) => {
+                let index = self.spoolers.iter().position(|known| known == name);
+                index.map(CompiledPass::Spooler)
+            }
+        };
+        found.ok_or_else(|| {
+            Box::new(Diagnostic::new(
+                pointer.clone(),
+                "the destination does not exist",
+            ))
+        })
+    }
+}
+
+/// The ways into the routes: those of listeners, then those of the jobs of spoolers, runs of schedules among them.
+fn entrances(config: &Config) -> impl Iterator<Item = (&Pass, &Pointer, Option<&Delivery>)> {
+    let listeners = config.listeners.iter();
+    let listeners = listeners.map(|one| (&one.pass, &one.pointer, one.delivery.as_deref()));
+    let spoolers = config.delivering_spoolers();
+    listeners.chain(spoolers.filter_map(|one| Some((one.pass.as_ref()?, &one.pointer, None))))
+}

@@ -1,0 +1,59 @@
+//! 103 (Early Hints, RFC 8297): who gets them, and those that the configuration lists.
+//!
+//! Must never: send one to a client that may take it for the answer. HTTP/1.0 knows no interim answers, and clients of HTTP/1.1 have been
+//! seen that do not read them, so those get none unless the configuration says that they do.
+
+use tutti_config::model::EarlyHints;
+use tutti_http::{FieldLines, Method, OutgoingHead, Version, is_field_value};
+use tutti_routing::Decision;
+
+use crate::request::Request;
+use crate::respond;
+use tutti_conn::output::Output;
+
+/// True if the client of this request may get 103.
+pub(crate) fn are_taken(request: &Request<'_>) -> bool {
+    match (request.snapshot.early_hints, request.view.version()) {
+        (EarlyHints::Never, _) | (_, Version::Http10) => false,
+        (EarlyHints::Http2, version) => version > Version::Http11,
+        (EarlyHints::Always, _) => true,
+    }
+}
+
+/// The fields that the configuration lists for this request; none where nobody would take them.
+pub(crate) fn listed(request: &Request<'_>, decision: &Decision<'_>) -> FieldLines {
+    let mut fields = FieldLines::new();
+    let hints = request.snapshot.router.rules().hints(&decision.rules);
+    if hints.is_empty() || request.substitute.is_some() || !are_taken(request) {
+        return fields;
+    }
+    // What a page needs is of no use to whoever asks for something else (Fetch, §2.2.5).
+    let is_page = || {
+        let mode = request.view.get_all(b"Sec-Fetch-Mode").next();
+        mode.is_none_or(|mode| mode.eq_ignore_ascii_case(b"navigate"))
+    };
+    if !matches!(request.view.method(), Method::Get | Method::Head) || !is_page() {
+        return fields;
+    }
+    for hint in hints {
+        let mut value = Vec::new();
+        // A script that failed gives no hint.
+        let rendered = decision.render(hint, request, &mut value);
+        if rendered.is_ok() && !value.is_empty() && is_field_value(&value) {
+            fields.push(b"Link", &value);
+        }
+    }
+    fields
+}
+
+/// Sends them.
+pub(crate) fn send(request: &Request<'_>, fields: FieldLines, output: &mut Output) {
+    if fields.is_empty() {
+        return;
+    }
+    let head = OutgoingHead {
+        status: 103,
+        fields,
+    };
+    respond::put(request.connection, &head, output);
+}

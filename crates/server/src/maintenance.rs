@@ -1,0 +1,56 @@
+//! Maintenance: requests get 503 and a page, whatever their route, but those of the clients that are served as ever.
+
+use std::os::unix::ffi::OsStrExt as _;
+
+use tutti_http::FieldLines;
+use tutti_routing::RequestInfo as _;
+
+use crate::action::share::{self, Found};
+use crate::counts::Answerer;
+use crate::instead;
+use crate::plan::{Act, Plan, Served};
+use crate::refusals;
+use crate::request::Request;
+
+/// The answer to a request while there is maintenance. `None`: there is none, or not for this client. Jobs of the server itself go on.
+pub(crate) fn act(request: &Request<'_>) -> Option<Act> {
+    let maintenance = request.snapshot.maintenance.as_deref()?;
+    let listener = request.connection.listener.id;
+    let is_own = request.snapshot.is_of_job(listener) || request.snapshot.is_question(listener);
+    if is_own || maintenance.except.matches(request.remote()) {
+        return None;
+    }
+    request.connection.answerer.set(Answerer::Maintenance);
+    // It must not outlive the maintenance anywhere.
+    let mut fields = FieldLines::of("Cache-Control", b"no-store");
+    if maintenance.retry_after > 0 {
+        fields.push_number(b"Retry-After", maintenance.retry_after.into());
+    }
+    if maintenance.page.is_some()
+        && let Some(substitute) = instead::of_maintenance(request, fields.clone())
+    {
+        return Some(Act::Substitute(substitute));
+    }
+    Some(Act::Page {
+        status: 503,
+        fields,
+    })
+}
+
+/// The page of the maintenance.
+pub(crate) fn page(request: &Request<'_>) -> Plan {
+    request.connection.answerer.set(Answerer::Maintenance);
+    let maintenance = request.snapshot.maintenance.as_deref();
+    let page = maintenance.and_then(|maintenance| maintenance.page.as_deref());
+    let Some(page) = page else {
+        return Plan::new(Act::page(503));
+    };
+    let mut path = page.as_os_str().as_bytes().to_vec();
+    let found = share::find(request, &mut path, "", None, true);
+    let Found::File(file) = found else {
+        let reason = format!("the page of the maintenance, {page:?}, cannot be read");
+        refusals::failed(&request.connection.local, request, 503, &reason);
+        return Plan::new(Act::page(503));
+    };
+    Plan::new(Act::File(Served::plain(file)))
+}
