@@ -45,7 +45,7 @@ pub(crate) fn keep(current: &Document, document: &mut Document) {
         .and_then(|text| tutti_config::parse(text.as_bytes()).ok())
     {
         let mut with = document.clone();
-        // What cannot take it is no configuration, and will be told so.
+        // A document that cannot take it is no configuration, and will be told so.
         if put(&mut with, kept).is_ok() {
             *document = with;
         }

@@ -383,7 +383,7 @@ impl<'r> Way<'r> {
                     return Move::End(Action::Undecided);
                 };
                 match router.look_up(&segments) {
-                    // What a client sends must not lead it where only answers lead.
+                    // A client must not get, by what it sends, where only answers lead.
                     Some(CompiledPass::Route(route))
                         if !self.is_internal && router.internal.contains(&route) =>
                     {

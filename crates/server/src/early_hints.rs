@@ -27,7 +27,7 @@ pub(crate) fn listed(request: &Request<'_>, decision: &Decision<'_>) -> FieldLin
     if hints.is_empty() || request.substitute.is_some() || !are_taken(request) {
         return fields;
     }
-    // What a page needs is of no use to whoever asks for something else (Fetch, §2.2.5).
+    // The things that a page needs are of no use to whoever asks for something else (Fetch, §2.2.5).
     let is_page = || {
         let mode = request.view.get_all(b"Sec-Fetch-Mode").next();
         mode.is_none_or(|mode| mode.eq_ignore_ascii_case(b"navigate"))

@@ -91,7 +91,7 @@ pub(crate) fn fail(
     }
 }
 
-/// What becomes of the answer of an application or a server.
+/// The end of an answer of an application or a server that its client does not get.
 pub(crate) enum Instead {
     /// Another request is answered in its place.
     Substitute(Box<Substitute>),

@@ -31,7 +31,7 @@ use tutti_conn::output::Gone;
 pub(crate) fn copy(request: &Request<'_>, body: &Collected) {
     let rules = request.connection.rules.borrow();
     let router = &request.snapshot.router;
-    // What is answered in place of a request has been copied with it.
+    // A request that is answered in place of another has been copied with that.
     let Some((mirror, _, upstream)) = router
         .rules()
         .mirror(&rules)

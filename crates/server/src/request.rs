@@ -366,7 +366,7 @@ impl RequestInfo for Request<'_> {
     fn query(&self) -> Option<&[u8]> {
         self.view.query()
     }
-    // What the client asked for, whatever is answered in its place.
+    // The target that the client asked for, whatever is answered in its place.
     fn target(&self) -> &[u8] {
         self.original.origin_target()
     }

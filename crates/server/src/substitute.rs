@@ -29,9 +29,9 @@ pub(crate) struct Mended {
 /// The fields that an answer has from the one that it stands in place of.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kept {
-    /// Whatever its status is.
+    /// They stay whatever its status is.
     pub(crate) always: FieldLines,
-    /// If it is a success.
+    /// They stay if it is a success.
     pub(crate) if_good: FieldLines,
 }
 

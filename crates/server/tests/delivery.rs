@@ -116,7 +116,7 @@ fn an_answer_leads_to_a_file_and_keeps_what_nginx_keeps() {
         (head.status, head.field("Content-Length")),
         (200, Some("10"))
     );
-    // What is asked in place of a POST is a GET.
+    // A GET stands in place of a POST.
     assert_eq!(site.request("POST", "/method", "").text(), "GET");
     let log = std::fs::read_to_string(site.path().join("access.log")).unwrap_or_default();
     assert!(log.is_empty() || log.contains("POST /file 200"), "{log}");

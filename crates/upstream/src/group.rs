@@ -253,7 +253,7 @@ impl Upstream {
         self.retries.load(Ordering::Relaxed)
     }
 
-    /// What has become of a copy of a request.
+    /// Counts a copy of a request by its end.
     pub fn note_copy(&self, fate: CopyFate) {
         if let Some(count) = self.copies.get(fate as usize) {
             count.fetch_add(1, Ordering::Relaxed);

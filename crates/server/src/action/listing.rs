@@ -71,7 +71,7 @@ pub(crate) async fn run(
     };
     let fields = [
         (b"Content-Type".as_slice(), media_type),
-        // What names of files have in them is no script here.
+        // A name of a file is no script here.
         (b"X-Content-Type-Options", b"nosniff"),
         (b"Vary", b"Accept"),
     ];

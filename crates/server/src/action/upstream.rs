@@ -166,7 +166,7 @@ pub(crate) async fn run<'r>(
 /// Bytes of an answer that are read although nobody gets them, so that its connection can be kept.
 const DISCARDED_BYTES: usize = 256 * 1024;
 
-/// What has come of a server's answer.
+/// The use of a server's answer.
 enum Given {
     /// The client gets it.
     Answer(Answer),
