@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tutti_options::table::{Kind, Text};
-use tutti_options::{Typed as _, Unread, options, words};
+use tutti_options::{Unread, options, words};
 
 use super::kinds::ADDRESSES;
 
