@@ -9,7 +9,10 @@ use crate::workspace::Member;
 const ALLOWED: &[(&str, &[&str])] = &[
     ("script", &[]),
     ("options", &[]),
-    ("config", &["cron", "openssl", "options", "script"]),
+    (
+        "config",
+        &["acme-names", "cron", "openssl", "options", "script"],
+    ),
     ("http", &[]),
     ("gateway", &[]),
     ("wire", &[]),
@@ -37,6 +40,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "commands",
         &["config", "log", "options", "pool", "sys", "wire"],
     ),
+    ("acme-names", &[]),
+    ("acme", &["log", "protocol", "role", "sys", "tls"]),
     ("cron", &[]),
     ("guard", &["config", "http"]),
     ("openssl", &[]),
@@ -135,7 +140,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("worker", &["options", "wire", "sys"]),
     (
         "daemon",
-        &["controller", "ctl", "main", "protocol", "router"],
+        &["acme", "controller", "ctl", "main", "protocol", "router"],
     ),
     ("testkit", &["sys", "wire", "pool", "worker"]),
     ("sdk/c", &["worker", "wire", "sys", "testkit"]),

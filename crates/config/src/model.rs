@@ -13,6 +13,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tutti_options::Options as _;
 
+mod acme;
 mod compression;
 mod condition;
 mod dashboard;
@@ -28,6 +29,7 @@ mod telemetry;
 mod tls;
 mod upstream;
 
+pub use self::acme::{AcmeAccount, AcmeCertificate, Eab};
 pub use self::compression::{Compression, Compressor};
 pub use self::condition::Condition;
 pub use self::dashboard::Dashboard;
@@ -54,7 +56,7 @@ pub use crate::pattern::{OutOfSteps, Pattern, PatternKind, Patterns};
 pub use crate::pointer::Pointer;
 pub use crate::table::JwtAlgorithm;
 pub use crate::table::{
-    EarlyHints, Encoding, ForwardedHeaders, Http2, Http3, HttpVersion, ListingFormat, Missed,
+    ChallengeWord, EarlyHints, Encoding, ForwardedHeaders, Http2, Http3, HttpVersion, ListingFormat, Missed,
     ProxyVersion, ScheduleOptions, SpoolerOptions, UpstreamOptions, WebSocket,
 };
 pub use tutti_cron::{Timetable, written};
@@ -90,6 +92,8 @@ pub struct Config {
     pub slow_log: Option<SlowLog>,
     /// Certificates that are named by their files, each once.
     pub certificate_files: Vec<CertificateFile>,
+    /// Certificates that the server gets by itself, each once.
+    pub acme_certificates: Vec<AcmeCertificate>,
 }
 
 impl Config {

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acme;
 mod beginning;
 mod certificate_files;
 mod check;
@@ -62,6 +63,7 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
                 control.serve();
                 link.tell(&FromController::Serving);
                 tokio::spawn(service.clone().watch_certificates());
+                service.plan_certificates();
             }
             ToController::Freeze => {
                 control.rest();
@@ -74,10 +76,14 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
             ToController::Thaw => {
                 service.thaw();
                 control.serve();
+                service.plan_certificates();
             }
             ToController::Reload => {
                 let (control, log) = (control.clone(), log.clone());
                 tokio::spawn(async move { reload(&control, &log).await });
+            }
+            ToController::Acme { id, message } => {
+                tokio::spawn(service.clone().obey_acme(id, message));
             }
             ToController::LogReopened => reopen(&log, descriptors),
             ToController::Stopping => service.stop(),

@@ -17,13 +17,13 @@ use tutti_control::{BoxFuture, RestartError, Service, StoreError};
 use tutti_log::Log;
 use tutti_metrics::Format;
 use tutti_protocol::{
-    self, Cause, Change, ControllerHello, FromController, Grants, JobTask, Module, Question,
-    Reason, Store,
+    self, Cause, CertificateNews, Change, ControllerHello, FromController, Grants, JobTask, Module,
+    Question, Reason, Store,
 };
 use tutti_role::certificates::Certificates;
 use tutti_role::link::Refused;
 use tutti_role::standing::{Standing, Standings};
-use tutti_role::{context, faults, grants, js_modules, partial};
+use tutti_role::{automatic, context, faults, grants, js_modules, partial};
 use tutti_script::Modules;
 
 use super::dashboard_keeper::Keeper;
@@ -42,6 +42,9 @@ const DEFAULT_SLACK: Duration = Duration::from_secs(90);
 
 /// The variable in the server's environment for another number of seconds.
 const SLACK: &str = "TUTTI_CHANGE_SLACK";
+
+/// The news of all automatic certificates, by bundle.
+pub(super) type News = BTreeMap<String, CertificateNews>;
 
 fn slack() -> Duration {
     let given = std::env::var(SLACK).ok();
@@ -68,6 +71,8 @@ pub(super) struct Inner {
     pub(super) changing: tokio::sync::Mutex<()>,
     standings: Standings,
     pub(super) dashboard: Keeper,
+    /// Everything that is known of automatic certificates.
+    pub(super) acme_news: ArcSwap<News>,
     /// See [`SLACK`].
     slack: Duration,
 }
@@ -88,6 +93,7 @@ impl ControllerService {
             changing: tokio::sync::Mutex::default(),
             standings: Standings::default(),
             dashboard: Keeper::default(),
+            acme_news: ArcSwap::default(),
             slack: slack(),
             log,
         }))
@@ -207,7 +213,7 @@ impl Inner {
         let certificates = self.certificates.load_full();
         let dashboard = self.prepare_dashboard(&config, &certificates).await?;
         let changed = self.have_changed(change, grants, cause, longest_start(&config));
-        let warnings = match changed.await {
+        let mut warnings = match changed.await {
             Ok(warnings) => warnings,
             Err(faults) => {
                 self.abandon_dashboard(dashboard);
@@ -219,6 +225,10 @@ impl Inner {
         self.config.store(Arc::new(config));
         self.problems.store(Arc::default());
         self.forget_certificates().await;
+        self.plan_certificates();
+        warnings
+            .0
+            .extend(automatic::warnings(&self.config.load()).0);
         Ok(warnings)
     }
 
@@ -251,7 +261,11 @@ impl Inner {
     }
 
     /// Has the router answer a question, within this time; its descriptors.
-    async fn ask(&self, question: Question, longest: Duration) -> Result<Vec<OwnedFd>, Refused> {
+    pub(super) async fn ask(
+        &self,
+        question: Question,
+        longest: Duration,
+    ) -> Result<Vec<OwnedFd>, Refused> {
         let make = |id| FromController::Ask {
             id,
             question: question.clone(),
@@ -291,6 +305,9 @@ impl Inner {
             status.insert("server".to_owned(), server_status());
             if let Some(maintenance) = &self.config.load().settings.maintenance {
                 status.insert("maintenance".to_owned(), maintenance_status(maintenance));
+            }
+            if let Some(certificates) = self.certificates_status() {
+                status.insert("certificates".to_owned(), certificates);
             }
         }
         let own = self.problems.load();

@@ -10,7 +10,7 @@ use tutti_config::document::Node;
 use tutti_config::{Context, Document, File, Format};
 use tutti_main::{config_files, modules as hosts, stored};
 use tutti_protocol::Store;
-use tutti_role::{context, js_modules};
+use tutti_role::{automatic, context, js_modules};
 
 use super::report::{Failure, say, write};
 use super::{excerpt, style};
@@ -33,10 +33,11 @@ pub(super) fn check(
         if let Some(state) = state {
             context = with_what_is_stored(context, state);
         }
-        tutti_config::validate(&document, &context).map(|_| document)
+        tutti_config::validate(&document, &context).map(|config| (document, config))
     });
-    let document = checked.map_err(|faults| faulty(&faults, &files))?;
-    let warnings = tutti_config::warnings(&document, &tutti_sys::file::names_in);
+    let (document, config) = checked.map_err(|faults| faulty(&faults, &files))?;
+    let mut warnings = tutti_config::warnings(&document, &tutti_sys::file::names_in);
+    warnings.0.extend(automatic::warnings(&config).0);
     excerpt::tell_warnings(&warnings, &sources(&files));
     let name = path.display();
     let what = match files.len() {

@@ -65,6 +65,9 @@ impl Supervisor {
             let text = "too many questions at once: the router does not answer them";
             return self.refuse(asked, Reason::Unavailable, text);
         }
+        if let Question::Challenges { challenges } = &question {
+            self.holdings.challenges.clone_from(challenges);
+        }
         let number = self.pending.next();
         let question = PendingQuestion {
             asked,

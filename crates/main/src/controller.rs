@@ -98,6 +98,7 @@ impl Supervisor {
             return;
         };
         self.forget_pending();
+        self.acme_unanswered();
         if self.is_stopping() {
             return;
         }
@@ -208,6 +209,8 @@ impl Supervisor {
                     .and_then(|text| memfd::document("tutti-token", &text));
                 self.answer_with(id, token.map(Some));
             }
+            FromController::Acme { plan } => self.plan_certificates(plan),
+            FromController::AcmeDone { id, error } => self.acme_done(id, error),
             FromController::History { id } => {
                 let entries = history::list(&self.instance.places.state)
                     .and_then(|entries| Ok(serde_json::to_vec(&entries)?))

@@ -6,7 +6,9 @@
 
 #![forbid(unsafe_code)]
 
+mod acme;
 mod certificate_files;
+mod certificates;
 mod changes;
 mod children;
 pub mod config_files;

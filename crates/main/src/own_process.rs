@@ -152,7 +152,11 @@ impl RouterProcess {
 impl<In: DeserializeOwned> OwnProcess<In> {
     /// Starts one. It becomes the unprivileged user by itself, once its memory is hidden: as that user it is never to be looked into
     /// with its line open.
-    fn start(instance: &Instance, title: &str, longest: u64) -> io::Result<OwnProcess<In>> {
+    pub(super) fn start(
+        instance: &Instance,
+        title: &str,
+        longest: u64,
+    ) -> io::Result<OwnProcess<In>> {
         let (ours, theirs) = seqpacket::pair()?;
         seqpacket::set_nonblocking(ours.as_fd(), true)?;
         let mut spawn = Spawn::new(OWN_PROGRAM)?

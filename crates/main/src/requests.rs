@@ -13,7 +13,9 @@ use std::time::Instant;
 
 use tutti_log as log;
 use tutti_log::Level;
-use tutti_protocol::{ApplicationGrant, CommandGrant, FromRouter, Grants, Place, ToRouter};
+use tutti_protocol::{
+    ApplicationGrant, Challenge, CommandGrant, FromRouter, Grants, Place, ToRouter,
+};
 use tutti_sys::credentials::{self, Credentials};
 use tutti_sys::error::context;
 use tutti_sys::unnamed::UnnamedFile;
@@ -44,6 +46,8 @@ pub(super) struct Holdings {
     pub(super) grants: Grants,
     /// The rights of each router, by its process number.
     pub(super) rights: HashMap<i32, Rights>,
+    /// Answers to those who ask whether names are ours, for the next router.
+    pub(super) challenges: Vec<Challenge>,
     /// Those made for applications.
     pub(super) cgroups: Cgroups,
 }

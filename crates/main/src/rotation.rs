@@ -48,6 +48,7 @@ impl Supervisor {
             let news = ToController::LogReopened;
             controller.process.send(&news, vec![log.descriptor()?])?;
         }
+        self.reopen_log_of_acme()?;
         for router in self.routers.all_mut().chain(self.life.next_router_mut()) {
             router.send(&ToRouter::LogReopened, vec![log.descriptor()?])?;
         }

@@ -38,6 +38,7 @@ impl Supervisor {
             configuration: self.holdings.configuration.clone(),
             certificates: self.stored(Store::Certificates),
             js_modules: self.stored(Store::JsModules),
+            challenges: self.holdings.challenges.clone(),
             is_upgrade,
             quic: QuicHello {
                 bank,

@@ -1,5 +1,6 @@
 //! The things that are stored beside the configuration, each a file with the text as it was uploaded, readable by root only: certificate
-//! bundles in `certs/NAME` of the state folder, script modules in `scripts/NAME`.
+//! bundles in `certs/NAME` of the state folder, script modules in `scripts/NAME`, documents of the process for automatic certificates in
+//! `acme/NAME`.
 //!
 //! Main keeps them as they are and looks at no byte of them: that is the router's. Characters of a name that mean something to the
 //! file system are written `%XX`.
@@ -21,11 +22,21 @@ const HALF: &str = ".tmp";
 /// Longest file name, of the 255 bytes that Linux allows; [`HALF`] is put behind it for a moment.
 const MAX_NAME_BYTES: usize = 240;
 
+/// A folder of the state folder in which each thing is a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shelf {
+    /// That of things which the control API stores.
+    Of(Store),
+    /// The documents of the process for automatic certificates.
+    Acme,
+}
+
 /// The names that Unit's state folder has, so that one can take over the other's.
-fn folder(state: &Path, store: Store) -> PathBuf {
-    state.join(match store {
-        Store::Certificates => "certs",
-        Store::JsModules => "scripts",
+fn folder(state: &Path, shelf: Shelf) -> PathBuf {
+    state.join(match shelf {
+        Shelf::Of(Store::Certificates) => "certs",
+        Shelf::Of(Store::JsModules) => "scripts",
+        Shelf::Acme => "acme",
     })
 }
 
@@ -36,7 +47,7 @@ const WITHOUT_PERIODS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
 const PLAIN: &AsciiSet = &WITHOUT_PERIODS.remove(b'.');
 
 /// The file of the bundle or module of this name.
-fn path(state: &Path, store: Store, name: &str) -> io::Result<PathBuf> {
+fn path(state: &Path, shelf: Shelf, name: &str) -> io::Result<PathBuf> {
     let file = match name.strip_prefix('.') {
         // A file whose name ends so is half written.
         _ if name.ends_with(HALF) => utf8_percent_encode(name, WITHOUT_PERIODS).to_string(),
@@ -49,7 +60,7 @@ fn path(state: &Path, store: Store, name: &str) -> io::Result<PathBuf> {
             "a name has from 1 to 80 characters",
         ));
     }
-    Ok(folder(state, store).join(file))
+    Ok(folder(state, shelf).join(file))
 }
 
 /// The name of the thing in a file of this name; `None` of what is none.
@@ -67,9 +78,14 @@ fn name_of(file: &str) -> Option<String> {
 
 /// All that are stored, by name, and what went wrong.
 pub fn load(state: &Path, store: Store) -> (BTreeMap<String, String>, Vec<io::Error>) {
+    load_shelf(state, Shelf::Of(store))
+}
+
+/// All that are on a shelf, by name, and what went wrong.
+pub(super) fn load_shelf(state: &Path, shelf: Shelf) -> (BTreeMap<String, String>, Vec<io::Error>) {
     let mut found = BTreeMap::new();
     let mut errors = Vec::new();
-    let folder = folder(state, store);
+    let folder = folder(state, shelf);
     let entries = match std::fs::read_dir(&folder) {
         Ok(entries) => entries,
         Err(error) => {
@@ -98,8 +114,13 @@ pub fn load(state: &Path, store: Store) -> (BTreeMap<String, String>, Vec<io::Er
 
 /// Stores one so that a crash leaves the old or the new one, whole.
 pub(super) fn keep(state: &Path, store: Store, name: &str, text: &str) -> io::Result<()> {
-    let path = path(state, store, name)?;
-    let folder = folder(state, store);
+    keep_on(state, Shelf::Of(store), name, text)
+}
+
+/// The same on a shelf.
+pub(super) fn keep_on(state: &Path, shelf: Shelf, name: &str, text: &str) -> io::Result<()> {
+    let path = path(state, shelf, name)?;
+    let folder = folder(state, shelf);
     match DirBuilder::new().mode(0o700).create(&folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             let doing = format!("making the folder `{}`", folder.display());
@@ -112,7 +133,12 @@ pub(super) fn keep(state: &Path, store: Store, name: &str, text: &str) -> io::Re
 
 /// Deletes one; one that is not there is deleted already.
 pub(super) fn discard(state: &Path, store: Store, name: &str) -> io::Result<()> {
-    let path = path(state, store, name)?;
+    discard_from(state, Shelf::Of(store), name)
+}
+
+/// The same from a shelf.
+pub(super) fn discard_from(state: &Path, shelf: Shelf, name: &str) -> io::Result<()> {
+    let path = path(state, shelf, name)?;
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(context(format!("deleting `{}`", path.display()), error))

@@ -13,6 +13,7 @@ use tutti_sys::listen::Endpoint;
 use tutti_sys::process::{self, Ended};
 use tutti_sys::signal::Signals;
 
+use super::acme::Acme;
 use super::instance::Instance;
 use super::isolation::Cgroups;
 use super::life::{Life, Pace, Stop};
@@ -44,6 +45,7 @@ pub(super) struct Supervisor {
     /// Counted by routers that have ended.
     pub(super) base: Totals,
     pub(super) router_restarts: Restarts,
+    pub(super) acme: Acme,
     /// Longest silence of the router before it is taken for hanging.
     pub(super) longest_silence: Option<Duration>,
 }
@@ -62,6 +64,7 @@ impl Supervisor {
             routers: Processes::default(),
             base: Totals::default(),
             router_restarts: Restarts::default(),
+            acme: Acme::default(),
             longest_silence: None,
         }
     }
@@ -142,6 +145,7 @@ impl Supervisor {
             self.handle_signals();
             self.handle_controllers();
             self.handle_routers();
+            self.handle_acme();
             self.handle_time();
         }
         self.clean_up();
@@ -169,7 +173,8 @@ impl Supervisor {
         let mut polls = vec![PollFd::new(&self.signals, PollFlags::IN)];
         let controllers = self.all_controllers().map(|c| c.process.waits_on());
         let routers = self.all_routers().map(|r| r.process.waits_on());
-        let lines: Vec<_> = controllers.chain(routers).flatten().collect();
+        let acme = self.acme.process().map(|process| process.waits_on());
+        let lines: Vec<_> = controllers.chain(routers).chain(acme).flatten().collect();
         for (socket, has_waiting) in &lines {
             let flags = if *has_waiting {
                 PollFlags::IN | PollFlags::OUT
@@ -192,6 +197,7 @@ impl Supervisor {
         let others = [
             self.router_restarts.deadline(),
             self.controller_restarts.deadline(),
+            self.acme.deadline(),
             self.life.deadline(),
             self.holdings.children.next_deadline(),
             self.next_look(),
@@ -251,6 +257,7 @@ impl Supervisor {
         service_manager::stopping(&self.instance.log);
         self.router_restarts.cancel();
         self.controller_restarts.cancel();
+        self.acme.kill();
         if let Life::Upgrading(upgrade) = before {
             self.abandon_upgrade(upgrade);
         }
@@ -283,7 +290,7 @@ impl Supervisor {
                 self.some_router_ended(pid, ended);
             } else if self.controller(pid).is_some() {
                 self.some_controller_ended(pid, ended);
-            } else if !self.trial_ended(pid, ended) {
+            } else if !self.acme_ended(pid, ended) && !self.trial_ended(pid, ended) {
                 self.holdings.children.ended(pid);
                 let news = ToRouter::Exited {
                     pid,
@@ -422,6 +429,7 @@ impl Supervisor {
         if self.controller_restarts.take_due(now) {
             self.start_controller();
         }
+        self.mind_acme(now);
         if self.is_stopping() && self.routers.is_empty() {
             self.end_controllers();
         }

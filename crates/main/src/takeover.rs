@@ -199,6 +199,8 @@ impl Supervisor {
         for controller in &self.controllers.leaving {
             controller.process.kill();
         }
+        // All that it has begun is kept, so it need not be handed over: the next main starts another.
+        self.acme.kill();
         let flushed = self
             .controllers
             .serving

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use tutti_options::logging::LogStyle;
 
-use super::{Cause, Change, ConfigFile, Fault, Grants, Module, Place, Question};
+use super::{
+    AcmePlan, Cause, Change, ConfigFile, Fault, ForController, Grants, Module, Place, Question,
+};
 
 /// The first message a controller gets.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -81,6 +83,13 @@ pub enum ToController {
     Thaw,
     /// Read the configuration files again.
     Reload,
+    /// The process for automatic certificates wants something; answered with [`FromController::AcmeDone`].
+    Acme {
+        /// Its number of the request.
+        id: u64,
+        /// The request.
+        message: ForController,
+    },
     /// The server stops: take no changes any more.
     Stopping,
     /// Give the answers that are due, and end.
@@ -173,6 +182,18 @@ pub enum FromController {
         id: u64,
         /// The file that it is in.
         file: PathBuf,
+    },
+    /// The certificates to be got by themselves; `None`: there are none.
+    Acme {
+        /// All of them.
+        plan: Option<Box<AcmePlan>>,
+    },
+    /// A request of the process for automatic certificates has been carried out, or not.
+    AcmeDone {
+        /// Its number of the request.
+        id: u64,
+        /// Why not.
+        error: Option<String>,
     },
     /// Tell the last changes; answered with a memory file of JSON.
     History {

@@ -1,4 +1,4 @@
-//! The messages between main and the processes that it starts for itself: the controller and the routers.
+//! The messages between main and the processes that it starts for itself: the controller, the routers, and the one for automatic certificates.
 //!
 //! Each kind of process has a line of its own and message types of its own, so that main's code cannot take what a router says
 //! for what the controller says: [`FromController`] may change what the server does, [`FromRouter`] may ask for what serving needs
@@ -6,6 +6,7 @@
 //!
 //! | Module | holds |
 //! |---|---|
+//! | `acme` | what main and the process for automatic certificates say to each other |
 //! | `controller` | what main and the controller say to each other |
 //! | `router` | what main and a router say to each other |
 //! | `grants` | what a configuration lets a router have |
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod acme;
 mod controller;
 mod grants;
 mod packet;
@@ -26,6 +28,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub use access::{Access, Token};
+pub use acme::{
+    ACCOUNT_DOCUMENT, AccountPlan, AcmeHello, AcmePlan, CERTIFICATE_DOCUMENT, CertificateNews,
+    CertificatePlan, Challenge, ChallengeKind, ForController, FromAcme, ToAcme,
+};
 pub use controller::{ControllerHello, FromController, Reason, ToController};
 pub use grants::{ApplicationGrant, CommandGrant, Grants, PlaceGrant};
 pub use packet::{LONGEST, LONGEST_OF_ROUTER, Packet, read_large, receive};
@@ -43,6 +49,9 @@ pub const ROUTER_TITLE: &str = "tutti: router";
 
 /// The same of the controller.
 pub const CONTROLLER_TITLE: &str = "tutti: controller";
+
+/// The same of the process for automatic certificates.
+pub const ACME_TITLE: &str = "tutti: acme";
 
 /// The same of a process that checks a configuration in the trial of an upgrade, and ends.
 pub const CHECK_TITLE: &str = "tutti: check";
@@ -249,6 +258,11 @@ pub enum Question {
         spooler: String,
         /// The task.
         task: JobTask,
+    },
+    /// Give these answers to those who ask whether names are ours, and no others.
+    Challenges {
+        /// All of them.
+        challenges: Vec<Challenge>,
     },
     /// Replace the processes of an application.
     Restart {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use tutti_options::logging::LogStyle;
 
-use super::{Change, Fault, Module, Place, Question, Status, Totals};
+use super::{Challenge, Change, Fault, Module, Place, Question, Status, Totals};
 
 /// The first message a router gets.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -24,6 +24,9 @@ pub struct RouterHello {
     pub certificates: BTreeMap<String, String>,
     /// Script modules, by name.
     pub js_modules: BTreeMap<String, String>,
+    /// Answers to those who ask whether names are ours.
+    #[serde(default)]
+    pub challenges: Vec<Challenge>,
     /// Another router serves until this one does: failing to apply the configuration is told, and nothing else done.
     pub is_upgrade: bool,
     /// The beginning of QUIC.

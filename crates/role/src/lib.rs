@@ -12,10 +12,12 @@
 //! | [`grants`] | what a configuration lets a router have |
 //! | [`standing`] | whether changes are made now: running, frozen, stopping |
 //! | [`partial`] | what is left of a configuration of which parts cannot be served |
+//! | [`automatic`] | automatic certificates that nobody is likely to give |
 //! | [`certificates`], [`js_modules`] | what is stored beside the configuration |
 
 #![forbid(unsafe_code)]
 
+pub mod automatic;
 pub mod certificates;
 mod configuration;
 pub mod faults;

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, oneshot};
-use tutti_protocol::{Fault, Packet, Reason, ToController, ToRouter};
+use tutti_protocol::{Fault, Packet, Reason, ToAcme, ToController, ToRouter};
 use tutti_sys::seqpacket;
 
 /// The answer of main to a request that succeeded.
@@ -117,6 +117,16 @@ impl FromMain for ToController {
                 };
                 Sorted::Answer(id, Err(refused))
             }
+            news => Sorted::News(news),
+        }
+    }
+}
+
+impl FromMain for ToAcme {
+    fn sort(self) -> Sorted<ToAcme> {
+        match self {
+            ToAcme::Done { id } => Sorted::Answer(id, Ok(Done::default())),
+            ToAcme::Failed { id, message } => Sorted::Answer(id, Err(Refused::new(message))),
             news => Sorted::News(news),
         }
     }

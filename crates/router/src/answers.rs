@@ -66,6 +66,13 @@ impl RouterService {
                     None => (Told::Unknown, Vec::new()),
                 }
             }
+            Question::Challenges { challenges } => match self.0.answer_authorities(&challenges) {
+                Ok(()) => (Told::Done, Vec::new()),
+                Err(why) => {
+                    let fault = Diagnostic::apply(Pointer::default(), why);
+                    (failed(&Diagnostics::one(fault)), Vec::new())
+                }
+            },
             Question::Restart { application } => {
                 let told = match self.0.manager.restart(&application).await {
                     Ok(()) => {

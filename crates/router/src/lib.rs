@@ -130,6 +130,10 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         threads: count,
     });
     tokio::spawn(guard_watch::watch(service.clone()));
+    if let Err(why) = service.0.answer_authorities(&hello.challenges) {
+        // The process for certificates sets them anew with its next order.
+        log.line(Level::Warn, &format!("cannot answer authorities: {why}"));
+    }
     tokio::spawn(service.clone().answer_scrapes(asked));
     let (stop_sender, stop) = watch::channel(Stop::No);
     let news = News {

@@ -3,6 +3,7 @@
 //! A change is prepared (sockets and logs from main, applications from the pool, routes) and then committed, when main has stored
 //! it. All of the first can fail and then leaves nothing behind; the second cannot fail.
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,12 +18,12 @@ use tutti_log::Level;
 use tutti_log::Log;
 use tutti_metrics::Page;
 use tutti_pool::{AppStatus, Manager, StartFailure};
-use tutti_protocol::{Change, Module, Totals};
+use tutti_protocol::{Challenge, Change, Module, Totals};
 use tutti_role::certificates::Certificates;
 use tutti_role::standing::Standings;
 use tutti_role::{context, fault};
 use tutti_script::Modules;
-use tutti_server::Server;
+use tutti_server::{Challenges, Server};
 use tutti_telemetry::{Counts, Exporters};
 
 use super::commands;
@@ -238,6 +239,25 @@ impl RouterService {
 }
 
 impl Inner {
+    /// Gives these answers to authorities that ask whether names are ours, and no others.
+    pub(super) fn answer_authorities(&self, challenges: &[Challenge]) -> Result<(), String> {
+        let mut http = BTreeMap::new();
+        let mut tls = tutti_tls::Challenges::default();
+        for challenge in challenges {
+            match challenge {
+                Challenge::Http { token, answer } => {
+                    http.insert(token.clone(), answer.clone());
+                }
+                Challenge::TlsAlpn { name, pem } => tls
+                    .add(name, pem.as_bytes())
+                    .map_err(|error| error.to_string())?,
+            }
+        }
+        let tls = Arc::new(tls);
+        self.server.set_challenges(Challenges { http, tls });
+        Ok(())
+    }
+
     /// Makes a change ready. To be called by who holds `changing`.
     pub(super) async fn prepare_change(&self, change: Change) -> Result<ReadyChange, Diagnostics> {
         match change {

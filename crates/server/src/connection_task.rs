@@ -67,6 +67,11 @@ async fn run(local: Rc<Local>, accepted: Accepted) {
     if connection.channel.is_tls() && !Box::pin(handshake::shake(&connection)).await {
         return;
     }
+    if has_answered_authority(&connection) {
+        // It has seen all that it asked for (RFC 8737 §3).
+        connection.channel.close();
+        return;
+    }
     if let Some(options) = agreed_on_http2(&connection) {
         Box::pin(http2::serve(connection, Vec::new(), options)).await;
         return;
@@ -104,6 +109,13 @@ async fn run(local: Rc<Local>, accepted: Accepted) {
     }
 }
 
+/// True for a handshake by which an authority has looked whether a name is ours.
+fn has_answered_authority(connection: &Connection) -> bool {
+    let transport = connection.channel.transport();
+    let tls = transport.and_then(Transport::tls);
+    tls.is_some_and(|tls| tls.has_agreed_on(tutti_tls::ACME_PROTOCOL))
+}
+
 /// The limits of HTTP/2, if the client and the listener have agreed to speak it.
 fn agreed_on_http2(connection: &Connection) -> Option<Http2> {
     let tls = connection.channel.transport()?.tls()?;
@@ -124,7 +136,8 @@ fn channel(
     let transport = match snapshot.offer_of(listener.id) {
         None => Transport::Plain(io),
         Some(offer) => {
-            let session = Session::new(offer, Rc::clone(&local.buffers))?;
+            let challenges = local.shared.challenges.load();
+            let session = Session::new(offer, Rc::clone(&local.buffers), Some(&challenges.tls))?;
             Transport::Tls(Box::new(TlsSocket::new(io, session)))
         }
     };

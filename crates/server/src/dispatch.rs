@@ -1,7 +1,7 @@
 //! From a request to its answer, as far as that needs no waiting.
 
 use tutti_http::websocket::handshake::{self, Handshake};
-use tutti_http::{BodyDecoder, BodyLength, FieldLines};
+use tutti_http::{BodyDecoder, BodyLength, FieldLines, Method};
 
 use crate::action::file;
 use crate::collector::Collected;
@@ -17,11 +17,21 @@ use crate::route;
 use crate::step::{Call, Posting, Step, UpstreamCall};
 use tutti_conn::output::Output;
 
+/// The path of a request by which an authority looks whether a name is ours, up to its token (RFC 8555 §8.3).
+const FOLDER: &[u8] = b"/.well-known/acme-challenge/";
+
 /// Decides what to do, and does it if nothing has to be waited for.
 pub(crate) fn start(request: &Request<'_>, output: &mut Output) -> Step {
     let length = request.view.body_length();
     if length == BodyLength::Chunked && !request.snapshot.accepts_chunked {
         return request.refuse(411, output);
+    }
+    // Before routes and all that stands before an action.
+    if length == BodyLength::None
+        && let Some(answer) = challenge(request)
+    {
+        request.content(answer, output);
+        return Step::End(request.persistence());
     }
     enter(request, route::plan(request), output)
 }
@@ -137,4 +147,17 @@ fn refuse(request: &Request<'_>, handshake: Handshake, output: &mut Output) -> S
     };
     request.page(&page, &Changes::default(), output);
     Step::End(persistence)
+}
+
+/// The content that an authority asks for by its token, if it is one of those that are to be answered.
+fn challenge(request: &Request<'_>) -> Option<Vec<u8>> {
+    let path = request.view.path();
+    let token = path.strip_prefix(FOLDER)?;
+    if !matches!(request.view.method(), Method::Get | Method::Head) {
+        return None;
+    }
+    let challenges = request.connection.local.shared.challenges.load();
+    let token = std::str::from_utf8(token).ok()?;
+    let answer = challenges.http.get(token)?;
+    Some(answer.clone().into_bytes())
 }

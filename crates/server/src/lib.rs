@@ -17,6 +17,7 @@ mod action;
 mod arrival;
 mod authorities;
 mod body;
+mod challenges;
 mod channel;
 mod channel_io;
 mod collector;
@@ -72,6 +73,7 @@ mod tunnel;
 mod waiting;
 mod websocket;
 
+pub use challenges::Challenges;
 pub use connection_task::LAST_REQUEST;
 pub use posts::{NotStored, Post};
 pub use scraper::Scrape;

@@ -23,6 +23,7 @@ use tutti_proxy::Resources;
 use tutti_quic::Ports;
 
 use crate::access_log::LogBuffer;
+use crate::challenges::Challenges;
 use crate::own_fields::OwnFields;
 use crate::posts::Desk;
 use crate::scraper::Scraper;
@@ -66,6 +67,7 @@ pub(crate) enum Command {
 /// The state that all threads share.
 pub(crate) struct Shared {
     pub(crate) live: ArcSwap<Snapshot>,
+    pub(crate) challenges: ArcSwap<Challenges>,
     pub(crate) log: Arc<dyn LogSink>,
     pub(crate) pool: Arc<Threads>,
     pub(crate) counters: Vec<Arc<ThreadCounters>>,
@@ -101,6 +103,7 @@ impl Shared {
         let empty = empty.map_err(|faults| io::Error::other(format!("{faults:?}")))?;
         Ok(Self {
             live: ArcSwap::from_pointee(empty),
+            challenges: ArcSwap::default(),
             log,
             pool,
             counters: inboxes.iter().map(|_| Arc::default()).collect(),

@@ -18,6 +18,7 @@ use tutti_proxy::{Monitor, Report};
 use tutti_quic::Ports;
 use tutti_upstream::{ServerStatus, Upstream};
 
+use crate::challenges::Challenges;
 use crate::local::{Command, Shared};
 use crate::posts::{Desk, Post};
 use crate::scraper::{Scrape, Scraper};
@@ -125,6 +126,11 @@ impl Server {
             self.shared.log.log(Level::Warn, &text);
         }
         Ok(prepared)
+    }
+
+    /// Gives these answers to authorities from now on, and no others.
+    pub fn set_challenges(&self, challenges: Challenges) {
+        self.shared.challenges.store(Arc::new(challenges));
     }
 
     /// The spools that [`prepare`](Self::prepare) will ask for, so that they can be opened before.

@@ -92,6 +92,24 @@ impl Bundle {
         self.expiry
     }
 
+    /// True if it holds for this name, or this wildcard.
+    pub fn is_for(&self, name: &str) -> bool {
+        self.names.fit(&name.to_ascii_lowercase()).is_some()
+    }
+
+    /// The names and addresses that it is for, as they are in it.
+    pub fn all_names(&self) -> Vec<&str> {
+        let subject = self.description.pointer("/chain/0/subject");
+        let names = subject.and_then(|subject| subject.get("alt_names"));
+        let names = names.and_then(Value::as_array).into_iter().flatten();
+        let mut names: Vec<&str> = names.filter_map(Value::as_str).collect();
+        if names.is_empty() {
+            let common = subject.and_then(|subject| subject.get("common_name"));
+            names.extend(common.and_then(Value::as_str));
+        }
+        names
+    }
+
     /// Oddities that do not keep it from being used.
     pub fn warnings(&self) -> &[String] {
         &self.warnings

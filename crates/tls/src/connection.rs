@@ -3,12 +3,14 @@
 //! rustls tells the name only to whoever chooses the certificate, so each connection has a chooser of its own, which notes it.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use rustls::Error;
 use rustls::server::{ClientHello, ResolvesServerCert, ServerConfig, UnbufferedServerConnection};
 use rustls::sign::CertifiedKey;
 
+use crate::challenges::{ACME_PROTOCOL, Challenges};
 use crate::facts::Facts;
 
 /// rustls' state of a connection, which this derefs to.
@@ -19,18 +21,34 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(config: &Arc<ServerConfig>, asks_clients: bool) -> Result<Self, Error> {
+    pub(crate) fn new(
+        config: &Arc<ServerConfig>,
+        asks_clients: bool,
+        challenges: Option<&Arc<Challenges>>,
+    ) -> Result<Self, Error> {
+        let challenges = challenges.filter(|challenges| !challenges.is_empty());
         let chooser = Arc::new(Chooser {
             inner: Arc::clone(&config.cert_resolver),
             name: OnceLock::new(),
+            found_none: AtomicBool::new(false),
+            challenges: challenges.cloned(),
         });
         let mut config = ServerConfig::clone(config);
+        if challenges.is_some() {
+            // The last: nobody but an authority offers it.
+            config.alpn_protocols.push(ACME_PROTOCOL.to_vec());
+        }
         config.cert_resolver = chooser.clone();
         Ok(Self {
             state: UnbufferedServerConnection::new(Arc::new(config))?,
             chooser,
             asks_clients,
         })
+    }
+
+    /// True if the client could not be shown any certificate: none is there.
+    pub fn found_no_certificate(&self) -> bool {
+        self.chooser.found_none.load(Ordering::Relaxed)
     }
 
     /// The facts of the handshake if it is done.
@@ -58,6 +76,8 @@ impl DerefMut for Connection {
 struct Chooser {
     inner: Arc<dyn ResolvesServerCert>,
     name: OnceLock<Box<str>>,
+    found_none: AtomicBool,
+    challenges: Option<Arc<Challenges>>,
 }
 
 impl ResolvesServerCert for Chooser {
@@ -66,7 +86,15 @@ impl ResolvesServerCert for Chooser {
             // Asked twice only for the same hello.
             let _ = self.name.set(name.into());
         }
-        self.inner.resolve(client)
+        let challenges = self.challenges.as_ref();
+        if let Some(answer) = challenges.and_then(|challenges| challenges.answer(&client)) {
+            return answer;
+        }
+        let found = self.inner.resolve(client);
+        if found.is_none() {
+            self.found_none.store(true, Ordering::Relaxed);
+        }
+        found
     }
 
     fn only_raw_public_keys(&self) -> bool {

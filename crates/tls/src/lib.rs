@@ -12,6 +12,7 @@
 
 mod bundle;
 mod chain;
+mod challenges;
 mod client;
 mod connection;
 mod describe;
@@ -28,6 +29,7 @@ mod sessions;
 mod tickets;
 
 pub use bundle::Bundle;
+pub use challenges::{ACME_PROTOCOL, Challenges};
 pub use client::{Client, SystemAuthorities};
 pub use connection::Connection;
 pub use error::BundleError;

@@ -9,9 +9,12 @@ use rustls::server::{
 };
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, SignatureAlgorithm};
-use tutti_config::model::{Authority, Pointer, StoredName, Tickets, Tls, TlsClients, TlsSession};
+use tutti_config::model::{
+    AcmeCertificate, Authority, Pointer, StoredName, Tickets, Tls, TlsClients, TlsSession,
+};
 
 use crate::bundle::Bundle;
+use crate::challenges::Challenges;
 use crate::connection::Connection;
 use crate::names::Fit;
 use crate::provider;
@@ -140,12 +143,12 @@ impl Offer {
         self.quic.as_ref()
     }
 
-    /// For a new connection.
+    /// For a new connection. Authorities are answered with `challenges`.
     ///
     /// # Errors
     /// An error if rustls refuses the configuration.
-    pub fn begin(&self) -> Result<Connection, rustls::Error> {
-        Connection::new(&self.config, self.memory.rule != NO_RULE)
+    pub fn begin(&self, challenges: Option<&Arc<Challenges>>) -> Result<Connection, rustls::Error> {
+        Connection::new(&self.config, self.memory.rule != NO_RULE, challenges)
     }
 }
 
@@ -213,7 +216,12 @@ fn authorities(
 fn choice(tls: &Tls, find: Find<'_>) -> Result<Choice, OfferError> {
     let mut bundles = Vec::new();
     for name in &tls.certificates {
-        let bundle = found(name, find)?;
+        let bundle = match found(name, find) {
+            Ok(bundle) => bundle,
+            // It comes by itself. Until then no client is shown another in its place, nor one that nobody vouches for.
+            Err(_) if AcmeCertificate::is_named_by(&name.name) => continue,
+            Err(error) => return Err(error),
+        };
         let Some(key) = bundle.key().cloned() else {
             let message = format!(
                 "the certificate bundle `{}` has no private key: it can only be used in `client_ca`",

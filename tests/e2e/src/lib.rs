@@ -23,6 +23,7 @@ pub mod http3;
 pub mod java;
 pub mod lossy;
 pub mod node;
+pub mod pebble;
 pub mod peer;
 pub mod perl;
 pub mod python;

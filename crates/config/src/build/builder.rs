@@ -7,7 +7,7 @@ use crate::check::{self, Faults};
 use crate::context::Context;
 use crate::diagnostic::Diagnostic;
 use crate::document::Node;
-use crate::model::{CertificateFile, Limit, Pass};
+use crate::model::{AcmeCertificate, CertificateFile, Limit, Pass};
 use crate::pointer::Pointer;
 use crate::table::ROOT;
 use crate::template::Template;
@@ -27,6 +27,8 @@ pub(super) struct Builder<'d> {
     pub(super) limits: BTreeMap<String, Arc<Limit>>,
     /// The action that is being read is an error page, or is in one.
     pub(super) in_error_page: bool,
+    /// Those found so far.
+    pub(super) acme_certificates: Vec<AcmeCertificate>,
 }
 
 impl<'d> Builder<'d> {

@@ -5,6 +5,7 @@
 //! out the rest without a word: what cannot be read has been reported already. Its result counts only if there are
 //! no faults at all.
 
+mod acme;
 mod applications;
 mod builder;
 mod compression;
@@ -58,6 +59,7 @@ pub fn validate(document: &Document, context: &Context) -> Result<Config, Diagno
         certificate_files: Vec::new(),
         limits: BTreeMap::new(),
         in_error_page: false,
+        acme_certificates: Vec::new(),
     };
     let config = builder.config();
     let mut list = builder.faults.list;
@@ -119,6 +121,7 @@ impl Builder<'_> {
             .inner(&RootOptions::slow_log)
             .and_then(|log| slow_log(&log));
         config.certificate_files = std::mem::take(&mut self.certificate_files);
+        config.acme_certificates = std::mem::take(&mut self.acme_certificates);
         config
     }
 }

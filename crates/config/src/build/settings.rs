@@ -31,6 +31,7 @@ impl<'d> Builder<'d> {
             telemetry: telemetry.and_then(|telemetry| self.telemetry(telemetry)),
             maintenance: self.maintenance(reader),
             dashboard: dashboard.and_then(|dashboard| self.dashboard(dashboard)),
+            acme: self.acme_accounts(reader.get(&SettingsOptions::acme)),
         }
     }
 

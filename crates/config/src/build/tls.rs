@@ -11,12 +11,12 @@ use super::stored::Store;
 use crate::diagnostic::{Diagnostic, shorten};
 use crate::document::{Node, Value};
 use crate::model::{
-    Authority, AuthorityFile, CertificateFile, StoredName, TicketKey, Tickets, Tls, TlsClients,
-    TlsSession, UpstreamTls,
+    AcmeCertificate, Authority, AuthorityFile, CertificateFile, StoredName, TicketKey, Tickets,
+    Tls, TlsClients, TlsSession, UpstreamTls,
 };
 use crate::pointer::Pointer;
 use crate::table::{
-    CertificateFileOptions, ClientVerify, TlsOptions, TlsSessionOptions, UpstreamOptions,
+    CertificateSourceOptions, ClientVerify, TlsOptions, TlsSessionOptions, UpstreamOptions,
     UpstreamTlsOptions,
 };
 
@@ -65,6 +65,14 @@ impl<'d> Builder<'d> {
         let certificate = reader
             .get(&UpstreamTlsOptions::certificate)
             .and_then(|(node, pointer)| self.certificate(node, pointer));
+        if let (Some(name), Some(tls)) = (&certificate, options.inner(&UpstreamOptions::tls))
+            && let Some((node, _)) = tls.get(&UpstreamTlsOptions::certificate)
+            && AcmeCertificate::is_named_by(&name.name)
+            && node.as_str().is_none()
+        {
+            let message = "a certificate of `acme` is for clients of this server: servers do not take it for a client's";
+            self.wrong(node, name.pointer.clone(), message);
+        }
         UpstreamTls {
             authorities,
             is_verified,
@@ -98,7 +106,7 @@ impl<'d> Builder<'d> {
     }
 
     fn must_name_one(&mut self, node: &'d Node, pointer: &Pointer) {
-        let names_none = node.elements().is_empty() && node.members().is_empty();
+        let names_none = node.elements().is_empty() && !matches!(node.value, Value::Object(_));
         if names_none && node.as_str().is_none() && !self.faults.has(node) {
             let diagnostic = Diagnostic::new(pointer.clone(), "no certificate bundle is named");
             self.faults.value(diagnostic, node);
@@ -131,10 +139,21 @@ impl<'d> Builder<'d> {
             },
             None => {
                 let reader = Reader::new(node, pointer.clone());
+                if reader.has(&CertificateSourceOptions::acme) {
+                    return self.acme_certificate(&reader);
+                }
                 let path = |option| reader.text(option).map(PathBuf::from);
+                let Some(file) = path(&CertificateSourceOptions::file) else {
+                    if !self.faults.has(node) && !reader.has(&CertificateSourceOptions::file) {
+                        let message =
+                            "neither `file` nor `acme` says where the certificate comes from";
+                        self.wrong(node, pointer, message);
+                    }
+                    return None;
+                };
                 CertificateFile {
-                    file: path(&CertificateFileOptions::file)?,
-                    key: path(&CertificateFileOptions::key),
+                    file,
+                    key: path(&CertificateSourceOptions::key),
                     pointer,
                 }
             }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tutti_script::Modules;
 
+use super::acme::AcmeAccount;
 use super::compression::Compression;
 use super::dashboard::Dashboard;
 use super::delivery::Maintenance;
@@ -34,6 +35,8 @@ pub struct Settings {
     pub maintenance: Option<Maintenance>,
     /// `None`: there is none.
     pub dashboard: Option<Dashboard>,
+    /// Accounts for automatic certificates, by name.
+    pub acme: BTreeMap<String, AcmeAccount>,
 }
 
 /// `settings.http`.

@@ -1,5 +1,6 @@
 //! The server's own options; those of applications are in `tutti-options`.
 
+mod acme;
 mod delivery;
 mod gateways;
 mod guards;
@@ -14,6 +15,7 @@ mod settings;
 mod tls;
 mod upstreams;
 
+pub use acme::{ACME, AcmeOptions, ChallengeWord, EAB, EabOptions};
 pub use delivery::{EarlyHints, MAINTENANCE, MIRROR, MaintenanceOptions, MirrorOptions};
 pub use gateways::{FASTCGI, FastCgi, SCGI, Scgi, UWSGI, Uwsgi};
 pub use guards::{CORS, CorsOptions, LIMIT, LimitOptions, RATE_OBJECT, RateOptions};
@@ -41,7 +43,7 @@ pub use settings::{
     SettingsOptions, Static, TELEMETRY, TelemetryOptions, WEBSOCKET, WebSocket,
 };
 pub use tls::{
-    CERTIFICATE_FILE, CertificateFileOptions, ClientVerify, TLS, TLS_SESSION, TlsOptions,
+    CERTIFICATE_SOURCE, CertificateSourceOptions, ClientVerify, TLS, TLS_SESSION, TlsOptions,
     TlsSessionOptions, UPSTREAM_TLS, UpstreamTlsOptions,
 };
 pub use upstreams::{

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tutti_options::table::{CASELESS, Kind, Names, Text};
 use tutti_options::{Switch, Typed as _, Unread, options, words};
 
+use super::acme::AcmeOptions;
 use super::delivery::{EarlyHints, MaintenanceOptions};
 use super::logs::RequestIdOptions;
 use super::tls::TlsOptions;
@@ -36,6 +37,8 @@ options! {
         maintenance: Unread [kind(MaintenanceOptions::KIND), beyond()],
         /// A web page that shows what the server does and its configuration, and changes nothing
         dashboard: Unread [kind(DashboardOptions::KIND), beyond()],
+        /// Accounts with authorities that certificates come from by themselves (ACME), each by its name: `{"letsencrypt": {}}`
+        acme: Unread [kind(Kind::Map(Names::NotEmpty, &AcmeOptions::KIND)), beyond()],
     }
 }
 

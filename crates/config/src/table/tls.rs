@@ -29,21 +29,34 @@ options! {
 }
 
 options! {
-    /// A certificate in files, which the main process reads: at each change and reload, at a start, and soon after they have changed
-    pub struct CertificateFileOptions: CERTIFICATE_FILE = "certificate file" {
+    /// A certificate in files, which the main process reads: at each change and reload, at a start, and soon after they have changed. Or one
+    /// that the server gets and renews by itself
+    pub struct CertificateSourceOptions: CERTIFICATE_SOURCE = "certificate" {
         /// PEM file with the certificate and its chain: a path that begins with `/`, or with `./` for a file beside those of `--config`
-        file: PathBuf [required(), kind(Kind::String(Text::Path)), beyond()],
+        file: Option<PathBuf> [kind(Kind::String(Text::Path)), beyond()],
         /// PEM file with the key; without it, `file` has it
-        key: Option<PathBuf> [kind(Kind::String(Text::Path)), beyond()],
+        key: Option<PathBuf> [kind(Kind::String(Text::Path)), beyond(), needs(&["file"])],
+        /// The account in `settings/acme` that gets it, instead of a file. Until it is there, handshakes for its names fail
+        acme: Option<String> [kind(Kind::String(Text::Reference)), beyond()],
+        /// The names it is for, and addresses where the authority takes them; `*.example.com` needs `dns-01`
+        names: Vec<String> [kind(NAMES), beyond(), needs(&["acme"])],
     }
 }
 
-/// The name of a bundle, a path, or files.
-const CERTIFICATE: Kind =
-    Kind::OneOf(&[Kind::String(Text::Reference), CertificateFileOptions::KIND]);
+/// One name, or several.
+const NAMES: Kind = Kind::OneOf(&[
+    Kind::String(Text::NotEmpty),
+    Kind::Array(&Kind::String(Text::NotEmpty)),
+]);
+
+/// The name of a bundle, a path, or where it comes from.
+const CERTIFICATE: Kind = Kind::OneOf(&[
+    Kind::String(Text::Reference),
+    CertificateSourceOptions::KIND,
+]);
 const CERTIFICATES: Kind = Kind::OneOf(&[
     Kind::String(Text::Reference),
-    CertificateFileOptions::KIND,
+    CertificateSourceOptions::KIND,
     Kind::Array(&CERTIFICATE),
 ]);
 

@@ -21,6 +21,9 @@ pub enum HandshakeError {
     /// The client speaks HTTP without TLS.
     #[error("the client speaks HTTP without TLS")]
     Plain,
+    /// The certificates of the listener come by themselves, and have not come yet.
+    #[error("there is no certificate yet; `/status/certificates` says why")]
+    NoCertificate,
     /// The records are wrong, or the client and the listener have nothing in common.
     #[error(transparent)]
     Tls(rustls::Error),
@@ -38,7 +41,10 @@ impl TlsSocket {
             if let Err(error) = session.process(None) {
                 // The client is told by an alert, if it takes it at once.
                 let _ = try_send(io.get_ref(), &mut session.outgoing);
-                return Poll::Ready(Err(HandshakeError::Tls(error)));
+                return Poll::Ready(Err(match session.found_no_certificate() {
+                    true => HandshakeError::NoCertificate,
+                    false => HandshakeError::Tls(error),
+                }));
             }
             let has_begun = session.has_begun;
             let gone = || {

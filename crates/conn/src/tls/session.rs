@@ -1,11 +1,12 @@
 //! The state of one TLS connection, without its socket: records in, plaintext out, and the other way round.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use rustls::Error;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 
-use tutti_tls::{Connection, Facts, Offer};
+use tutti_tls::{Challenges, Connection, Facts, Offer};
 
 use crate::buffers::Buffers;
 use crate::output::{Gone, Output};
@@ -63,13 +64,18 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session that begins with a handshake. It takes buffers from the thread's own, `buffers`.
+    /// A session that begins with a handshake. It takes buffers from the thread's own, `buffers`. Authorities that
+    /// ask whether a name is ours are answered with `challenges`.
     ///
     /// # Errors
     /// rustls finds something wrong with the offer.
-    pub fn new(offer: &Offer, buffers: Rc<Buffers>) -> Result<Self, Error> {
+    pub fn new(
+        offer: &Offer,
+        buffers: Rc<Buffers>,
+        challenges: Option<&Arc<Challenges>>,
+    ) -> Result<Self, Error> {
         Ok(Self {
-            connection: offer.begin()?,
+            connection: offer.begin(challenges)?,
             buffers,
             incoming: Vec::new(),
             outgoing: Output::default(),
@@ -81,6 +87,11 @@ impl Session {
 
     pub(super) fn is_handshaking(&self) -> bool {
         self.connection.is_handshaking()
+    }
+
+    /// True if there was no certificate to show.
+    pub(super) fn found_no_certificate(&self) -> bool {
+        self.connection.found_no_certificate()
     }
 
     /// The outcome of the handshake.

@@ -63,6 +63,10 @@ pub(super) fn lines(
         lines.push(String::new());
         lines.extend(jobs(spoolers, width));
     }
+    if let Some(all) = status.get("certificates").and_then(Value::as_object) {
+        lines.push(String::new());
+        lines.extend(certificates(all, width));
+    }
     lines.extend(problem_lines(status));
     lines
 }
@@ -442,6 +446,32 @@ fn servers(upstreams: &Map<String, Value>, width: usize) -> Vec<String> {
     aligned(&headings, &rows, 3, width)
 }
 
+/// The certificates, and below them why some have not come.
+fn certificates(all: &Map<String, Value>, width: usize) -> Vec<String> {
+    let headings = ["certificate", "state", "until", "next order"];
+    let one = |(name, certificate): (&String, &Value)| {
+        let word = |name: &str| {
+            let word = certificate.get(name).and_then(Value::as_str);
+            word.unwrap_or("-").to_owned()
+        };
+        vec![
+            name.clone(),
+            word("state"),
+            word("until"),
+            word("next_order"),
+        ]
+    };
+    let rows: Vec<Vec<String>> = all.iter().map(one).collect();
+    let mut lines = aligned(&headings, &rows, 4, width);
+    for (name, certificate) in all {
+        let error = certificate.pointer("/last_error/message");
+        if let Some(error) = error.and_then(Value::as_str) {
+            lines.push(style::bad(&format!("{name} has not come: {error}")));
+        }
+    }
+    lines
+}
+
 /// The jobs of spoolers.
 fn jobs(spoolers: &Map<String, Value>, width: usize) -> Vec<String> {
     let headings = [
@@ -612,8 +642,28 @@ mod tests {
     }
 
     #[test]
+    fn every_certificate_has_its_line_and_a_failure_its_reason() {
+        let status = json!({"certificates": {
+            "acme:le:a.example.com": {"names": ["a.example.com"], "until": null, "state": "missing", "next_order": "2026-12-01T00:00:00Z",
+                "failures": 2, "last_error": {"message": "no answer", "at": "2026-11-30T23:50:00Z"}},
+            "old": {"names": ["b"], "until": "2027-01-01T00:00:00Z"}
+        }});
+        let text = page(&status).join("\n");
+        assert!(
+            text.contains("missing") && text.contains("2026-12-01T00:00:00Z"),
+            "{text}"
+        );
+        assert!(
+            text.contains("acme:le:a.example.com has not come: no answer"),
+            "{text}"
+        );
+        assert!(text.contains("2027-01-01T00:00:00Z"), "{text}");
+    }
+
+    #[test]
     fn an_answer_of_another_shape_does_no_harm() {
         for status in [
+            json!({"certificates": {"a": null, "b": {"last_error": {"message": 7}}}}),
             json!(null),
             json!({"applications": []}),
             json!({"server": 1, "modules": 1, "applications": {"a": null}, "problems": [1]}),

@@ -1,0 +1,149 @@
+//! Names of automatic certificates: which no authority takes, and what a certificate is called here.
+//!
+//! Called when a configuration is checked. No I/O. What must never happen: that two certificates for different names have one name here.
+
+#![forbid(unsafe_code)]
+
+use std::net::IpAddr;
+
+/// Longest name of a host, and of a part of it (RFC 1035 §2.3.4).
+const LONGEST_NAME: usize = 253;
+const LONGEST_LABEL: usize = 63;
+
+/// Names of bundles of such certificates begin so.
+const PREFIX: &str = "acme:";
+
+/// Longest name in the name of a bundle, which is the name of a file.
+const LONGEST_IN_BUNDLE: usize = 100;
+
+/// How a name is shown to be ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// By an answer to a connection to it.
+    Connection,
+    /// By a record in the DNS.
+    Record,
+}
+
+/// True for the name of a bundle of such a certificate.
+pub fn is_bundle(bundle: &str) -> bool {
+    bundle.starts_with(PREFIX)
+}
+
+/// The name of the bundle for these names, which are sorted, got with this account.
+pub fn bundle(account: &str, names: &[String]) -> String {
+    let first = names.first().map_or("", String::as_str);
+    if let ([only], true) = (names, first.len() <= LONGEST_IN_BUNDLE) {
+        return format!("{PREFIX}{account}:{only}");
+    }
+    let short: String = first.chars().take(LONGEST_IN_BUNDLE).collect();
+    let sum = fnv(names.join(",").as_bytes());
+    format!("{PREFIX}{account}:{short}+{sum:016x}")
+}
+
+/// The sum of FNV-1a (RFC 9923): the same in every version.
+fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// True if mail may be sent there.
+pub fn is_mail_address(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, ',' | '?' | '<' | '>' | ':');
+    text.chars().all(is_plain)
+        && text
+            .split_once('@')
+            .is_some_and(|(user, host)| !user.is_empty() && !host.is_empty() && !host.contains('@'))
+}
+
+/// Looks whether an authority may take this name for a certificate, with names shown to be ours in this way, if it is known.
+///
+/// # Errors
+/// It may not: why, as the end of a sentence that begins with the name.
+pub fn check(name: &str, proof: Option<Proof>) -> Result<(), &'static str> {
+    if name.parse::<IpAddr>().is_ok() {
+        return match proof {
+            Some(Proof::Record) => Err("is an address: `dns-01` is for names"),
+            _ => Ok(()),
+        };
+    }
+    if !name.is_ascii() {
+        return Err("has letters beyond ASCII: write it as the DNS has it, `xn--…`");
+    }
+    let host = match name.strip_prefix("*.") {
+        Some(_) if proof == Some(Proof::Connection) => {
+            return Err("is a wildcard: only `dns-01` shows that it is ours");
+        }
+        Some(rest) => rest,
+        None => name,
+    };
+    let is_label = |label: &str| {
+        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        (1..=LONGEST_LABEL).contains(&label.len())
+            && label.bytes().all(is_letter)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    if name.len() > LONGEST_NAME || !host.split('.').all(is_label) {
+        return Err("is no name of a host");
+    }
+    if !host.contains('.') {
+        return Err("has no period: no authority vouches for it");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_no_authority_takes_are_refused() {
+        let dns = Some(Proof::Record);
+        let http = Some(Proof::Connection);
+        for name in [
+            "example.com",
+            "a-b.example.com",
+            "EXAMPLE.com",
+            "127.0.0.1",
+            "::1",
+        ] {
+            assert_eq!(check(name, http), Ok(()), "{name}");
+        }
+        assert_eq!(check("*.example.com", dns), Ok(()));
+        for name in [
+            "localhost",
+            "",
+            ".",
+            "a..b",
+            "-a.com",
+            "*.example.com",
+            "a.*.com",
+            "é.com",
+            "a_b.com",
+            "https://a.com",
+            "a.com/",
+            "a b.com",
+        ] {
+            assert!(check(name, http).is_err(), "{name}");
+        }
+        assert!(check("127.0.0.1", dns).is_err());
+        assert!(check(&format!("{}.com", "x".repeat(64)), http).is_err());
+    }
+
+    fn called(names: &[&str]) -> String {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        bundle("le", &names)
+    }
+
+    #[test]
+    fn other_names_are_another_bundle() {
+        assert_eq!(called(&["example.com"]), "acme:le:example.com");
+        assert!(is_bundle(&called(&["example.com"])));
+        let two = called(&["example.com", "www.example.com"]);
+        assert!(two.starts_with("acme:le:example.com+"), "{two}");
+        assert_ne!(two, called(&["example.com", "example.org"]));
+        assert!(called(&[&"x".repeat(253)]).len() < 200);
+    }
+}

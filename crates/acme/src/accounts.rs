@@ -1,0 +1,109 @@
+//! Accounts with authorities.
+//!
+//! The key of an account is kept before the account is made, so that a process which ends in between makes the same account again. The
+//! one that is bound to an account elsewhere has a key that comes with it: it is kept right after.
+
+use data_encoding::BASE64URL_NOPAD;
+use instant_acme::{Account, AccountBuilder, ExternalAccountKey, Key, NewAccount};
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tutti_protocol::AccountPlan;
+
+use crate::documents::{AccountDocument, Documents};
+use crate::failure::Failure;
+use crate::http::Authority;
+
+/// The account of this name, which is made if there is none yet.
+pub(crate) async fn open(
+    documents: &Documents,
+    name: &str,
+    plan: &AccountPlan,
+    authority: &Authority,
+) -> Result<Account, Failure> {
+    let builder = Account::builder_with_http(Box::new(authority.clone()));
+    let mut document = documents.account(name);
+    if document.directory != plan.directory {
+        document = AccountDocument {
+            directory: plan.directory.clone(),
+            ..AccountDocument::default()
+        };
+    }
+    if let Some(url) = document.url.clone() {
+        let account = builder.from_parts(url, pkcs8(&document)?, plan.directory.clone());
+        let account = account.await?;
+        if document.contact != plan.contact {
+            write_to(&account, plan).await?;
+            document.contact.clone_from(&plan.contact);
+            documents.keep_account(name, &document).await?;
+        }
+        return Ok(account);
+    }
+    let (account, contact) = match &plan.eab {
+        Some(eab) => bound(builder, plan, eab, &mut document).await?,
+        None => {
+            if document.key.is_empty() {
+                let (_, key) = Key::generate_pkcs8()?;
+                document.key = BASE64URL_NOPAD.encode(key.secret_pkcs8_der());
+                documents.keep_account(name, &document).await?;
+            }
+            let key = (
+                Key::from_pkcs8_der(pkcs8(&document)?)?,
+                PrivateKeyDer::Pkcs8(pkcs8(&document)?),
+            );
+            let account = builder.create_from_key(key, plan.directory.clone());
+            (account.await?.0, Vec::new())
+        }
+    };
+    document.url = Some(account.id().to_owned());
+    document.contact = contact;
+    documents.keep_account(name, &document).await?;
+    if document.contact != plan.contact {
+        write_to(&account, plan).await?;
+        document.contact.clone_from(&plan.contact);
+        documents.keep_account(name, &document).await?;
+    }
+    Ok(account)
+}
+
+/// Forgets that the account is registered; it keeps its key.
+pub(crate) async fn forget(documents: &Documents, name: &str) -> Result<(), Failure> {
+    let mut document = documents.account(name);
+    document.url = None;
+    documents.keep_account(name, &document).await
+}
+
+async fn bound(
+    builder: AccountBuilder,
+    plan: &AccountPlan,
+    (kid, key): &(String, Vec<u8>),
+    document: &mut AccountDocument,
+) -> Result<(Account, Vec<String>), Failure> {
+    let contact = addresses(plan);
+    let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
+    let new = NewAccount {
+        contact: &contact,
+        terms_of_service_agreed: true,
+        only_return_existing: false,
+    };
+    let binding = ExternalAccountKey::new(kid.clone(), key);
+    let made = builder.create(&new, plan.directory.clone(), Some(&binding));
+    let (account, credentials) = made.await?;
+    document.key = BASE64URL_NOPAD.encode(credentials.private_key().secret_pkcs8_der());
+    Ok((account, plan.contact.clone()))
+}
+
+async fn write_to(account: &Account, plan: &AccountPlan) -> Result<(), Failure> {
+    let contact = addresses(plan);
+    let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
+    Ok(account.update_contacts(&contact).await?)
+}
+
+fn addresses(plan: &AccountPlan) -> Vec<String> {
+    let contact = plan.contact.iter();
+    contact.map(|address| format!("mailto:{address}")).collect()
+}
+
+fn pkcs8(document: &AccountDocument) -> Result<PrivatePkcs8KeyDer<'static>, Failure> {
+    let bytes = BASE64URL_NOPAD.decode(document.key.as_bytes());
+    let bytes = bytes.map_err(|_| Failure::new("the key of the account cannot be read"))?;
+    Ok(PrivatePkcs8KeyDer::from(bytes))
+}

@@ -1,0 +1,185 @@
+//! Requests to authorities, bounded in time and size.
+//!
+//! The URLs come from an authority: nothing but HTTPS is spoken, and who answers must have a certificate that holds.
+
+use std::error::Error as StdError;
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http::header::{HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::{HeaderMap, Request};
+use http_body_util::{BodyExt, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+
+use crate::failure::Failure;
+
+/// An authority answers within this time, or not at all.
+const LONGEST_REQUEST: Duration = Duration::from_secs(30);
+
+/// More than any chain or order has.
+const MOST_BYTES: usize = 1 << 20;
+
+/// How this server calls itself.
+const NAME: &str = concat!("tutti/", env!("CARGO_PKG_VERSION"));
+
+/// The client of one attempt. Clones are the same thing.
+#[derive(Clone)]
+pub(crate) struct Authority {
+    client: Client<HttpsConnector<HttpConnector>, BodyWrapper<Bytes>>,
+    /// The pause that the last refusal asked for.
+    pause: Arc<Mutex<Option<Duration>>>,
+}
+
+impl Authority {
+    /// Speaks with who is vouched for by the file `roots`, or by the system.
+    ///
+    /// # Errors
+    /// Nobody vouches.
+    pub(crate) fn new(roots: Option<&Path>) -> Result<Authority, Failure> {
+        let config = ClientConfig::builder_with_provider(tutti_tls::provider())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| Failure::new(error.to_string()))?
+            .with_root_certificates(trusted(roots)?)
+            .with_no_client_auth();
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(config)
+            .https_only()
+            .enable_http1()
+            .build();
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .build(connector);
+        Ok(Authority {
+            client,
+            pause: Arc::default(),
+        })
+    }
+
+    /// The pause that the last refusal asked for, if one was refused.
+    pub(crate) fn take_pause(&self) -> Option<Duration> {
+        self.pause
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+
+    async fn send(self, request: Request<BodyWrapper<Bytes>>) -> Result<BytesResponse, Error> {
+        let answer = tokio::time::timeout(LONGEST_REQUEST, async {
+            let (parts, body) = self.client.request(request).await?.into_parts();
+            let body = Limited::new(body, MOST_BYTES).collect().await?.to_bytes();
+            Ok::<_, Box<dyn StdError + Send + Sync>>((parts, body))
+        });
+        let (parts, body) = match answer.await {
+            Ok(answer) => answer.map_err(|error| Error::Other(told(&*error)))?,
+            Err(_) => {
+                let text = format!("no answer within {} seconds", LONGEST_REQUEST.as_secs());
+                return Err(Error::Other(text.into()));
+            }
+        };
+        if !parts.status.is_success() {
+            *self.pause.lock().unwrap_or_else(PoisonError::into_inner) = pause(&parts.headers);
+            if !body.first().is_some_and(|first| *first == b'{') {
+                let text = format!("the authority answers {}", parts.status);
+                return Err(Error::Other(text.into()));
+            }
+        }
+        Ok(BytesResponse {
+            parts,
+            body: Box::new(body),
+        })
+    }
+}
+
+impl HttpClient for Authority {
+    fn request(
+        &self,
+        mut request: Request<BodyWrapper<Bytes>>,
+    ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
+        request
+            .headers_mut()
+            .insert(USER_AGENT, HeaderValue::from_static(NAME));
+        Box::pin(self.clone().send(request))
+    }
+}
+
+/// The whole of an error: the outermost words seldom say what was wrong.
+fn told(error: &(dyn StdError + Send + Sync + 'static)) -> Box<dyn StdError + Send + Sync> {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text = format!("{text}: {inner}");
+        source = inner.source();
+    }
+    format!("the authority cannot be reached: {text}").into()
+}
+
+/// `Retry-After`: seconds, or a date (RFC 9110 §10.2.3).
+fn pause(fields: &HeaderMap) -> Option<Duration> {
+    let value = fields.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = value.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = httpdate::parse_http_date(value).ok()?;
+    date.duration_since(SystemTime::now()).ok()
+}
+
+fn trusted(roots: Option<&Path>) -> Result<RootCertStore, Failure> {
+    let mut store = RootCertStore::empty();
+    let Some(path) = roots else {
+        let found = rustls_native_certs::load_native_certs();
+        store.add_parsable_certificates(found.certs);
+        if store.is_empty() {
+            let text = "the system has no certificates of authorities; hint: install `ca-certificates`, or name a file in `roots`";
+            return Err(Failure::new(text));
+        }
+        return Ok(store);
+    };
+    let named = |why: &dyn std::fmt::Display| {
+        Failure::new(format!(
+            "`{}` of `roots` cannot be used: {why}",
+            path.display()
+        ))
+    };
+    let certificates = CertificateDer::pem_file_iter(path).map_err(|error| named(&error))?;
+    for certificate in certificates {
+        let certificate = certificate.map_err(|error| named(&error))?;
+        store.add(certificate).map_err(|error| named(&error))?;
+    }
+    if store.is_empty() {
+        return Err(named(&"it has no certificate"));
+    }
+    Ok(store)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_seconds_or_a_date() {
+        let of = |value: &str| {
+            let mut fields = HeaderMap::new();
+            fields.insert(RETRY_AFTER, HeaderValue::from_str(value).unwrap());
+            pause(&fields)
+        };
+        assert_eq!(of("120"), Some(Duration::from_secs(120)));
+        assert_eq!(of("soon"), None);
+        assert_eq!(of("-1"), None);
+        // In the past.
+        assert_eq!(of("Fri, 31 Dec 1999 23:59:59 GMT"), None);
+        let later = SystemTime::now() + Duration::from_secs(1000);
+        let later = of(&httpdate::fmt_http_date(later)).unwrap();
+        assert!((900..=1000).contains(&later.as_secs()), "{later:?}");
+    }
+}

@@ -1,0 +1,95 @@
+//! The acme role: unprivileged, gets and renews the certificates that the configuration asks for, from authorities that speak ACME
+//! (RFC 8555).
+//!
+//! Main starts it while there are such certificates, and keeps its documents: keys of accounts, orders under way, failures. The
+//! controller has what it gets put in force, and the router answers the authorities. It can end at any moment: everything that must not
+//! be done twice is kept before it is done. What must never happen: an order that nobody remembers, a second one for a name while one
+//! is under way, or one sooner than a failure before it allows.
+//!
+//! | Module | holds |
+//! |---|---|
+//! | `documents` | what is kept from one process to the next |
+//! | `times` | when an order is due; no I/O |
+//! | `http` | requests to authorities: bounded in time and size |
+//! | `accounts` | accounts with authorities |
+//! | `answers` | answers to authorities that ask whether names are ours |
+//! | `order` | one order, from wherever it was left |
+//! | `scheduler` | which order is next |
+
+#![forbid(unsafe_code)]
+
+mod accounts;
+mod answers;
+mod documents;
+mod failure;
+mod http;
+mod line;
+mod order;
+mod scheduler;
+mod times;
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use tutti_log::{Level, Log};
+use tutti_protocol::{AcmeHello, ToAcme};
+use tutti_role::unprivileged;
+use tutti_sys::daemon;
+
+use self::line::Link;
+use self::scheduler::Scheduler;
+
+/// Runs until main ends it.
+pub fn run() -> ExitCode {
+    unprivileged::run("acme", serve)
+}
+
+/// The whole process, in one function.
+async fn serve(line: OwnedFd) -> io::Result<()> {
+    let link = Arc::new(Link::new(line)?);
+    let (hello, log) = greeting(&link).await?;
+    unprivileged::report_panics("acme", &log);
+    unprivileged::give_up_rights("process for certificates", None, &log);
+    tokio::spawn({
+        let link = Arc::clone(&link);
+        async move { link.write_waiting().await }
+    });
+    let scheduler = Scheduler::new(Arc::clone(&link), log.clone(), hello);
+    tokio::spawn(scheduler.clone().run());
+    loop {
+        let Some((news, descriptors)) = link.news().await? else {
+            return Ok(());
+        };
+        match news {
+            ToAcme::Plan { plan } => scheduler.follow(*plan),
+            ToAcme::LogReopened => reopen(&log, descriptors),
+            ToAcme::Hello(_) | ToAcme::Done { .. } | ToAcme::Failed { .. } => {}
+        }
+    }
+}
+
+async fn greeting(link: &Link) -> io::Result<(AcmeHello, Log)> {
+    let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
+    let Some((ToAcme::Hello(hello), descriptors)) = link.news().await? else {
+        return Err(invalid("main did not greet"));
+    };
+    let log = descriptors.into_iter().next();
+    let log = log.ok_or_else(|| invalid("main's greeting came without the log"))?;
+    // Standard error is where a crash is told of.
+    daemon::redirect_stderr(log.as_fd())?;
+    let log = Log::of_threads(log, &hello.log, "acme");
+    Ok((*hello, log))
+}
+
+fn reopen(log: &Log, descriptors: Vec<OwnedFd>) {
+    let Some(file) = descriptors.into_iter().next() else {
+        return;
+    };
+    if let Err(error) = daemon::redirect_stderr(file.as_fd()) {
+        let text = format!("cannot redirect standard error: {error}");
+        log.line(Level::Warn, &text);
+    }
+    log.replace(file);
+}

@@ -1,0 +1,6 @@
+//! The line to main.
+
+use tutti_protocol::{FromAcme, ToAcme};
+
+/// Asks main, and hears its news.
+pub(crate) type Link = tutti_role::link::Link<FromAcme, ToAcme>;

@@ -1,0 +1,315 @@
+//! One order of a certificate, from wherever the process before has left it.
+//!
+//! ```text
+//! key kept → order made → its URL kept → names shown to be ours → finalized → certificate taken → stored and in force → order forgotten
+//! ```
+//!
+//! Each step can be the last of this process: the next goes on behind the last that was kept. What must never happen: a second order
+//! while the document knows of one, or a key that is lost while an order for it can come to an end.
+
+use std::time::Duration;
+
+use instant_acme::{
+    Account, AuthorizationStatus, CertificateIdentifier, ChallengeStatus, ChallengeType, Error,
+    Identifier, NewOrder, Order, OrderStatus, RetryPolicy,
+};
+use rcgen::{CertificateParams, DistinguishedName, KeyPair};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use tutti_protocol::{
+    AccountPlan, CertificatePlan, Challenge, ChallengeKind, ForController, FromAcme,
+};
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use crate::accounts;
+use crate::answers::{self, Answers, Record};
+use crate::documents::{CertificateDocument, Documents, Issued};
+use crate::failure::{Cure, Failure, kind, words};
+use crate::http::Authority;
+use crate::line::Link;
+
+/// An authority looks whether names are ours, or makes a certificate, within this time. Else the order is gone on with later.
+const PATIENCE: RetryPolicy = RetryPolicy::new().timeout(Duration::from_secs(90));
+
+/// An attempt to get a certificate, with all it works with.
+pub(crate) struct Attempt<'a> {
+    pub(crate) link: &'a Link,
+    pub(crate) documents: &'a Documents,
+    pub(crate) answers: &'a Answers,
+    pub(crate) bundle: &'a str,
+    pub(crate) wanted: &'a CertificatePlan,
+    pub(crate) plan: &'a AccountPlan,
+}
+
+/// The answers that an order's authority is given, to be taken back.
+#[derive(Default)]
+struct Given {
+    answers: Vec<Challenge>,
+    records: Vec<Record>,
+}
+
+impl Attempt<'_> {
+    /// Gets the certificate. `document` is what is known of it, and is kept at each step.
+    pub(crate) async fn run(
+        &self,
+        document: &mut CertificateDocument,
+        authority: &Authority,
+    ) -> Result<(), Failure> {
+        let account =
+            accounts::open(self.documents, &self.wanted.account, self.plan, authority).await?;
+        let mut order = self.order(&account, document).await?;
+        let mut given = Given::default();
+        let chain = self.finish(&mut order, document, &mut given).await;
+        self.take_back(&given).await;
+        let chain = chain?;
+        let key = document.key.clone().unwrap_or_default();
+        let issued = describe(&chain)?;
+        self.hand_over(format!("{}\n{key}", chain.trim_end()))
+            .await?;
+        *document = CertificateDocument {
+            directory: document.directory.clone(),
+            names: document.names.clone(),
+            issued: Some(issued),
+            ..CertificateDocument::default()
+        };
+        self.keep(document).await
+    }
+
+    async fn keep(&self, document: &CertificateDocument) -> Result<(), Failure> {
+        self.documents.keep_certificate(self.bundle, document).await
+    }
+
+    /// The order that is under way, or a new one.
+    async fn order(
+        &self,
+        account: &Account,
+        document: &mut CertificateDocument,
+    ) -> Result<Order, Failure> {
+        if let (Some(url), Some(_)) = (&document.order, &document.key) {
+            return match account.order(url.clone()).await {
+                Ok(mut order) => match order.state().status {
+                    OrderStatus::Invalid => Err(why_invalid(&mut order).await.with(Cure::NewOrder)),
+                    _ => Ok(order),
+                },
+                // Authorities forget orders after a while.
+                Err(Error::Api(problem)) if is_unknown(&problem) => Err(Failure::new(
+                    "the authority does not know the order any more",
+                )
+                .with(Cure::NewOrder)),
+                Err(error) => Err(error.into()),
+            };
+        }
+        let key = KeyPair::generate().map_err(|error| Failure::new(error.to_string()))?;
+        document.key = Some(key.serialize_pem());
+        document.order = None;
+        self.keep(document).await?;
+        let identifiers: Vec<Identifier> = self
+            .wanted
+            .names
+            .iter()
+            .map(|name| identifier(name))
+            .collect();
+        let mut new = NewOrder::new(&identifiers);
+        if let Some(profile) = &self.plan.profile {
+            new = new.profile(profile);
+        }
+        // It is only to be gentle with the authority's limits: after a failure it is left out.
+        let before = document.issued.as_ref();
+        let before = before.and_then(|issued| issued.id.as_ref());
+        if let (Some((authority, serial)), 0) = (before, document.failures) {
+            new = new.replaces(CertificateIdentifier {
+                authority_key_identifier: authority.as_str().into(),
+                serial: serial.as_str().into(),
+            });
+        }
+        let order = account.new_order(&new).await?;
+        document.order = Some(order.url().to_owned());
+        self.keep(document).await?;
+        Ok(order)
+    }
+
+    /// Brings the order to its end: the chain.
+    async fn finish(
+        &self,
+        order: &mut Order,
+        document: &CertificateDocument,
+        given: &mut Given,
+    ) -> Result<String, Failure> {
+        if order.state().status == OrderStatus::Pending {
+            self.answer(order, given).await?;
+            let status = match order.poll_ready(&PATIENCE).await {
+                Ok(status) => status,
+                Err(Error::Api(_)) if order.state().status == OrderStatus::Invalid => {
+                    OrderStatus::Invalid
+                }
+                Err(error) => return Err(error.into()),
+            };
+            if status == OrderStatus::Invalid {
+                return Err(why_invalid(order).await.with(Cure::NewOrder));
+            }
+        }
+        if order.state().status == OrderStatus::Ready {
+            order.finalize_csr(&self.request(document)?).await?;
+        }
+        Ok(order.poll_certificate(&PATIENCE).await?)
+    }
+
+    /// Answers the authority for each name that is not shown to be ours yet.
+    async fn answer(&self, order: &mut Order, given: &mut Given) -> Result<(), Failure> {
+        let wanted = challenge_type(self.plan.challenge);
+        let mut authorizations = order.authorizations();
+        while let Some(authorization) = authorizations.next().await {
+            let mut authorization = authorization?;
+            if authorization.status != AuthorizationStatus::Pending {
+                continue;
+            }
+            let Some(challenge) = authorization.challenge(wanted.clone()) else {
+                let text =
+                    "the authority does not look whether the name is ours by this `challenge`";
+                return Err(Failure::new(text).with(Cure::NewOrder));
+            };
+            let (name, key) = (
+                challenge.identifier().identifier.clone(),
+                challenge.key_authorization(),
+            );
+            match self.plan.challenge {
+                ChallengeKind::Http => given.answers.push(Challenge::Http {
+                    token: challenge.token.clone(),
+                    answer: key.as_str().to_owned(),
+                }),
+                ChallengeKind::TlsAlpn => given.answers.push(answers::certificate(&name, &key)?),
+                ChallengeKind::Dns => {
+                    let record = answers::record(&name, &key);
+                    // Before it is there: one that is half done is to be cleaned up, too.
+                    given.records.push(record.clone());
+                    self.answers
+                        .hook(&self.wanted.account, true, &record)
+                        .await?;
+                }
+            }
+        }
+        if !given.answers.is_empty() {
+            self.answers
+                .give(self.bundle, given.answers.clone())
+                .await?;
+        }
+        let mut authorizations = order.authorizations();
+        while let Some(authorization) = authorizations.next().await {
+            let mut authorization = authorization?;
+            if authorization.status != AuthorizationStatus::Pending {
+                continue;
+            }
+            if let Some(mut challenge) = authorization.challenge(wanted.clone())
+                && challenge.status == ChallengeStatus::Pending
+            {
+                challenge.set_ready().await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn take_back(&self, given: &Given) {
+        self.answers.end(self.bundle).await;
+        for record in &given.records {
+            // A record left over harms nobody: the next order has another.
+            let _ = self.answers.hook(&self.wanted.account, false, record).await;
+        }
+    }
+
+    /// The request for the certificate, with the order's key.
+    fn request(&self, document: &CertificateDocument) -> Result<Vec<u8>, Failure> {
+        let failed = |error: rcgen::Error| Failure::new(error.to_string());
+        let key = document.key.as_deref().unwrap_or_default();
+        let key = KeyPair::from_pem(key).map_err(failed)?;
+        let mut params = CertificateParams::new(self.wanted.names.clone()).map_err(failed)?;
+        params.distinguished_name = DistinguishedName::new();
+        let request = params.serialize_request(&key).map_err(failed)?;
+        Ok(request.der().to_vec())
+    }
+
+    /// Has the certificate stored and put in force.
+    async fn hand_over(&self, pem: String) -> Result<(), Failure> {
+        let make = |id| FromAcme::Tell {
+            id,
+            message: ForController::Certificate {
+                bundle: self.bundle.to_owned(),
+                pem: pem.clone(),
+            },
+        };
+        let done = self.link.request(&make, Vec::new()).await;
+        done.map(drop).map_err(|refused| {
+            Failure::new(format!(
+                "the certificate has come and cannot be put in force: {}",
+                refused.message
+            ))
+        })
+    }
+}
+
+fn challenge_type(kind: ChallengeKind) -> ChallengeType {
+    match kind {
+        ChallengeKind::Http => ChallengeType::Http01,
+        ChallengeKind::TlsAlpn => ChallengeType::TlsAlpn01,
+        ChallengeKind::Dns => ChallengeType::Dns01,
+    }
+}
+
+fn identifier(name: &str) -> Identifier {
+    match name.parse() {
+        Ok(address) => Identifier::Ip(address),
+        Err(_) => Identifier::Dns(name.to_owned()),
+    }
+}
+
+/// True if the authority does not know what it is asked for: it says so with 404, or as it can.
+fn is_unknown(problem: &instant_acme::Problem) -> bool {
+    matches!(problem.status, Some(404 | 410)) || matches!(kind(problem), "orderNotFound")
+}
+
+/// Tells what the authority says of the names that it has not been shown to be ours.
+async fn why_invalid(order: &mut Order) -> Failure {
+    let mut reasons = Vec::new();
+    let mut authorizations = order.authorizations();
+    while let Some(Ok(mut authorization)) = authorizations.next().await {
+        let name = answers::name_of(authorization.identifier().identifier);
+        let Ok(state) = authorization.refresh().await else {
+            continue;
+        };
+        let problems = state
+            .challenges
+            .iter()
+            .filter_map(|challenge| challenge.error.as_ref());
+        reasons.extend(problems.map(|problem| format!("`{name}`: {}", words(problem))));
+    }
+    if let (true, Some(problem)) = (reasons.is_empty(), &order.state().error) {
+        reasons.push(words(problem));
+    }
+    match reasons.is_empty() {
+        true => Failure::new("the authority does not say why it has refused"),
+        false => Failure::new(format!("the authority has refused: {}", reasons.join("; "))),
+    }
+}
+
+/// Reads from a certificate that has come the facts to be remembered.
+fn describe(chain: &str) -> Result<Issued, Failure> {
+    let unreadable = || {
+        Failure::new("the authority has sent something else than a certificate")
+            .with(Cure::NewOrder)
+    };
+    let first = CertificateDer::pem_slice_iter(chain.as_bytes()).next();
+    let first = first.and_then(Result::ok).ok_or_else(unreadable)?;
+    let (_, parsed) = X509Certificate::from_der(&first).map_err(|_| unreadable())?;
+    let validity = parsed.validity();
+    // One without a name of its authority cannot be asked about (RFC 9773 §4.1).
+    let id = CertificateIdentifier::try_from(&first).ok();
+    Ok(Issued {
+        since: validity.not_before.timestamp(),
+        until: validity.not_after.timestamp(),
+        id: id.map(|id| {
+            let authority = id.authority_key_identifier.into_owned();
+            (authority, id.serial.into_owned())
+        }),
+        advised: None,
+        ask_at: 0,
+    })
+}

@@ -1,0 +1,449 @@
+//! Which order is next: one scheduler for all certificates.
+//!
+//! Each round it looks what is due, by the documents and by the clock as it is now. Of one certificate there is never more than one
+//! order under way, of all together a few. What must never happen: that a failure, a crash or a clock that jumps has an order begun
+//! before its pause is over.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use instant_acme::{CertificateIdentifier, Error};
+use tokio::sync::Notify;
+use tutti_log::{Level, Log};
+use tutti_protocol::{
+    AccountPlan, AcmeHello, AcmePlan, CertificateNews, CertificatePlan, ForController, FromAcme,
+};
+
+use crate::answers::Answers;
+use crate::documents::{CertificateDocument, Documents, Issued};
+use crate::failure::{Cure, Failure};
+use crate::http::Authority;
+use crate::line::Link;
+use crate::order::Attempt;
+use crate::{accounts, times};
+
+/// Orders at the same time.
+const MOST_ORDERS: usize = 4;
+
+/// The clock is looked at so often: it may be set meanwhile.
+const LONGEST_SLEEP: Duration = Duration::from_secs(30);
+
+/// An attempt is begun anew at once so often, where nothing is wrong but the moment.
+const MOST_REPEATS: u32 = 8;
+
+/// The variable in the server's environment with another first pause after a failure, in seconds: for tests.
+const PAUSE: &str = "TUTTI_ACME_PAUSE";
+
+/// How long an advice holds where its authority has none.
+const NO_ADVICE: i64 = 86_400;
+
+/// How long until the authority is asked again that could not say.
+const ADVICE_AGAIN: i64 = 3600;
+
+/// A handle: clones are the same thing.
+#[derive(Clone)]
+pub(crate) struct Scheduler(Arc<Inner>);
+
+struct Inner {
+    link: Arc<Link>,
+    log: Log,
+    documents: Documents,
+    answers: Answers,
+    state: Mutex<State>,
+    wake: Notify,
+    first_pause: Duration,
+}
+
+#[derive(Default)]
+struct State {
+    plan: AcmePlan,
+    /// Bundles that something is done for.
+    busy: BTreeSet<String>,
+    /// Those of them that are ordered.
+    ordering: BTreeSet<String>,
+    /// The news that the controller has.
+    told: Option<BTreeMap<String, CertificateNews>>,
+    /// The controller may be another: it is told everything anew.
+    is_new: bool,
+}
+
+/// Something to be done for a certificate.
+enum Task {
+    Order,
+    /// Ask the authority when it is to be renewed.
+    AskAdvice,
+}
+
+impl Scheduler {
+    pub(crate) fn new(link: Arc<Link>, log: Log, hello: AcmeHello) -> Scheduler {
+        let first_pause = std::env::var(PAUSE).ok().and_then(|text| text.parse().ok());
+        Scheduler(Arc::new(Inner {
+            documents: Documents::new(Arc::clone(&link), hello.documents),
+            answers: Answers::new(Arc::clone(&link)),
+            state: Mutex::new(State {
+                plan: hello.plan,
+                is_new: true,
+                ..State::default()
+            }),
+            wake: Notify::new(),
+            first_pause: first_pause.map_or(times::FIRST_PAUSE, Duration::from_secs),
+            link,
+            log,
+        }))
+    }
+
+    /// Other certificates are to be got from now on.
+    pub(crate) fn follow(&self, plan: AcmePlan) {
+        {
+            let mut state = self.0.state();
+            state.plan = plan;
+            state.is_new = true;
+        }
+        self.0.wake.notify_one();
+    }
+
+    /// Gets and renews, for ever.
+    pub(crate) async fn run(self) {
+        loop {
+            let now = unix_time();
+            self.0.forget_old(now).await;
+            let next = self.begin_due(now);
+            self.0.tell_news(now).await;
+            let left = u64::try_from(next.saturating_sub(now)).unwrap_or(0).max(1);
+            let sleep = Duration::from_secs(left).min(LONGEST_SLEEP);
+            let _ = tokio::time::timeout(sleep, self.0.wake.notified()).await;
+        }
+    }
+
+    /// Begins what is due; when the next is.
+    fn begin_due(&self, now: i64) -> i64 {
+        let mut next = i64::MAX;
+        let mut state = self.0.state();
+        let plan = state.plan.clone();
+        for (bundle, wanted) in &plan.certificates {
+            let Some(account) = plan.accounts.get(&wanted.account) else {
+                continue;
+            };
+            if state.busy.contains(bundle) {
+                continue;
+            }
+            let document = self.0.document(bundle, wanted, account);
+            let due = self.0.due(&document, &plan, bundle, wanted, now);
+            let asks = document.issued.as_ref().map_or(i64::MAX, |one| one.ask_at);
+            let task = match () {
+                () if due <= now && state.ordering.len() < MOST_ORDERS => Task::Order,
+                // One that ends wakes this.
+                () if due <= now => continue,
+                () if wanted.is_stored && asks <= now => Task::AskAdvice,
+                () => {
+                    next = next.min(due).min(asks);
+                    continue;
+                }
+            };
+            state.busy.insert(bundle.clone());
+            if matches!(task, Task::Order) {
+                state.ordering.insert(bundle.clone());
+            }
+            let (inner, bundle) = (Arc::clone(&self.0), bundle.clone());
+            let (wanted, account) = (wanted.clone(), account.clone());
+            tokio::spawn(async move {
+                match task {
+                    Task::Order => inner.order(&bundle, &wanted, &account).await,
+                    Task::AskAdvice => inner.ask_advice(&bundle, &wanted, &account).await,
+                }
+                {
+                    let mut state = inner.state();
+                    state.busy.remove(&bundle);
+                    state.ordering.remove(&bundle);
+                }
+                inner.wake.notify_one();
+            });
+        }
+        next
+    }
+}
+
+impl Inner {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The document of a certificate. What was got elsewhere is no order of this authority's, and no reason not to ask it.
+    fn document(
+        &self,
+        bundle: &str,
+        wanted: &CertificatePlan,
+        account: &AccountPlan,
+    ) -> CertificateDocument {
+        let known = self.documents.certificate(bundle);
+        if known.directory == account.directory && known.names == wanted.names {
+            return known;
+        }
+        CertificateDocument {
+            directory: account.directory.clone(),
+            names: wanted.names.clone(),
+            ..CertificateDocument::default()
+        }
+    }
+
+    /// When an order is due. A pause of another certificate that is not wanted any more holds for its names, too: a configuration that
+    /// is changed again and again must not get around it.
+    fn due(
+        &self,
+        document: &CertificateDocument,
+        plan: &AcmePlan,
+        bundle: &str,
+        wanted: &CertificatePlan,
+        now: i64,
+    ) -> i64 {
+        let own = times::due(document, bundle, wanted.is_stored, now);
+        if document.issued.is_some() && wanted.is_stored {
+            return own;
+        }
+        let former = self.documents.bundles();
+        let former = former
+            .iter()
+            .filter(|name| !plan.certificates.contains_key(*name));
+        let pauses = former.filter_map(|name| {
+            let former = self.documents.certificate(name);
+            let shares = former.names.iter().any(|name| wanted.names.contains(name));
+            let is_same = shares && former.directory == document.directory;
+            (is_same && former.failures > 1).then(|| {
+                let is_stored = false;
+                times::due(&former, name, is_stored, now)
+            })
+        });
+        pauses.fold(own, i64::max)
+    }
+
+    /// Orders a certificate, and notes what has come of it.
+    async fn order(&self, bundle: &str, wanted: &CertificatePlan, account: &AccountPlan) {
+        let mut document = self.document(bundle, wanted, account);
+        let verb = if document.order.is_some() {
+            "going on with the order of"
+        } else {
+            "ordering"
+        };
+        let names = wanted.names.join("`, `");
+        self.log
+            .line(Level::Info, &format!("{verb} a certificate for `{names}`"));
+        self.tell_news(unix_time()).await;
+        match self.try_order(bundle, wanted, account, &mut document).await {
+            Ok(()) => self.has_come(bundle, &document).await,
+            Err(failure) => {
+                self.has_failed(bundle, wanted, document, failure).await;
+            }
+        }
+    }
+
+    async fn try_order(
+        &self,
+        bundle: &str,
+        wanted: &CertificatePlan,
+        plan: &AccountPlan,
+        document: &mut CertificateDocument,
+    ) -> Result<(), Failure> {
+        let attempt = Attempt {
+            link: &self.link,
+            documents: &self.documents,
+            answers: &self.answers,
+            bundle,
+            wanted,
+            plan,
+        };
+        let authority = Authority::new(plan.roots.as_deref())?;
+        let mut repeats = 0;
+        loop {
+            let Err(mut failure) = attempt.run(document, &authority).await else {
+                return Ok(());
+            };
+            failure.pause = authority.take_pause();
+            repeats += 1;
+            if repeats > MOST_REPEATS {
+                return Err(failure);
+            }
+            match failure.cure {
+                Cure::Repeat => {}
+                Cure::Register if repeats == 1 => {
+                    accounts::forget(&self.documents, &wanted.account).await?;
+                }
+                _ => return Err(failure),
+            }
+        }
+    }
+
+    async fn has_come(&self, bundle: &str, document: &CertificateDocument) {
+        if let Some(wanted) = self.state().plan.certificates.get_mut(bundle) {
+            wanted.is_stored = true;
+        }
+        let now = unix_time();
+        if times::due(document, bundle, true, now) > now {
+            return;
+        }
+        // By this clock it would be ordered again and again.
+        let text = "the certificate that has come is already to be renewed by this machine's clock; hint: is it right?";
+        let mut document = document.clone();
+        self.note_failure(bundle, &mut document, &Failure::new(text))
+            .await;
+    }
+
+    async fn has_failed(
+        &self,
+        bundle: &str,
+        wanted: &CertificatePlan,
+        mut document: CertificateDocument,
+        failure: Failure,
+    ) {
+        if failure.cure == Cure::NewOrder {
+            document.order = None;
+            document.key = None;
+        }
+        self.note_failure(bundle, &mut document, &failure).await;
+        let names = wanted.names.join("`, `");
+        let left = document.retry_at.unwrap_or_default() - unix_time();
+        let text = format!(
+            "no certificate for `{names}`: {}; the next attempt is in {left} seconds",
+            failure.message
+        );
+        self.log.line(Level::Error, &text);
+    }
+
+    async fn note_failure(
+        &self,
+        bundle: &str,
+        document: &mut CertificateDocument,
+        failure: &Failure,
+    ) {
+        let now = unix_time();
+        document.failures = document.failures.saturating_add(1);
+        let pause = times::pause(self.first_pause, document.failures, failure.pause, bundle);
+        let pause = i64::try_from(pause.as_secs()).unwrap_or(i64::MAX);
+        document.retry_at = Some(now.saturating_add(pause));
+        document.last_error = Some((failure.message.clone(), now));
+        if self
+            .documents
+            .keep_certificate(bundle, document)
+            .await
+            .is_err()
+        {
+            self.documents.note_certificate(bundle, document);
+        }
+    }
+
+    /// Asks the authority when it wishes a certificate to be renewed (RFC 9773).
+    async fn ask_advice(&self, bundle: &str, wanted: &CertificatePlan, account: &AccountPlan) {
+        let mut document = self.document(bundle, wanted, account);
+        let Some(issued) = &mut document.issued else {
+            return;
+        };
+        let now = unix_time();
+        match self.advice(bundle, wanted, account, issued).await {
+            Ok(Some((advised, holds))) => {
+                issued.advised = Some(advised);
+                issued.ask_at = now.saturating_add(holds);
+            }
+            Ok(None) => issued.ask_at = now.saturating_add(NO_ADVICE),
+            // The advice before holds on.
+            Err(_) => issued.ask_at = now.saturating_add(ADVICE_AGAIN),
+        }
+        if self
+            .documents
+            .keep_certificate(bundle, &document)
+            .await
+            .is_err()
+        {
+            self.documents.note_certificate(bundle, &document);
+        }
+    }
+
+    async fn advice(
+        &self,
+        bundle: &str,
+        wanted: &CertificatePlan,
+        plan: &AccountPlan,
+        issued: &Issued,
+    ) -> Result<Option<(i64, i64)>, Failure> {
+        let Some((authority, serial)) = &issued.id else {
+            return Ok(None);
+        };
+        let id = CertificateIdentifier {
+            authority_key_identifier: authority.as_str().into(),
+            serial: serial.as_str().into(),
+        };
+        let authority = Authority::new(plan.roots.as_deref())?;
+        let account = accounts::open(&self.documents, &wanted.account, plan, &authority).await?;
+        match account.renewal_info(&id).await {
+            Ok((info, delay)) => {
+                let window = info.suggested_window;
+                let (start, end) = (window.start.unix_timestamp(), window.end.unix_timestamp());
+                let at = times::advised(start, end, bundle);
+                Ok(Some((at, times::advice_holds(delay))))
+            }
+            Err(Error::Unsupported(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Forgets certificates that nobody wants any more, once no pause of theirs is to be kept.
+    async fn forget_old(&self, now: i64) {
+        for bundle in self.documents.bundles() {
+            if self.state().plan.certificates.contains_key(&bundle) {
+                continue;
+            }
+            let document = self.documents.certificate(&bundle);
+            let until = document.issued.as_ref().map_or(0, |issued| issued.until);
+            let pause = document.retry_at.unwrap_or(0);
+            if until.max(pause) < now {
+                self.documents.discard_certificate(&bundle).await;
+            }
+        }
+    }
+
+    /// Tells the controller what is new.
+    async fn tell_news(&self, now: i64) {
+        let (news, is_new) = {
+            let mut state = self.state();
+            let plan = &state.plan;
+            let wanted = plan.certificates.iter();
+            let news = wanted.filter_map(|(bundle, wanted)| {
+                let account = plan.accounts.get(&wanted.account)?;
+                let document = self.document(bundle, wanted, account);
+                let is_ordering = state.ordering.contains(bundle);
+                let due = || self.due(&document, plan, bundle, wanted, now);
+                let news = CertificateNews {
+                    is_ordering,
+                    next_order: (!is_ordering).then(due),
+                    failures: document.failures,
+                    last_error: document.last_error.clone(),
+                };
+                Some((bundle.clone(), news))
+            });
+            let news: BTreeMap<_, _> = news.collect();
+            let is_new = std::mem::take(&mut state.is_new);
+            if !is_new && state.told.as_ref() == Some(&news) {
+                return;
+            }
+            state.told = Some(news.clone());
+            (news, is_new)
+        };
+        if is_new {
+            self.answers.repeat().await;
+        }
+        let make = |id| FromAcme::Tell {
+            id,
+            message: ForController::Status {
+                certificates: news.clone(),
+            },
+        };
+        if self.link.request(&make, Vec::new()).await.is_err() {
+            self.state().told = None;
+        }
+    }
+}
+
+/// Seconds since 1970 by the clock.
+fn unix_time() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    i64::try_from(now.unwrap_or_default().as_secs()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,186 @@
+//! When an order is due. Times are seconds since 1970; no I/O.
+//!
+//! Must never happen: that a clock which jumps, back or forth, keeps a certificate from being renewed for ever, or has one ordered
+//! again and again.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::time::Duration;
+
+use crate::documents::{CertificateDocument, Issued};
+
+/// Certificates that live no longer are renewed at half their life, for a failure leaves little time (Let's Encrypt, "Decreasing
+/// Certificate Lifetimes").
+const SHORT_LIFE: i64 = 10 * 86_400;
+
+/// The last part of a life that no authority's advice reaches into: one part of twenty.
+const LAST_PART: i64 = 20;
+
+/// Pause after the first failure; doubled each time. Let's Encrypt allows five failures of a name in an hour.
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_secs(300);
+
+/// Longest pause.
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(86_400);
+
+/// Longest pause that an authority may ask for: a week is the window of the longest limits.
+const LONGEST_ASKED: Duration = Duration::from_secs(7 * 86_400);
+
+/// The authority is asked again for its advice after as long as it says, within these bounds (RFC 9773 §4.3.2).
+const ADVICE: (i64, i64) = (60, 86_400);
+
+/// A fraction from 0 to 1 that is always the same for the same thing, and another for another: not all that begins together is to be
+/// renewed together.
+pub(crate) fn fraction(thing: &impl Hash) -> f64 {
+    let mut hasher = DefaultHasher::new();
+    thing.hash(&mut hasher);
+    let number = u32::try_from(hasher.finish() >> 32).unwrap_or_default();
+    f64::from(number) / f64::from(u32::MAX)
+}
+
+/// A share of a number of seconds.
+fn share(seconds: i64, fraction: f64) -> i64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        reason = "a part of a number of seconds"
+    )]
+    let part = (seconds as f64 * fraction) as i64;
+    part
+}
+
+/// When a certificate is to be renewed: when its authority advises it, else at two thirds of its life, some earlier than others.
+pub(crate) fn renewal(issued: &Issued, bundle: &str) -> i64 {
+    let life = (issued.until - issued.since).max(0);
+    let part = if life <= SHORT_LIFE {
+        life / 2
+    } else {
+        life * 2 / 3
+    };
+    let jitter = share(life / LAST_PART, fraction(&(bundle, issued.until)));
+    let own = issued.since + part - jitter;
+    match issued.advised {
+        Some(advised) => advised.min(issued.until - life / LAST_PART),
+        None => own,
+    }
+}
+
+/// A time in the window that an authority advises.
+pub(crate) fn advised(start: i64, end: i64, bundle: &str) -> i64 {
+    start + share((end - start).max(0), fraction(&(bundle, start, end)))
+}
+
+/// How long an advice holds.
+pub(crate) fn advice_holds(delay: Duration) -> i64 {
+    let delay = i64::try_from(delay.as_secs()).unwrap_or(i64::MAX);
+    delay.clamp(ADVICE.0, ADVICE.1)
+}
+
+/// The pause after this many failures, with what the authority asks for.
+pub(crate) fn pause(
+    first: Duration,
+    failures: u32,
+    asked: Option<Duration>,
+    bundle: &str,
+) -> Duration {
+    let doubled = first.saturating_mul(1 << failures.saturating_sub(1).min(16));
+    let pause = doubled.min(LONGEST_PAUSE);
+    let jitter = pause.mul_f64(fraction(&(bundle, failures)) / 10.0);
+    let asked = asked.unwrap_or_default().min(LONGEST_ASKED);
+    (pause + jitter).max(asked)
+}
+
+/// When an order for a certificate is due.
+pub(crate) fn due(document: &CertificateDocument, bundle: &str, is_stored: bool, now: i64) -> i64 {
+    let wanted = match &document.issued {
+        Some(issued) if is_stored => renewal(issued, bundle),
+        _ => now,
+    };
+    let Some(until) = document.retry_at else {
+        return wanted;
+    };
+    // No pause is longer: a clock that was ahead has gone back.
+    let longest = i64::try_from(LONGEST_ASKED.as_secs()).unwrap_or(i64::MAX) * 11 / 10;
+    let is_sound = until <= now.saturating_add(longest);
+    if is_sound {
+        wanted.max(until)
+    } else {
+        wanted.max(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: i64 = 86_400;
+
+    fn issued(days: i64) -> Issued {
+        Issued {
+            since: 1_000_000,
+            until: 1_000_000 + days * DAY,
+            ..Issued::default()
+        }
+    }
+
+    #[test]
+    fn renewal_is_at_two_thirds_or_at_half_of_a_short_life() {
+        for (days, least, most) in [(90, 55, 60), (64, 39, 43), (10, 4, 5), (6, 2, 3)] {
+            for bundle in ["a", "b", "c", "d"] {
+                let at = renewal(&issued(days), bundle) - 1_000_000;
+                assert!(
+                    (least * DAY..=most * DAY).contains(&at),
+                    "{days} {bundle} {at}"
+                );
+            }
+        }
+        // Not all at once.
+        assert_ne!(renewal(&issued(90), "a"), renewal(&issued(90), "b"));
+    }
+
+    #[test]
+    fn the_authority_s_advice_goes_first_but_not_into_the_last_days() {
+        let mut certificate = issued(90);
+        certificate.advised = Some(1_000_000 + 3 * DAY);
+        assert_eq!(renewal(&certificate, "a"), 1_000_000 + 3 * DAY);
+        certificate.advised = Some(1_000_000 + 900 * DAY);
+        assert!(renewal(&certificate, "a") < 1_000_000 + 86 * DAY);
+        let at = advised(100, 200, "a");
+        assert!((100..=200).contains(&at));
+        assert_eq!(advised(200, 100, "a"), 200);
+    }
+
+    #[test]
+    fn pauses_double_and_end_and_the_authority_may_ask_for_more() {
+        let of = |failures| pause(FIRST_PAUSE, failures, None, "a").as_secs();
+        assert!((300..=330).contains(&of(1)));
+        assert!((600..=660).contains(&of(2)));
+        assert!((86_400..=95_040).contains(&of(40)));
+        let asked = Some(Duration::from_secs(9999));
+        assert_eq!(pause(FIRST_PAUSE, 1, asked, "a").as_secs(), 9999);
+        let absurd = Some(Duration::from_secs(u64::MAX));
+        assert_eq!(pause(FIRST_PAUSE, 1, absurd, "a"), LONGEST_ASKED);
+    }
+
+    #[test]
+    fn a_clock_that_jumps_neither_stops_nor_repeats_anything() {
+        let mut document = CertificateDocument {
+            issued: Some(issued(90)),
+            ..CertificateDocument::default()
+        };
+        let now = 1_000_000 + DAY;
+        assert!(due(&document, "a", true, now) > now);
+        // It is not there any more, whatever the document says.
+        assert_eq!(due(&document, "a", false, now), now);
+        // A failure pauses.
+        document.issued = None;
+        document.retry_at = Some(now + 300);
+        assert_eq!(due(&document, "a", false, now), now + 300);
+        // Noted by a clock that was years ahead: not believed.
+        document.retry_at = Some(now + 4000 * DAY);
+        assert_eq!(due(&document, "a", false, now), now);
+        // The clock is years back: what is due is later, and no pause is longer than a week.
+        document.retry_at = None;
+        document.issued = Some(issued(90));
+        assert!(due(&document, "a", true, 0) > 0);
+    }
+}

@@ -1,0 +1,172 @@
+//! Automatic certificates: accounts, and the names that are asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use data_encoding::BASE64URL_NOPAD;
+use tutti_acme_names::{Proof, check, is_mail_address};
+
+use super::builder::Builder;
+use super::reader::{Reader, each, strings};
+use crate::diagnostic::{Diagnostic, shorten};
+use crate::document::Node;
+use crate::model::{AcmeAccount, AcmeCertificate, Eab, StoredName};
+use crate::pointer::Pointer;
+use crate::suggest;
+use crate::table::{
+    AcmeOptions, CertificateSourceOptions, ChallengeWord, EabOptions, RootOptions, SettingsOptions,
+};
+
+/// Most names of one certificate: Let's Encrypt takes no more.
+const MOST_NAMES: usize = 100;
+
+impl<'d> Builder<'d> {
+    /// `settings.acme`.
+    pub(super) fn acme_accounts(
+        &mut self,
+        given: Option<(&'d Node, Pointer)>,
+    ) -> BTreeMap<String, AcmeAccount> {
+        let Some((node, pointer)) = given else {
+            return BTreeMap::new();
+        };
+        let members = node.members().iter();
+        members
+            .map(|member| {
+                let reader = Reader::new(&member.node, pointer.child(&member.name));
+                let name = member.name.to_string();
+                (name, self.acme_account(&reader))
+            })
+            .collect()
+    }
+
+    fn acme_account(&mut self, reader: &Reader<'d>) -> AcmeAccount {
+        let options: AcmeOptions = reader.read();
+        if !options.directory.starts_with("https://")
+            && let Some((node, pointer)) = reader.get(&AcmeOptions::directory)
+        {
+            let fault = Diagnostic::new(pointer, "an authority is spoken with by HTTPS only")
+                .expect("a URL that begins with `https://`");
+            self.faults.value(fault, node);
+        }
+        if let Some((node, pointer)) = reader.get(&AcmeOptions::contact) {
+            for (node, pointer) in each(node, &pointer) {
+                if !node.as_str().is_none_or(is_mail_address) {
+                    let fault = Diagnostic::new(pointer, "this is no mail address")
+                        .expect("an address like `admin@example.com`");
+                    self.faults.value(fault, node);
+                }
+            }
+        }
+        for option in [&AcmeOptions::hook, &AcmeOptions::roots] {
+            if let Some((node, pointer)) = reader.get(option)
+                && !node.as_str().is_none_or(|path| path.starts_with('/'))
+            {
+                self.wrong(node, pointer, "the path does not begin with `/`");
+            }
+        }
+        match (options.challenge, &options.hook) {
+            (ChallengeWord::Dns, None) => {
+                if let Some((node, pointer)) = reader.get(&AcmeOptions::challenge) {
+                    let message =
+                        "`dns-01` needs a `hook`, the program that puts the record into the DNS";
+                    self.wrong(node, pointer, message);
+                }
+            }
+            (ChallengeWord::Http | ChallengeWord::TlsAlpn, Some(_)) => {
+                let message = "`hook` has no effect without `\"challenge\": \"dns-01\"`";
+                self.refuse(reader, &AcmeOptions::hook, message);
+            }
+            _ => {}
+        }
+        let eab = reader.inner(&AcmeOptions::eab);
+        AcmeAccount {
+            options,
+            eab: eab.and_then(|eab| self.eab(&eab)),
+        }
+    }
+
+    fn eab(&mut self, reader: &Reader<'d>) -> Option<Eab> {
+        let options: EabOptions = reader.read();
+        let (node, pointer) = reader.get(&EabOptions::hmac_key)?;
+        let key = options.hmac_key.trim_end_matches('=');
+        let key = BASE64URL_NOPAD.decode(key.as_bytes()).unwrap_or_default();
+        if key.is_empty() {
+            self.wrong(node, pointer, "the key is not in Base64 for URLs, or empty");
+            return None;
+        }
+        Some(Eab {
+            kid: options.kid,
+            key,
+        })
+    }
+
+    /// `{"acme": …}` in the place of a certificate.
+    pub(super) fn acme_certificate(&mut self, reader: &Reader<'d>) -> Option<StoredName> {
+        if reader.has(&CertificateSourceOptions::file) {
+            let message = "a certificate comes from a `file` or from `acme`, not from both";
+            self.refuse(reader, &CertificateSourceOptions::file, message);
+        }
+        let account = reader.text(&CertificateSourceOptions::acme)?;
+        let challenge = self.acme_challenge(account, reader);
+        let proof = challenge.map(|word| match word {
+            ChallengeWord::Dns => Proof::Record,
+            ChallengeWord::Http | ChallengeWord::TlsAlpn => Proof::Connection,
+        });
+        let Some((node, pointer)) = reader.get(&CertificateSourceOptions::names) else {
+            let message = "`acme` needs `names`, the names that the certificate is for";
+            self.wrong(reader.node, reader.pointer.clone(), message);
+            return None;
+        };
+        let names = strings(node);
+        if names.is_empty() || names.len() > MOST_NAMES {
+            let message = format!("a certificate is for 1 to {MOST_NAMES} names");
+            self.wrong(node, pointer, message);
+            return None;
+        }
+        for (node, pointer) in each(node, &pointer) {
+            let Some(name) = node.as_str() else { continue };
+            if let Err(reason) = check(name, proof) {
+                let message = format!("`{}` {reason}", shorten(name));
+                self.wrong(node, pointer, message);
+            }
+        }
+        let names: BTreeSet<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+        let certificate = AcmeCertificate {
+            pointer: reader.pointer.clone(),
+            account: account.to_owned(),
+            names: names.into_iter().collect(),
+        };
+        let stored = StoredName {
+            pointer: reader.pointer.clone(),
+            name: certificate.bundle(),
+        };
+        let mut known = self.acme_certificates.iter();
+        if !known.any(|known| known.bundle() == stored.name) {
+            self.acme_certificates.push(certificate);
+        }
+        Some(stored)
+    }
+
+    /// How names are shown to be ours with this account, which must be there.
+    fn acme_challenge(&mut self, account: &str, reader: &Reader<'d>) -> Option<ChallengeWord> {
+        let settings = self.root.child(RootOptions::settings.name);
+        let accounts = settings.and_then(|node| node.child(SettingsOptions::acme.name));
+        let members = accounts.map(Node::members).unwrap_or_default();
+        if let Some(found) = members.iter().find(|member| *member.name == *account) {
+            let found = Reader::new(&found.node, Pointer::root());
+            return Some(found.read::<AcmeOptions>().challenge);
+        }
+        let (node, pointer) = reader.get(&CertificateSourceOptions::acme)?;
+        let message = format!(
+            "there is no account `{}` in `settings/acme`",
+            shorten(account)
+        );
+        let names = members.iter().map(|member| &*member.name);
+        let hint = match suggest::nearest(account, names) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "`{\"letsencrypt\": {}}` there is an account with Let's Encrypt".to_owned(),
+        };
+        self.faults
+            .value(Diagnostic::new(pointer, message).suggest(hint), node);
+        None
+    }
+}

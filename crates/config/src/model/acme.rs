@@ -1,0 +1,53 @@
+//! Automatic certificates.
+
+use std::fmt;
+
+use crate::pointer::Pointer;
+use crate::table::AcmeOptions;
+
+/// An account of `settings.acme`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AcmeAccount {
+    /// Texts and paths.
+    pub options: AcmeOptions,
+    /// External account binding.
+    pub eab: Option<Eab>,
+}
+
+/// A key that binds an account to one elsewhere. Not shown in logs.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Eab {
+    /// Its name.
+    pub kid: String,
+    /// The key.
+    pub key: Vec<u8>,
+}
+
+impl fmt::Debug for Eab {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Eab({})", self.kid)
+    }
+}
+
+/// A certificate that the server gets by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcmeCertificate {
+    /// Where it was written.
+    pub pointer: Pointer,
+    /// Name of the account.
+    pub account: String,
+    /// In lower case, sorted, each once.
+    pub names: Vec<String>,
+}
+
+impl AcmeCertificate {
+    /// True for the name of a bundle of such a certificate. It need not be there yet.
+    pub fn is_named_by(bundle: &str) -> bool {
+        tutti_acme_names::is_bundle(bundle)
+    }
+
+    /// The name of its bundle: another one for other names.
+    pub fn bundle(&self) -> String {
+        tutti_acme_names::bundle(&self.account, &self.names)
+    }
+}

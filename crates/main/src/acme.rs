@@ -1,0 +1,112 @@
+//! The process for automatic certificates, the hooks that run for it, and the requests of it that the controller has.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::time::Instant;
+
+use tutti_protocol::{ACCOUNT_DOCUMENT, AcmePlan, CERTIFICATE_DOCUMENT, FromAcme};
+use tutti_sys::signal;
+
+use super::own_process::OwnProcess;
+use super::restarts::Restarts;
+
+/// Longest document.
+const MOST_BYTES: usize = 256 * 1024;
+
+/// Everything about automatic certificates.
+#[derive(Default)]
+pub(super) struct Acme {
+    /// The certificates to get; `None`: there is no process.
+    pub(super) plan: Option<Box<AcmePlan>>,
+    pub(super) process: Option<OwnProcess<FromAcme>>,
+    pub(super) restarts: Restarts,
+    /// Requests that the controller has.
+    pub(super) asked: BTreeSet<u64>,
+    pub(super) hooks: Vec<Hook>,
+}
+
+/// A hook that runs.
+pub(super) struct Hook {
+    pub(super) pid: i32,
+    pub(super) id: u64,
+    pub(super) output: io::PipeReader,
+    pub(super) until: Instant,
+}
+
+impl Acme {
+    pub(super) fn process(&self) -> Option<&OwnProcess<FromAcme>> {
+        self.process.as_ref()
+    }
+
+    /// True for a document of an account or a certificate that the configuration asks for: nothing else is written.
+    pub(super) fn may_keep(&self, name: &str, text: &str) -> bool {
+        let Some(plan) = &self.plan else {
+            return false;
+        };
+        let is_planned = match (
+            name.strip_prefix(ACCOUNT_DOCUMENT),
+            name.strip_prefix(CERTIFICATE_DOCUMENT),
+        ) {
+            (Some(account), _) => plan.accounts.contains_key(account),
+            (None, Some(bundle)) => plan.certificates.contains_key(bundle),
+            (None, None) => false,
+        };
+        is_planned && text.len() <= MOST_BYTES
+    }
+
+    /// When something is due.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let hooks = self.hooks.iter().map(|hook| hook.until);
+        let ending = self.process.as_ref().and_then(OwnProcess::end_deadline);
+        hooks.chain(self.restarts.deadline()).chain(ending).min()
+    }
+
+    /// Ends the process, which is started anew if it is wanted.
+    pub(super) fn kill(&mut self) {
+        for hook in self.hooks.drain(..) {
+            let _ = signal::send_group(hook.pid, libc::SIGKILL);
+        }
+        self.asked.clear();
+        self.restarts.cancel();
+        if let Some(process) = self.process.take() {
+            process.kill();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use tutti_protocol::CertificatePlan;
+
+    use super::*;
+
+    #[test]
+    fn only_documents_that_the_configuration_asks_for_are_kept() {
+        let certificate = CertificatePlan {
+            account: "le".to_owned(),
+            names: Vec::new(),
+            is_stored: false,
+        };
+        let plan = AcmePlan {
+            accounts: BTreeMap::new(),
+            certificates: BTreeMap::from([("acme:le:a".to_owned(), certificate)]),
+        };
+        let mut acme = Acme::default();
+        assert!(!acme.may_keep("certificate-acme:le:a", ""));
+        acme.plan = Some(Box::new(plan));
+        assert!(acme.may_keep("certificate-acme:le:a", "{}"));
+        for name in [
+            "certificate-acme:le:b",
+            "account-le",
+            "acme:le:a",
+            "",
+            "../conf.json",
+        ] {
+            assert!(!acme.may_keep(name, "{}"), "{name}");
+        }
+        let long = "x".repeat(MOST_BYTES + 1);
+        assert!(!acme.may_keep("certificate-acme:le:a", &long));
+    }
+}
