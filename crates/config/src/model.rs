@@ -56,8 +56,9 @@ pub use crate::pattern::{OutOfSteps, Pattern, PatternKind, Patterns};
 pub use crate::pointer::Pointer;
 pub use crate::table::JwtAlgorithm;
 pub use crate::table::{
-    ChallengeWord, EarlyHints, Encoding, ForwardedHeaders, Http2, Http3, HttpVersion, ListingFormat, Missed,
-    ProxyVersion, ScheduleOptions, SpoolerOptions, UpstreamOptions, WebSocket,
+    ChallengeWord, EarlyHints, Encoding, ForwardedHeaders, Http2, Http3, HttpVersion,
+    ListingFormat, Missed, ProxyVersion, ScheduleOptions, SpoolerOptions, UpstreamOptions,
+    WebSocket,
 };
 pub use tutti_cron::{Timetable, written};
 pub use tutti_options::application::Common;
