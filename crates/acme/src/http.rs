@@ -89,7 +89,7 @@ impl Authority {
         };
         if !parts.status.is_success() {
             *self.pause.lock().unwrap_or_else(PoisonError::into_inner) = pause(&parts.headers);
-            if !body.first().is_some_and(|first| *first == b'{') {
+            if body.first().is_none_or(|first| *first != b'{') {
                 let text = format!("the authority answers {}", parts.status);
                 return Err(Error::Other(text.into()));
             }

@@ -25,7 +25,7 @@ pub(crate) fn switched(
     let options = match bytes.trim_ascii() {
         b"" => Document::empty(),
         _ => {
-            let base = Pointer::from_segments(&PLACE.map(str::to_owned));
+            let base = Pointer::from_segments(PLACE.map(str::to_owned));
             tutti_config::read(&bytes, format).map_err(|faults| faults.under(&base))?
         }
     };

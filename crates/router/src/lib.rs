@@ -38,7 +38,7 @@ use tutti_protocol::{FromRouter, RouterHello, Status, ToRouter};
 use tutti_role::certificates::Certificates;
 use tutti_role::unprivileged;
 use tutti_role::{context, js_modules, log_faults};
-use tutti_server::{Options, Server};
+use tutti_server::{Options, Scrape, Server};
 use tutti_sys::{daemon, proc};
 use tutti_telemetry::Exporters;
 
@@ -129,12 +129,8 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         js_modules: js_modules::read(&hello.js_modules),
         threads: count,
     });
-    tokio::spawn(guard_watch::watch(service.clone()));
-    if let Err(why) = service.0.answer_authorities(&hello.challenges) {
-        // The process for certificates sets them anew with its next order.
-        log.line(Level::Warn, &format!("cannot answer authorities: {why}"));
-    }
-    tokio::spawn(service.clone().answer_scrapes(asked));
+    service.take_challenges(&hello.challenges);
+    spawn_watches(&service, asked);
     let (stop_sender, stop) = watch::channel(Stop::No);
     let news = News {
         link: Arc::clone(&link),
@@ -374,6 +370,12 @@ async fn end(
     commands.stop_runs();
     let all = async { tokio::join!(manager.shutdown(Some(Duration::ZERO)), commands.ended()) };
     let _ = tokio::time::timeout(QUICK_STOP, all).await;
+}
+
+/// Spawns what goes on as long as the router runs: the look at files of secrets, the answers to who wants metrics.
+fn spawn_watches(service: &RouterService, asked: mpsc::UnboundedReceiver<Scrape>) {
+    tokio::spawn(guard_watch::watch(service.clone()));
+    tokio::spawn(service.clone().answer_scrapes(asked));
 }
 
 /// Hears what main tells without being asked.

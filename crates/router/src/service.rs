@@ -229,6 +229,14 @@ impl RouterService {
         }
     }
 
+    /// Answers authorities as the router before did. The process for certificates sets the answers anew with its next order.
+    pub(super) fn take_challenges(&self, challenges: &[Challenge]) {
+        if let Err(why) = self.0.answer_authorities(challenges) {
+            let text = format!("cannot answer authorities: {why}");
+            self.0.log.line(Level::Warn, &text);
+        }
+    }
+
     /// Main has opened a log again.
     pub(super) fn replace_file(&self, path: &Path, file: OwnedFd) {
         if let Err(error) = self.0.server.replace_log(path, &file) {

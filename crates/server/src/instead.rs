@@ -355,10 +355,11 @@ fn head(
     };
     let fields = || {
         let kept = view.fields().filter(|field| {
-            !is_of_body(field.name, field.known)
-                && !is_connection_specific(field.known)
-                && !is_ours_to_say(field.name)
-                && !(is_error && is_condition(field.known))
+            let is_left_out = is_of_body(field.name, field.known)
+                || is_connection_specific(field.known)
+                || is_ours_to_say(field.name)
+                || (is_error && is_condition(field.known));
+            !is_left_out
         });
         kept.map(|field| (field.name, field.value))
     };

@@ -69,6 +69,7 @@ pub(crate) async fn run(connection: &Connection, pipeline: &mut Pipeline) -> End
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each kind of step")]
 async fn step(connection: &Connection, pipeline: &mut Pipeline) -> Result<Option<Ending>, Gone> {
     let send_timeout = pipeline.snapshot.timeouts.send;
     match std::mem::replace(&mut pipeline.step, Step::Flush) {

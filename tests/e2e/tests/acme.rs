@@ -225,7 +225,7 @@ fn a_hook_is_nobody_s_but_the_server_s_user_and_its_words_are_told() {
         told.contains("was told present _acme-challenge.example.com"),
         "{told}"
     );
-    assert_eq!(told.contains("I am 0,"), false, "{told}");
+    assert!(!told.contains("I am 0,"), "{told}");
     assert!(is_root() || told.contains("I am"), "{told}");
     assert!(told.contains('7'), "{told}");
 }
