@@ -108,7 +108,7 @@ test-steps:
 	$(TIMED) "packages" $(MAKE) --no-print-directory test-packages DIST=$(DEV) QUICK=--quick
 
 test-loom: ## every interleaving of the lock-free parts: the transport, the waiting queue
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(LIMITED) $(CARGO) test --profile quick -p tutti-wire -p tutti-pool -p tutti-guard --lib
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(LIMITED) $(CARGO) test --profile quick -p tutti-wire -p tutti-pool --lib
 
 test-fuzz: ## FUZZ_SECONDS (10) of each fuzz target, without cargo-fuzz and AddressSanitizer, which `make fuzz` uses
 	RUSTFLAGS="--cfg fuzzing -Ccodegen-units=1 $(COVERAGE)" \

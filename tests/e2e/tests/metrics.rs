@@ -595,6 +595,7 @@ fn the_dashboard_and_the_alerts_ask_for_what_there_is() {
             "tutti_configuration_generation",
             "tutti_connections_closed",
             "tutti_application_active_requests",
+            "tutti_upstream_mirrored_requests",
             "tutti_telemetry_spans",
             "tutti_router_start_timestamp_seconds",
         ]
