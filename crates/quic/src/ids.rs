@@ -52,9 +52,10 @@ impl ConnectionIdGenerator for Ids {
 /// The number next to `random` that the rule of [`port_group`](tutti_sys::port_group) leads to `socket`.
 fn lead(random: u16, socket: u16, sockets: u16) -> u16 {
     let start = random - random % sockets;
+    // The last stretch may not be whole.
     start
         .checked_add(socket)
-        .unwrap_or(start - sockets + socket)
+        .unwrap_or_else(|| start - sockets + socket)
 }
 
 #[cfg(test)]
