@@ -481,7 +481,9 @@ fn every_valid_case_compiles_and_decides() {
             continue;
         };
         let router = Router::compile(&config).unwrap();
-        let entrances = config.listeners.len() + config.all_spoolers().count();
+        let guards = router.guards().iter();
+        let questions = guards.filter(|guard| guard.question().is_some()).count();
+        let entrances = config.listeners.len() + config.all_spoolers().count() + questions;
         assert_eq!(router.listeners(), entrances);
         for listener in 0..=router.listeners() {
             for target in ["/", "/index.php", "/a/b?mode=strict&x", "*"] {
