@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 # Pages whose commands another test runs: they need a compiler, another server's files, or are the program's own help.
 ELSEWHERE = {
     "docs/acme.md": "tests/e2e/tests/acme.rs",
+    "docs/cache.md": "tests/e2e/tests/cache.rs",
     "docs/command-line.md": "crates/ctl/src/page.rs",
     "docs/dashboard.md": "tests/e2e/tests/dashboard.rs",
     "docs/http3.md": "tests/e2e/tests/http3.rs",

@@ -46,6 +46,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("guard", &["config", "http"]),
     ("openssl", &[]),
     ("files", &["config", "http"]),
+    ("cache", &["config", "files", "http"]),
     (
         "proxy",
         &[
@@ -57,6 +58,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "server",
         &[
+            "cache",
             "config",
             "http",
             "http2",

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use tutti_options::Options as _;
 
 mod acme;
+mod cache;
 mod compression;
 mod condition;
 mod dashboard;
@@ -30,6 +31,7 @@ mod tls;
 mod upstream;
 
 pub use self::acme::{AcmeAccount, AcmeCertificate, Eab};
+pub use self::cache::{Cache, CacheStore};
 pub use self::compression::{Compression, Compressor};
 pub use self::condition::Condition;
 pub use self::dashboard::Dashboard;
@@ -57,8 +59,8 @@ pub use crate::pointer::Pointer;
 pub use crate::table::JwtAlgorithm;
 pub use crate::table::{
     ChallengeWord, EarlyHints, Encoding, ForwardedHeaders, Http2, Http3, HttpVersion,
-    ListingFormat, Missed, ProxyVersion, ScheduleOptions, SpoolerOptions, UpstreamOptions,
-    WebSocket,
+    ListingFormat, Missed, ProxyVersion, ScheduleOptions, SetCookie, SpoolerOptions,
+    UpstreamOptions, WebSocket,
 };
 pub use tutti_cron::{Timetable, written};
 pub use tutti_options::application::Common;
@@ -236,6 +238,8 @@ pub struct Action {
     pub request_headers: Vec<RequestHeader>,
     /// Everything that stands before it.
     pub guard: Option<Arc<Guard>>,
+    /// The responses that are kept.
+    pub cache: Option<Arc<Cache>>,
     /// Rules for the answer; `None`: there are none.
     pub delivery: Option<Box<Delivery>>,
 }

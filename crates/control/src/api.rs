@@ -100,6 +100,9 @@ impl Api {
             ["control", "spoolers", name, path @ ..] => {
                 crate::jobs::answer(&*self.service, request.method, name, path).await
             }
+            ["control", "cache", name, path @ ..] => {
+                crate::purges::answer(&*self.service, request.method, name, path).await
+            }
             ["control", "applications", name, "restart"] => {
                 self.restart(request.method, name).await
             }

@@ -146,6 +146,7 @@ fn paths() -> Map<String, Value> {
     };
     paths.insert("/control/maintenance".to_owned(), maintenance());
     paths.append(&mut spooler_paths());
+    paths.append(&mut cache_paths());
     paths.append(&mut stored_paths());
     let schema = json!({
         "tags": ["configuration"],
@@ -175,6 +176,33 @@ fn maintenance() -> Value {
         "put": put,
         "delete": action("server", "End maintenance")
     })
+}
+
+/// Paths of stores of responses.
+fn cache_paths() -> Map<String, Value> {
+    let parameter = |name: &str| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string", "minLength": 1}});
+    let with = |name: &str| json!([parameter("name"), parameter(name)]);
+    match json!({
+        "/control/cache/{name}": {
+            "parameters": [parameter("name")],
+            "delete": action("server", "Remove all responses of a store")
+        },
+        "/control/cache/{name}/keys/{key}": {
+            "parameters": with("key"),
+            "delete": action("server", "Remove the responses with this key")
+        },
+        "/control/cache/{name}/prefixes/{prefix}": {
+            "parameters": with("prefix"),
+            "delete": action("server", "Remove the responses whose keys begin so")
+        },
+        "/control/cache/{name}/tags/{tag}": {
+            "parameters": with("tag"),
+            "delete": action("server", "Remove the responses with this tag")
+        }
+    }) {
+        Value::Object(paths) => paths,
+        _ => Map::new(),
+    }
 }
 
 /// Paths of things that are stored beside the configuration.

@@ -29,6 +29,7 @@ mod etag;
 mod jobs;
 mod listener;
 mod maintenance;
+mod purges;
 mod service;
 mod stored;
 

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tutti_config::{Diagnostic, Diagnostics, Document};
-use tutti_protocol::{Cause, JobTask, Store};
+use tutti_protocol::{Cause, JobTask, Purge, Store};
 
 /// An answer that takes time.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -127,6 +127,19 @@ pub trait Service: Send + Sync + 'static {
         task: JobTask,
     ) -> BoxFuture<Result<Option<serde_json::Value>, String>> {
         let _ = (spooler, task);
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// Purges a store of responses; how many there were, or `None`: there is no such store.
+    ///
+    /// # Errors
+    /// Why whoever has them does not do it (503).
+    fn purge(
+        &self,
+        store: &str,
+        purge: Purge,
+    ) -> BoxFuture<Result<Option<serde_json::Value>, String>> {
+        let _ = (store, purge);
         Box::pin(std::future::ready(Ok(None)))
     }
 

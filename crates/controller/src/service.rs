@@ -18,7 +18,7 @@ use tutti_log::Log;
 use tutti_metrics::Format;
 use tutti_protocol::{
     self, Cause, CertificateNews, Change, ControllerHello, FromController, Grants, JobTask, Module,
-    Question, Reason, Store,
+    Purge, Question, Reason, Store,
 };
 use tutti_role::certificates::Certificates;
 use tutti_role::link::Refused;
@@ -326,7 +326,11 @@ impl Inner {
     }
 
     async fn jobs(&self, spooler: String, task: JobTask) -> Result<Option<Value>, String> {
-        let question = Question::Jobs { spooler, task };
+        self.ask_for_value(Question::Jobs { spooler, task }).await
+    }
+
+    /// Has the router answer a question with JSON; `None`: it does not know what it is about.
+    async fn ask_for_value(&self, question: Question) -> Result<Option<Value>, String> {
         let descriptors = match self.ask(question, self.slack).await {
             Ok(descriptors) => descriptors,
             Err(refused) if refused.reason == Reason::Unknown => return Ok(None),
@@ -477,6 +481,12 @@ impl Service for ControllerService {
     fn jobs(&self, spooler: &str, task: JobTask) -> BoxFuture<Result<Option<Value>, String>> {
         let (inner, spooler) = (Arc::clone(&self.0), spooler.to_owned());
         Box::pin(async move { inner.jobs(spooler, task).await })
+    }
+
+    fn purge(&self, store: &str, purge: Purge) -> BoxFuture<Result<Option<Value>, String>> {
+        let (inner, store) = (Arc::clone(&self.0), store.to_owned());
+        let question = Question::Purge { store, purge };
+        Box::pin(async move { inner.ask_for_value(question).await })
     }
 
     fn restart(&self, application: &str) -> BoxFuture<Result<(), RestartError>> {

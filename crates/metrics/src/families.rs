@@ -112,7 +112,7 @@ families! {
     SENT = Counter "tutti_sent_bytes" Bytes [] "Bytes that clients were sent, TLS included";
     HELD = Gauge "tutti_held_response_bytes" Bytes ["place"] "Parts of answers that slow clients have not taken, in `memory`, in `encoders` and on `disk`";
 
-    REQUESTS = Counter "tutti_requests" None ["action", "application", "upstream", "class"] "Requests by what answered them and the class of the answer's status. `action`: `application`, `upstream`, `share`, `return`, `metrics`, `spooler`, `maintenance`, or `none` for requests that were refused before or that no route takes";
+    REQUESTS = Counter "tutti_requests" None ["action", "application", "upstream", "class"] "Requests by what answered them and the class of the answer's status. `action`: `application`, `upstream`, `share`, `return`, `metrics`, `spooler`, `maintenance`, `cache`, or `none` for requests that were refused before or that no route takes";
     REQUEST_DURATION = Histogram "tutti_request_duration_seconds" Seconds ["action", "application", "upstream"] "Time from the first byte of a request until its answer was complete, on its way to the client or waiting for it";
 
     PROCESSES = Gauge "tutti_application_processes" None ["application", "state"] "Processes of an application: `busy` with a request, `idle`, or `starting`";
@@ -135,6 +135,11 @@ families! {
     UPSTREAM_CHECKS = Counter "tutti_upstream_server_health_checks" None ["upstream", "server", "result"] "Health checks of a server that `passed` or `failed`";
     UPSTREAM_RETRIES = Counter "tutti_upstream_retries" None ["upstream"] "Requests that were sent to another server because the first failed";
     MIRRORED = Counter "tutti_upstream_mirrored_requests" None ["upstream", "result"] "Copies of requests (`mirror`): `answered`, `failed`, or `dropped` because there was no room for them";
+
+    CACHE_REQUESTS = Counter "tutti_cache_requests" None ["cache", "result"] "Requests by what a store of responses had for them: `hit` (fresh), `stale` (used beyond its lifetime), `coalesced` (hits that have waited for another request), `validated` (the origin said that it is still valid), `miss`, or `bypass`";
+    CACHE_RESPONSES = Counter "tutti_cache_responses" None ["cache", "event"] "Responses that a store has `stored`, `evicted` for want of memory, or that were `purged`";
+    CACHE_SIZE = Gauge "tutti_cache_size_bytes" Bytes ["cache"] "Memory of the responses in a store";
+    CACHE_ENTRIES = Gauge "tutti_cache_entries" None ["cache"] "Responses in a store";
 
     SPOOLER_JOBS = Gauge "tutti_spooler_jobs" None ["spooler", "state"] "Jobs of a spooler: `waiting`, `delivering`, or `failed` for good";
     SPOOLER_SIZE = Gauge "tutti_spooler_size_bytes" Bytes ["spooler"] "Bytes of its jobs";

@@ -241,6 +241,29 @@ pub enum JobTask {
     Discard,
 }
 
+/// Responses that are to be purged from a store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum Purge {
+    /// Everything.
+    All,
+    /// The responses with this key.
+    Key {
+        /// The whole of it.
+        key: String,
+    },
+    /// The responses whose keys begin so.
+    Prefix {
+        /// The beginning.
+        prefix: String,
+    },
+    /// The responses with this tag.
+    Tag {
+        /// The tag.
+        tag: String,
+    },
+}
+
 /// A question of the controller to the router, or an order that changes no configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
@@ -263,6 +286,13 @@ pub enum Question {
     Challenges {
         /// All of them.
         challenges: Vec<Challenge>,
+    },
+    /// Purge a store of responses; answered with a memory file that has the number of them.
+    Purge {
+        /// Its name.
+        store: String,
+        /// The responses that go.
+        purge: Purge,
     },
     /// Replace the processes of an application.
     Restart {

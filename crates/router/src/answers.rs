@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tutti_config::{Diagnostic, Diagnostics, Pointer};
 use tutti_metrics::Format;
 use tutti_pool::RestartError;
-use tutti_protocol::{Question, Told};
+use tutti_protocol::{Purge, Question, Told};
 use tutti_role::faults;
 use tutti_server::Scrape;
 use tutti_sys::memfd;
@@ -73,6 +73,10 @@ impl RouterService {
                     (failed(&Diagnostics::one(fault)), Vec::new())
                 }
             },
+            Question::Purge { store, purge } => match self.0.purge(&store, &meant(purge)) {
+                Some(count) => told("tutti-purge", count.to_string().as_bytes()),
+                None => (Told::Unknown, Vec::new()),
+            },
             Question::Restart { application } => {
                 let told = match self.0.manager.restart(&application).await {
                     Ok(()) => {
@@ -85,6 +89,16 @@ impl RouterService {
                 (told, Vec::new())
             }
         }
+    }
+}
+
+/// The same in the words of the cache.
+fn meant(purge: Purge) -> tutti_server::Purge {
+    match purge {
+        Purge::All => tutti_server::Purge::All,
+        Purge::Key { key } => tutti_server::Purge::Key(key.into_bytes()),
+        Purge::Prefix { prefix } => tutti_server::Purge::Prefix(prefix.into_bytes()),
+        Purge::Tag { tag } => tutti_server::Purge::Tag(tag.into_bytes()),
     }
 }
 

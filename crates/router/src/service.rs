@@ -500,6 +500,11 @@ impl Inner {
         page
     }
 
+    /// Purges a store of responses; how many there were, or `None`: there is no such store.
+    pub(super) fn purge(&self, store: &str, purge: &tutti_server::Purge) -> Option<usize> {
+        self.server.purge(store, purge)
+    }
+
     /// Counts of spans, where requests are or were traced.
     fn spans(&self) -> Option<Counts> {
         let counts = self.exporters.counts();
@@ -531,6 +536,7 @@ impl Inner {
             commands: &self.commands,
             spoolers: jobs::status(&self.jobs),
             schedules: jobs::schedules(&self.jobs),
+            caches: self.server.caches(),
         })
     }
 }

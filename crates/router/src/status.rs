@@ -8,7 +8,7 @@ use tutti_commands::Commands;
 use tutti_config::{Diagnostic, Diagnostics};
 use tutti_pool::{AppMeasures, OldRequest, StartFailure};
 use tutti_protocol::{Module, Totals};
-use tutti_server::{Health, ServerStatus};
+use tutti_server::{CacheStatus, Health, ServerStatus};
 use tutti_telemetry::Counts;
 
 use super::commands;
@@ -25,11 +25,13 @@ pub(super) struct Parts<'a> {
     pub(super) spoolers: Option<Value>,
     /// Runs, where there are schedules.
     pub(super) schedules: Option<Value>,
+    /// Stores of responses.
+    pub(super) caches: Vec<CacheStatus>,
     /// Spans, where requests are or were traced.
     pub(super) telemetry: Option<Counts>,
 }
 
-/// The whole of `/status`; `upstreams`, `spoolers`, `schedules`, `telemetry` and `problems` only where there are any.
+/// The whole of `/status`; `upstreams`, `spoolers`, `schedules`, `cache`, `telemetry` and `problems` only where there are any.
 pub(super) fn whole(parts: &Parts<'_>) -> Value {
     let applications = parts.applications.iter();
     let mut applications: Map<String, Value> = applications
@@ -60,6 +62,13 @@ pub(super) fn whole(parts: &Parts<'_>) -> Value {
     }
     if let Some(schedules) = &parts.schedules {
         status["schedules"] = schedules.clone();
+    }
+    if !parts.caches.is_empty() {
+        let caches = parts.caches.iter();
+        status["cache"] = caches
+            .map(|store| (store.name.clone(), cache_status(store)))
+            .collect::<Map<_, _>>()
+            .into();
     }
     if let Some(spans) = parts.telemetry {
         status["telemetry"] = json!({ "exported": spans.exported, "dropped": spans.dropped });
@@ -99,6 +108,21 @@ fn application_status(measures: &AppMeasures) -> Value {
 fn old_request(request: &OldRequest) -> Value {
     let age = request.age.as_millis() as f64 / 1000.0;
     json!({ "request": request.line, "pid": request.process, "age": age })
+}
+
+/// One of `cache`.
+fn cache_status(store: &CacheStatus) -> Value {
+    let object = |counts: &[(&'static str, u64)]| {
+        let pairs = counts.iter();
+        let pairs = pairs.map(|(name, count)| ((*name).to_owned(), Value::from(*count)));
+        Value::Object(pairs.collect())
+    };
+    json!({
+        "memory": store.memory,
+        "entries": store.entries,
+        "requests": object(&store.requests),
+        "responses": object(&store.responses),
+    })
 }
 
 /// One of `upstreams`.

@@ -1,11 +1,14 @@
 //! The action that routing chooses for a request.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 use tutti_config::model::{
-    Encoding, ListingFormat, Patterns, Pointer, RequestHeader, ResponseHeader, Return, Template,
-    under,
+    Cache, Condition, Encoding, ListingFormat, Patterns, Pointer, RequestHeader, ResponseHeader,
+    Return, Template, under,
 };
 
+use crate::conditions::condition_holds;
 use crate::info::RequestInfo;
 use crate::render::render;
 use crate::rewrite::Rewritten;
@@ -25,6 +28,7 @@ pub(crate) struct CompiledAction {
     pub(crate) guard: Option<usize>,
     /// Its own rules.
     pub(crate) rules: Option<u32>,
+    pub(crate) cache: Option<Arc<Cache>>,
 }
 
 /// The kind of an action.
@@ -65,6 +69,8 @@ pub struct Decision<'r> {
     pub guards: Guards,
     /// Rules for the answer: those of the action first, then those of what has led there.
     pub rules: RuleSet,
+    /// The responses that are kept, as the action itself says.
+    pub cache: Option<&'r Arc<Cache>>,
     /// The action's place in the configuration; of the listener, if it passes on directly.
     pub pointer: &'r Pointer,
     /// An answer has led here.
@@ -206,6 +212,21 @@ impl Decision<'_> {
     ) -> Result<(), ScriptFailed> {
         let path = self.rewritten.as_deref();
         render(template, &Seen::on_its_way(request, path), out)
+    }
+
+    /// True if a condition of the action holds for this request.
+    ///
+    /// # Errors
+    /// It is a script that failed, as the request has been told.
+    pub fn holds<R: RequestInfo + ?Sized>(
+        &self,
+        condition: &Condition,
+        request: &R,
+    ) -> Result<bool, ScriptFailed> {
+        condition_holds(
+            condition,
+            &Seen::on_its_way(request, self.rewritten.as_deref()),
+        )
     }
 
     /// The path to act on as a share sees it: without the share's prefix.

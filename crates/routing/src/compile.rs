@@ -156,6 +156,7 @@ impl Router {
             response_headers: action.response_headers.clone().into(),
             request_headers: action.request_headers.clone().into(),
             rules: self.rules_of(action.delivery.as_deref(), &action.pointer)?,
+            cache: action.cache.clone(),
         })
     }
 

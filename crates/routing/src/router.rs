@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use tutti_config::model::{Conditions, Guard, Pointer, RequestHeader, ResponseHeader, Upstream};
+use tutti_config::model::{
+    Cache, Conditions, Guard, Pointer, RequestHeader, ResponseHeader, Upstream,
+};
 
 use crate::action::{
     Action, ApplicationRef, CompiledAction, CompiledKind, CompiledPass, Decision, Guards, Share,
@@ -128,6 +130,7 @@ impl Router {
                 request_headers: &[],
                 guards: Guards::new(),
                 rules: RuleSet::default(),
+                cache: None,
                 pointer: &NOWHERE,
                 is_internal: false,
                 hops: 0,
@@ -141,6 +144,7 @@ impl Router {
             guards: Guards::new(),
             rules: RuleSet::of(listener.rules),
             is_internal: false,
+            cache: None,
             hops: 0,
         };
         way.pass(&listener.pass, request)
@@ -161,6 +165,7 @@ impl Router {
             guards: Guards::new(),
             rules: RuleSet::default(),
             is_internal: false,
+            cache: None,
             hops: 0,
         };
         Some(way.action(action, request))
@@ -183,6 +188,7 @@ impl Router {
             guards: Guards::new(),
             rules,
             is_internal: true,
+            cache: None,
             hops: 0,
         };
         way.go_on(Move::Route(route.0), request)
@@ -257,6 +263,7 @@ impl Router {
             guards: decision.guards,
             rules: decision.rules,
             is_internal: decision.is_internal,
+            cache: None,
             hops: decision.hops + 1,
         };
         way.action(action, request)
@@ -273,6 +280,7 @@ struct Way<'r> {
     rules: RuleSet,
     /// An answer has led here: computed destinations may be internal routes.
     is_internal: bool,
+    cache: Option<&'r Arc<Cache>>,
     hops: u32,
 }
 
@@ -323,6 +331,7 @@ impl<'r> Way<'r> {
             guards: self.guards,
             rules: self.rules,
             is_internal: self.is_internal,
+            cache: self.cache,
             pointer: self.pointer,
             hops: self.hops,
         }
@@ -341,6 +350,7 @@ impl<'r> Way<'r> {
             self.guards.push(guard);
         }
         self.rules.add(action.rules);
+        self.cache = action.cache.as_ref();
         if let Some(template) = &action.rewrite {
             let routed = Seen::on_its_way(request, self.rewritten.as_deref());
             let Ok(rewritten) = rewrite(template, &routed) else {

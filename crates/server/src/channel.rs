@@ -26,6 +26,8 @@ pub(crate) enum Channel {
     Stream(Box<Stream>),
     /// Through a UDP socket that others have as well: only its streams carry bytes.
     Quic,
+    /// To nobody: the server asks for itself, to have a newer answer in the cache. What is sent is gone.
+    Nobody,
 }
 
 impl Channel {
@@ -33,7 +35,7 @@ impl Channel {
     pub(crate) fn transport(&self) -> Option<&Transport> {
         match self {
             Self::Transport(transport) => Some(transport),
-            Self::Stream(_) | Self::Quic => None,
+            Self::Stream(_) | Self::Quic | Self::Nobody => None,
         }
     }
 
@@ -53,6 +55,7 @@ impl Channel {
             Self::Transport(transport) => transport.tls().is_some(),
             Self::Stream(stream) => stream.facts().is_some(),
             Self::Quic => true,
+            Self::Nobody => false,
         }
     }
 
@@ -62,6 +65,7 @@ impl Channel {
             Self::Transport(transport) => transport.facts(),
             Self::Stream(stream) => stream.facts(),
             Self::Quic => None,
+            Self::Nobody => None,
         }
     }
 
@@ -75,6 +79,7 @@ impl Channel {
             Self::Transport(transport) => transport.poll_receive(buffer, cx),
             Self::Stream(stream) => stream.poll_receive(buffer, cx),
             Self::Quic => Poll::Ready(Err(Gone::Closed)),
+            Self::Nobody => Poll::Ready(Ok(Received::End)),
         }
     }
 
@@ -84,6 +89,10 @@ impl Channel {
             Self::Transport(transport) => transport.try_send(output),
             Self::Stream(stream) => stream.try_send(output),
             Self::Quic => Err(Gone::Closed),
+            Self::Nobody => {
+                output.discard();
+                Ok(true)
+            }
         }
     }
 
@@ -97,6 +106,10 @@ impl Channel {
             Self::Transport(transport) => transport.poll_send(output, cx),
             Self::Stream(stream) => stream.poll_send(output, cx),
             Self::Quic => Poll::Ready(Err(Gone::Closed)),
+            Self::Nobody => {
+                output.discard();
+                Poll::Ready(Ok(()))
+            }
         }
     }
 
@@ -106,6 +119,10 @@ impl Channel {
             Self::Transport(transport) => transport.send_body(output, body),
             Self::Stream(stream) => stream.send_body(output, body),
             Self::Quic => Err(Gone::Closed),
+            Self::Nobody => {
+                output.discard();
+                Ok(())
+            }
         }
     }
 
@@ -113,7 +130,7 @@ impl Channel {
     pub(crate) fn unsent(&self, output: &Output) -> u64 {
         match self {
             Self::Transport(transport) => transport.unsent(output),
-            Self::Stream(_) | Self::Quic => output.len(),
+            Self::Stream(_) | Self::Quic | Self::Nobody => output.len(),
         }
     }
 
@@ -122,7 +139,7 @@ impl Channel {
         match self {
             Self::Transport(transport) => transport.has_sent(output),
             Self::Stream(stream) => stream.has_sent(output),
-            Self::Quic => output.is_empty(),
+            Self::Quic | Self::Nobody => output.is_empty(),
         }
     }
 
@@ -132,6 +149,7 @@ impl Channel {
             Self::Transport(transport) => transport.poll_gone(cx),
             Self::Stream(stream) => stream.poll_gone(cx),
             Self::Quic => Poll::Ready(()),
+            Self::Nobody => Poll::Pending,
         }
     }
 
@@ -142,6 +160,7 @@ impl Channel {
             Self::Transport(transport) => transport.close(),
             Self::Stream(stream) => stream.finish(),
             Self::Quic => {}
+            Self::Nobody => {}
         }
     }
 
@@ -154,6 +173,7 @@ impl Channel {
                 true
             }
             Self::Quic => false,
+            Self::Nobody => false,
         }
     }
 }

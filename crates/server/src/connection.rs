@@ -144,10 +144,28 @@ impl Connection {
         let _ = self.local_address.set(address);
     }
 
+    /// A connection for a request that the server makes for itself, alike one of this connection; it is counted nowhere.
+    pub(crate) fn for_itself(&self, is_https: bool) -> Self {
+        let (listener, local) = (self.listener.another(), Rc::clone(&self.local));
+        let waker = Waker::noop().clone();
+        let mut own = Self::new(Channel::Nobody, self.peer, listener, local, waker);
+        own.proxied = self.proxied;
+        own.serial.set(self.local.next_serial());
+        own.answerer.set(self.answerer.get());
+        own.origin.set(Origin {
+            is_https: Some(is_https),
+            ..self.origin.get()
+        });
+        if let Some(address) = self.socket_address() {
+            let _ = own.local_address.set(address);
+        }
+        own
+    }
+
     /// The version of HTTP that a client is answered in whose request could not be read.
     pub(crate) fn version(&self) -> Version {
         match &self.channel {
-            Channel::Transport(_) => Version::Http11,
+            Channel::Transport(_) | Channel::Nobody => Version::Http11,
             Channel::Stream(stream) => stream.version(),
             Channel::Quic => Version::Http3,
         }
@@ -336,7 +354,7 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.set_active();
-        if !matches!(self.channel, Channel::Stream(_)) {
+        if !matches!(self.channel, Channel::Stream(_) | Channel::Nobody) {
             self.local.connection_ended();
         }
     }

@@ -29,6 +29,8 @@ pub(crate) enum Answerer {
     Spooler,
     /// Maintenance.
     Maintenance,
+    /// A stored response.
+    Cache,
     /// The application of this number.
     Application(usize),
     /// The upstream of this number.
@@ -69,6 +71,7 @@ pub(crate) struct Counts {
     metrics: Answered,
     spooler: Answered,
     maintenance: Answered,
+    cache: Answered,
     /// With their names, as the snapshot numbers them.
     applications: Vec<(Box<str>, Answered)>,
     upstreams: Vec<(Box<str>, Answered)>,
@@ -86,6 +89,7 @@ impl Counts {
             metrics: cells(),
             spooler: cells(),
             maintenance: cells(),
+            cache: cells(),
             applications: Vec::new(),
             upstreams: Vec::new(),
         }
@@ -110,6 +114,7 @@ impl Counts {
             metrics: Arc::clone(&self.metrics),
             spooler: Arc::clone(&self.spooler),
             maintenance: Arc::clone(&self.maintenance),
+            cache: Arc::clone(&self.cache),
             applications: self.renewed(&self.applications, applications),
             upstreams: self.renewed(&self.upstreams, upstreams),
         }
@@ -163,6 +168,7 @@ impl Counts {
             Answerer::Metrics => &self.metrics,
             Answerer::Spooler => &self.spooler,
             Answerer::Maintenance => &self.maintenance,
+            Answerer::Cache => &self.cache,
             Answerer::Application(index) => &self.applications.get(index)?.1,
             Answerer::Upstream(index) => &self.upstreams.get(index)?.1,
         })
@@ -176,6 +182,7 @@ impl Counts {
         each(["metrics", "", ""], &Answers::sum(&self.metrics));
         each(["spooler", "", ""], &Answers::sum(&self.spooler));
         each(["maintenance", "", ""], &Answers::sum(&self.maintenance));
+        each(["cache", "", ""], &Answers::sum(&self.cache));
         for (name, cells) in once(&self.applications) {
             each(["application", name, ""], &Answers::sum(cells));
         }
@@ -237,6 +244,7 @@ mod tests {
             ("metrics  ", 0),
             ("spooler  ", 0),
             ("maintenance  ", 0),
+            ("cache  ", 0),
             ("application b ", 2),
             ("upstream  u", 2),
         ];
@@ -245,6 +253,6 @@ mod tests {
             expected.map(|(name, n)| (name.to_owned(), n))
         );
         let third = second.of(["a"].into_iter(), [].into_iter());
-        assert_eq!(told(&third)[6], ("application a ".to_owned(), 0));
+        assert_eq!(told(&third)[7], ("application a ".to_owned(), 0));
     }
 }

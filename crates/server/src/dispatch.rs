@@ -8,6 +8,7 @@ use crate::collector::Collected;
 use crate::early_hints;
 use crate::guard::{self, Entrance};
 use crate::instead::{self, Failure};
+use crate::lookup;
 use crate::mirror;
 use crate::plan::{Act, Changes, Plan};
 use crate::posts::Gathered;
@@ -71,8 +72,16 @@ pub(crate) fn go_on(request: &Request<'_>, plan: Plan, output: &mut Output) -> S
 
 /// Carries out a plan; the request's body has been read, or there is none.
 pub(crate) fn perform(request: &Request<'_>, plan: Plan, output: &mut Output) -> Step {
-    let Plan { act, changes, .. } = plan;
+    let Plan {
+        act,
+        changes,
+        asked,
+        ..
+    } = plan;
     mirror::copy(request, &Collected::None);
+    if let Some(asked) = asked {
+        return lookup::look(request, asked, Plan::going_on(act, changes), output);
+    }
     match act {
         Act::Page { status, fields } if status >= 400 => {
             let failure = Failure {

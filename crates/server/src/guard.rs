@@ -92,6 +92,15 @@ pub(crate) async fn run(
             };
             plan.changes.edits.retain(|edit| !is_told(edit));
             plan.changes.edits.extend(told);
+            // An answer to somebody who is known is for others only if it says so itself.
+            let is_known = request
+                .snapshot
+                .guards
+                .of(&plan.guards)
+                .any(|guard| guard.identity.is_some());
+            if let Some(asked) = &mut plan.asked {
+                asked.is_authorized |= is_known;
+            }
             Ok(Ok(plan))
         }
         Err(answer) => answer::give(request, answer, &plan.changes, output).map(Err),

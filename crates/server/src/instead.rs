@@ -139,6 +139,7 @@ pub(crate) fn of_answer<'f>(
     if rulebook.leads_on(&rules)
         && let Some(named) = named(fields.clone())
     {
+        not_kept(changes, status, fields.clone());
         return Some(led(request, named, fields, changes));
     }
     if status < 400 || !rulebook.intercepts(&rules) {
@@ -146,6 +147,7 @@ pub(crate) fn of_answer<'f>(
     }
     drop(rules);
     let mut substitute = of_error(request, status, changes)?;
+    not_kept(changes, status, fields.clone());
     for (name, value) in fields {
         let is_kept = |kept: &&[u8]| name.eq_ignore_ascii_case(kept);
         if KEPT_OF_ERRORS.iter().any(is_kept) || name.eq_ignore_ascii_case(b"set-cookie") {
@@ -153,6 +155,17 @@ pub(crate) fn of_answer<'f>(
         }
     }
     Some(Instead::Substitute(substitute))
+}
+
+/// Tells the cache of an answer that its client does not get.
+fn not_kept<'f>(
+    changes: &Changes,
+    status: u16,
+    fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+) {
+    if let Some(recording) = &changes.cache {
+        recording.pass_over(status, fields, tutti_cache::now());
+    }
 }
 
 /// The place that an answer names.

@@ -35,6 +35,17 @@ impl Server {
         for (log, count) in self.lost_lines() {
             page.add(names::LOG_LINES_LOST, &[log], count);
         }
+        for store in self.caches() {
+            let name = store.name.as_str();
+            for (result, count) in store.requests {
+                page.add(names::CACHE_REQUESTS, &[name, result], count);
+            }
+            for (event, count) in store.responses {
+                page.add(names::CACHE_RESPONSES, &[name, event], count);
+            }
+            page.add(names::CACHE_SIZE, &[name], store.memory);
+            page.add(names::CACHE_ENTRIES, &[name], store.entries);
+        }
         let upstreams = self.live();
         let upstreams = upstreams.upstreams.iter();
         // Two of one name are the same to whoever reads this.

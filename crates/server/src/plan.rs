@@ -11,6 +11,7 @@ use tutti_proxy::Destination;
 use tutti_routing::{Decision, Guards, ResponseHeader, Rewritten};
 
 use crate::substitute::Substitute;
+use tutti_cache::{Asked, Recording};
 use tutti_files::cache::CachedFile;
 use tutti_files::listing::Look;
 
@@ -20,6 +21,8 @@ pub(crate) struct Plan {
     pub(crate) changes: Changes,
     /// Its guards.
     pub(crate) guards: Guards,
+    /// The cache is asked first.
+    pub(crate) asked: Option<Box<Asked>>,
 }
 
 /// The kinds of plans.
@@ -88,6 +91,8 @@ pub(crate) struct Changes {
     pub(crate) edits: Vec<Edit>,
     /// Fields of a 103 that the client gets first.
     pub(crate) hints: FieldLines,
+    /// Minds the answer for the cache.
+    pub(crate) cache: Option<Rc<Recording>>,
 }
 
 impl Act {
@@ -105,6 +110,17 @@ impl Plan {
             act,
             changes: Changes::default(),
             guards: Guards::new(),
+            asked: None,
+        }
+    }
+
+    /// The plan for a request that goes on.
+    pub(crate) fn going_on(act: Act, changes: Changes) -> Self {
+        Self {
+            act,
+            changes,
+            guards: Guards::new(),
+            asked: None,
         }
     }
 
@@ -121,8 +137,10 @@ impl Plan {
                 rewritten: decision.rewritten,
                 edits,
                 hints,
+                cache: None,
             },
             guards: decision.guards,
+            asked: None,
         }
     }
 }

@@ -62,7 +62,7 @@ pub(crate) fn begin_with(
 pub(crate) fn put(connection: &Connection, head: &OutgoingHead, output: &mut Output) {
     match &connection.channel {
         Channel::Stream(stream) => output.push_head(stream.head(head)),
-        Channel::Transport(_) => head.write_http1(&mut output.bytes),
+        Channel::Transport(_) | Channel::Nobody => head.write_http1(&mut output.bytes),
         // Its streams have the answers.
         Channel::Quic => {}
     }

@@ -15,6 +15,7 @@ use tutti_routing::{Action, Decision, NotBelow, RequestInfo as _, ScriptFailed, 
 
 use crate::action::share::{self, Found};
 use crate::action::upstream::destination;
+use crate::concern::{Concern, concern};
 use crate::counts::Answerer;
 use crate::early_hints;
 use crate::maintenance;
@@ -158,13 +159,44 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
                     }
                     _ => FieldLines::new(),
                 };
-                Plan::with(act, decision, edits, hints)
+                cached(request, act, decision, edits, hints)
             }
             Err(ScriptFailed) => {
                 Plan::with(Act::page(500), decision, Vec::new(), FieldLines::new())
             }
         };
     }
+}
+
+/// The plan for an action that may have a cache.
+fn cached(
+    request: &Request<'_>,
+    act: Act,
+    decision: Decision<'_>,
+    edits: Vec<Edit>,
+    hints: FieldLines,
+) -> Plan {
+    let answerer = match &act {
+        Act::Application {
+            application,
+            target,
+        } => {
+            let target = target.as_deref().unwrap_or_default();
+            format!("a{}\0{target}", application.name())
+        }
+        Act::Upstream(destination) => format!("u{}", destination.upstream.name()),
+        _ => return Plan::with(act, decision, edits, hints),
+    };
+    // A page for an error is for this client only.
+    let cache = decision.cache.filter(|_| request.mended().is_none());
+    let concern = cache.and_then(|cache| concern(request, &decision, cache, answerer.as_bytes()));
+    let mut plan = Plan::with(act, decision, edits, hints);
+    match concern {
+        Some(Concern::Look(asked)) => plan.asked = Some(asked),
+        Some(Concern::Mind(recording)) => plan.changes.cache = Some(recording),
+        None => {}
+    }
+    plan
 }
 
 /// A job is something to be done: a request that only reads is none.

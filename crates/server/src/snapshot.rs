@@ -28,6 +28,7 @@ use crate::logs::Logs;
 use crate::snapshot_faults::bind_fault;
 use crate::spoken::spoken;
 use crate::surroundings::Surroundings;
+use tutti_cache::stores;
 use tutti_conn::clock::{Millis, millis};
 use tutti_conn::holdings::Store;
 use tutti_conn::listener::Listener;
@@ -97,6 +98,8 @@ pub(crate) struct Snapshot {
     pub(crate) counts: Counts,
     /// The guards of actions, as the router numbers them.
     pub(crate) guards: Guards,
+    /// The stores of responses.
+    pub(crate) caches: Vec<Arc<tutti_cache::Store>>,
 }
 
 /// The spools that a change needs and the server does not have: what [`Surroundings`] will be asked for.
@@ -183,6 +186,7 @@ impl Snapshot {
             accepts_chunked: http.chunked_transform,
             body_buffer_bytes: usize::try_from(http.body_buffer_size).unwrap_or(usize::MAX),
             counts: Counts::new(previous.map_or(0, |previous| previous.counts.threads())),
+            caches: stores(config, previous.map_or(&[], |previous| &previous.caches)),
         }
     }
 

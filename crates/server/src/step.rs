@@ -16,6 +16,8 @@ use crate::plan::{Changes, Folder, Plan};
 use crate::posts::Gathered;
 use crate::respond::{Late, Persistence};
 use crate::substitute::Substitute;
+use tutti_cache::Asked;
+use tutti_cache::Found;
 use tutti_conn::clock::Millis;
 use tutti_conn::holdings::EncoderCharge;
 use tutti_files::cache::CachedFile;
@@ -45,6 +47,8 @@ pub(crate) enum Step {
     Metrics(Box<Changes>),
     /// Store the request as a job.
     Spooler(Box<Posting>),
+    /// Get an answer that the cache does not have, or that is too large to be sent at once.
+    Cached(Box<Fetch>),
     /// Send the request to an upstream.
     Upstream(Box<UpstreamCall>),
     /// A server has changed the protocol, and the response is in the output.
@@ -99,6 +103,13 @@ pub(crate) struct UpstreamCall {
     pub(crate) destination: Destination,
     pub(crate) changes: Changes,
     pub(crate) body: Collected,
+}
+
+/// A request that the cache could not answer at once.
+pub(crate) struct Fetch {
+    pub(crate) asked: Box<Asked>,
+    pub(crate) found: Found,
+    pub(crate) plan: Plan,
 }
 
 /// A connection that is a tunnel to a server from now on. The response that says so is in the output.

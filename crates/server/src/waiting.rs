@@ -18,6 +18,7 @@ use crate::collector::Collector;
 use crate::connection::Connection;
 use crate::dispatch;
 use crate::guard;
+use crate::lookup;
 use crate::mirror;
 use crate::pipeline::Pipeline;
 use crate::plan::{Act, Plan};
@@ -116,13 +117,17 @@ async fn step(connection: &Connection, pipeline: &mut Pipeline) -> Result<Option
             let (request, output) = pipeline.parts(connection);
             pipeline.step = dispatch::enter(&request, route::plan(&request), output);
         }
-        Step::Application(call) => {
+        Step::Application(mut call) => {
             let (request, output) = pipeline.parts(connection);
-            pipeline.step = watched(&request, app::run(&request, call, None, output)).await?;
+            pipeline.step = watched(&request, app::run(&request, &mut call, None, output)).await?;
         }
         Step::Upstream(call) => {
             let (request, output) = pipeline.parts(connection);
             pipeline.step = watched(&request, upstream::run(&request, &call, None, output)).await?;
+        }
+        Step::Cached(fetch) => {
+            let (request, output) = pipeline.parts(connection);
+            pipeline.step = Box::pin(lookup::run(&request, *fetch, output)).await?;
         }
         Step::Metrics(changes) => {
             let (request, output) = pipeline.parts(connection);
@@ -194,11 +199,7 @@ async fn body(
     if takes_it_as_it_comes {
         return stream(connection, pipeline, plan, decoder).await;
     }
-    let Plan {
-        act,
-        changes,
-        guards,
-    } = plan;
+    let Plan { act, changes, .. } = plan;
     let receiver = match &act {
         Act::Spooler(spooler) => {
             let mut gathered = Gathered::new(spooler, &connection.local.shared.desk);
@@ -261,15 +262,7 @@ async fn body(
             changes,
             body,
         })),
-        (Ok(()), act) => dispatch::perform(
-            &request,
-            Plan {
-                act,
-                changes,
-                guards,
-            },
-            output,
-        ),
+        (Ok(()), act) => dispatch::perform(&request, Plan::going_on(act, changes), output),
     })
 }
 
@@ -285,18 +278,14 @@ async fn stream(
     let (request, body, output) = pipeline.detach_body(connection, decoder, &mut input);
     // Its body is there for one only: that one is counted as dropped.
     mirror::copy(&request, &Collected::None);
-    let Plan {
-        act,
-        changes,
-        guards,
-    } = plan;
+    let Plan { act, changes, .. } = plan;
     let step = match act {
         Act::Application {
             application,
             target,
         } => {
-            let call = Box::new(Call::new(application, target, changes));
-            watched(&request, app::run(&request, call, Some(body), output)).await?
+            let mut call = Call::new(application, target, changes);
+            watched(&request, app::run(&request, &mut call, Some(body), output)).await?
         }
         Act::Upstream(destination) => {
             let call = UpstreamCall {
@@ -307,15 +296,7 @@ async fn stream(
             let answer = upstream::run(&request, &call, Some(Box::new(body)), output);
             watched(&request, answer).await?
         }
-        act => dispatch::perform(
-            &request,
-            Plan {
-                act,
-                changes,
-                guards,
-            },
-            output,
-        ),
+        act => dispatch::perform(&request, Plan::going_on(act, changes), output),
     };
     // The next request.
     pipeline.input.extend_from_slice(&input);

@@ -8,6 +8,7 @@
 mod acme;
 mod applications;
 mod builder;
+mod cache;
 mod compression;
 mod dashboard;
 mod delivery;

@@ -1,5 +1,7 @@
 //! Routes: steps, conditions, actions.
 
+use std::sync::Arc;
+
 use super::builder::Builder;
 use super::reader::{Reader, patterns, strings};
 use crate::diagnostic::Diagnostic;
@@ -82,7 +84,9 @@ impl<'d> Builder<'d> {
         let request_headers = self.request_headers(&reader, kind.as_ref());
         let guard = self.guard(&reader);
         let delivery = self.delivery(&reader);
+        let cache = self.cache(&reader, kind.as_ref());
         Some(Action {
+            cache: cache.map(Arc::new),
             kind: kind?,
             guard,
             request_headers,

@@ -26,6 +26,7 @@ impl<'d> Builder<'d> {
             listen_threads: options.listen_threads,
             http: self.http(&reader.inner_or_nothing(&SettingsOptions::http)),
             resolver: self.resolver(&reader.inner_or_nothing(&SettingsOptions::resolver)),
+            caches: self.cache_stores(reader),
             js_modules,
             modules,
             telemetry: telemetry.and_then(|telemetry| self.telemetry(telemetry)),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tutti_script::Modules;
 
 use super::acme::AcmeAccount;
+use super::cache::CacheStore;
 use super::compression::Compression;
 use super::dashboard::Dashboard;
 use super::delivery::Maintenance;
@@ -37,6 +38,8 @@ pub struct Settings {
     pub dashboard: Option<Dashboard>,
     /// Accounts for automatic certificates, by name.
     pub acme: BTreeMap<String, AcmeAccount>,
+    /// Stores of responses, by name.
+    pub caches: BTreeMap<String, CacheStore>,
 }
 
 /// `settings.http`.

@@ -1,6 +1,7 @@
 //! The server's own options; those of applications are in `tutti-options`.
 
 mod acme;
+mod cache;
 mod delivery;
 mod gateways;
 mod guards;
@@ -16,6 +17,7 @@ mod tls;
 mod upstreams;
 
 pub use acme::{ACME, AcmeOptions, ChallengeWord, EAB, EabOptions};
+pub use cache::{CACHE, CACHE_STORE, CacheOptions, CacheStoreOptions, SetCookie};
 pub use delivery::{EarlyHints, MAINTENANCE, MIRROR, MaintenanceOptions, MirrorOptions};
 pub use gateways::{FASTCGI, FastCgi, SCGI, Scgi, UWSGI, Uwsgi};
 pub use guards::{CORS, CorsOptions, LIMIT, LimitOptions, RATE_OBJECT, RateOptions};

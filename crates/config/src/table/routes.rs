@@ -3,6 +3,7 @@
 use tutti_options::table::{CASELESS, DECODED, Kind, Names, PLAIN, Text};
 use tutti_options::{Options as _, Typed as _, Unread, options, words};
 
+use super::cache::CacheOptions;
 use super::delivery::MirrorOptions;
 use super::gateways::{FastCgi, Scgi, Uwsgi};
 use super::guards::{CorsOptions, LIMITS};
@@ -64,6 +65,8 @@ options! {
         /// Fields to set in the request to the application, server or upstream; `null` removes one, `{"add": "…"}` adds
         /// one to those there are
         request_headers: Unread [kind(REQUEST_HEADERS), needs(&["proxy", "pass"]), beyond()],
+        /// Keep responses and answer with them: the name of a store of `settings.cache`, or an object
+        cache: Unread [kind(CACHE), needs(&["proxy", "pass"]), beyond()],
         /// Answer with this status
         status: Option<u16> [key("return"), kind(Kind::Integer(0, 999))],
         /// `Location` of the answer
@@ -123,6 +126,7 @@ options! {
     }
 }
 
+const CACHE: Kind = Kind::OneOf(&[Kind::String(Text::NotEmpty), CacheOptions::KIND]);
 const RESPONSE_HEADERS: Kind = Kind::Map(
     Names::ResponseHeader,
     &Kind::OneOf(&[Kind::String(Text::FieldTemplate), Kind::Null]),

@@ -7,6 +7,7 @@ use tutti_options::table::{CASELESS, Kind, Names, Text};
 use tutti_options::{Switch, Typed as _, Unread, options, words};
 
 use super::acme::AcmeOptions;
+use super::cache::CacheStoreOptions;
 use super::delivery::{EarlyHints, MaintenanceOptions};
 use super::logs::RequestIdOptions;
 use super::tls::TlsOptions;
@@ -39,6 +40,8 @@ options! {
         dashboard: Unread [kind(DashboardOptions::KIND), beyond()],
         /// Accounts with authorities that certificates come from by themselves (ACME), each by its name: `{"letsencrypt": {}}`
         acme: Unread [kind(Kind::Map(Names::NotEmpty, &AcmeOptions::KIND)), beyond()],
+        /// Stores of responses, by name, for `cache` of actions
+        cache: Unread [kind(Kind::Map(Names::NotEmpty, &CacheStoreOptions::KIND)), beyond()],
     }
 }
 

@@ -436,6 +436,12 @@ pub struct RequestView<'a> {
 }
 
 impl<'a> RequestView<'a> {
+    /// The head and the bytes that it lies in, for a request that outlives this one.
+    pub fn copied(&self) -> (RequestHead, Vec<u8>) {
+        let bytes = self.buffer.get(..self.length()).unwrap_or_default();
+        (self.head.clone(), bytes.to_vec())
+    }
+
     /// Bytes of the head with its empty line.
     pub fn length(&self) -> usize {
         self.head.storage.length

@@ -6,6 +6,7 @@
 //! Must never: let the other server speak for the connection, or write a body that contradicts the head.
 
 use std::io;
+use std::rc::Rc;
 
 use tutti_config::model::Compressor;
 use tutti_http::{
@@ -17,6 +18,8 @@ use crate::channel::Channel;
 use crate::plan::Changes;
 use crate::request::Request;
 use crate::respond::{self, Late, Own, Persistence};
+use tutti_cache::Recording;
+use tutti_cache::{now, values};
 use tutti_conn::holdings::EncoderCharge;
 use tutti_conn::output::Output;
 use tutti_files::compression::{self, Choice, CompressedBody, Described};
@@ -41,6 +44,10 @@ pub(crate) struct Begun {
     pub(crate) compressor: Option<Compressor>,
     /// The memory for that.
     _encoder: Option<EncoderCharge>,
+    /// Takes the answer down for the cache.
+    recording: Option<Rc<Recording>>,
+    /// Nothing of it is sent: the client gets a stored answer instead.
+    is_held: bool,
     /// The fields of the head, where the access log may ask for them.
     head: FieldLines,
 }
@@ -54,7 +61,20 @@ impl Begun {
         changes: &Changes,
         output: &mut Output,
     ) -> Self {
-        let status = request.status(head.status);
+        let recording = changes.cache.clone();
+        let altered = recording.as_ref().map(|recording| {
+            let told = (head.status, head.length.filter(|_| !request.is_head()));
+            recording.begin(told, fields.clone(), values(&request.view), now())
+        });
+        let told_status = head.status;
+        let own_status = altered
+            .as_ref()
+            .map_or(head.status, |altered| altered.status);
+        let head = &Head {
+            status: own_status,
+            ..*head
+        };
+        let status = request.status(own_status);
         let (choice, says_vary) = choose(request, head, fields.clone());
         let compressing = match choice {
             Choice::Compress(compressor) => request
@@ -77,7 +97,13 @@ impl Begun {
         let local = &request.connection.local;
         let mut response = respond::begin_with(local, request.snapshot, status, head.own);
         let sent = &mut response.fields;
+        let strips = altered
+            .as_ref()
+            .is_some_and(|altered| altered.strips_cookies);
         for (name, value) in fields {
+            if strips && name.eq_ignore_ascii_case(b"Set-Cookie") {
+                continue;
+            }
             match compressor {
                 Some(_) => compression::push_field(sent, name, value),
                 None => sent.push(name, value),
@@ -89,6 +115,9 @@ impl Begun {
         if choice.varies() && !says_vary {
             compression::push_vary(sent);
         }
+        if let (Some(recording), Some(altered)) = (&recording, &altered) {
+            recording.tell(sent, altered, told_status);
+        }
         response.frame(&decision);
         request.adjust(changes, &mut response);
         Self {
@@ -97,13 +126,36 @@ impl Begun {
             persistence: Persistence::of(decision.keep_alive),
             compressor,
             _encoder: encoder,
+            recording,
+            is_held: false,
             head: request.put(response, output),
         }
     }
 
+    /// An answer that is not sent, because the client gets a stored one.
+    pub(crate) fn held(request: &Request<'_>, status: u16) -> Self {
+        Self {
+            status,
+            framing: ResponseFraming::NoBody,
+            persistence: request.persistence(),
+            compressor: None,
+            _encoder: None,
+            recording: None,
+            is_held: true,
+            head: FieldLines::new(),
+        }
+    }
+
+    /// Takes it down for the cache.
+    pub(crate) fn recording(&self) -> Option<&Recording> {
+        self.recording.as_deref()
+    }
+
     /// Logs the request, whole or not, with so many bytes of a body.
     pub(crate) fn log(&self, request: &Request<'_>, body_bytes: u64) {
-        request.finished(self.status, body_bytes, &self.head);
+        if !self.is_held {
+            request.finished(self.status, body_bytes, &self.head);
+        }
     }
 
     /// The end of an answer with so many bytes of a body has been put into `output`: logs the request, unless that must wait.
@@ -188,6 +240,13 @@ impl Answer {
         pieces: impl Iterator<Item = &'b [u8]> + Clone,
         output: &mut Output,
     ) -> io::Result<()> {
+        if let Some(recording) = self.begun.recording()
+            && recording.is_taking()
+        {
+            for piece in pieces.clone() {
+                recording.write(|body| body.extend_from_slice(piece), piece.len(), now());
+            }
+        }
         if let Some(squeeze) = &mut self.squeeze {
             let mut has_more = false;
             for piece in pieces {
@@ -239,10 +298,13 @@ impl Answer {
         trailers: Trailers,
         output: &mut Output,
     ) -> io::Result<()> {
+        if let Some(recording) = self.begun.recording() {
+            recording.finish();
+        }
         if let Some(squeeze) = self.squeeze.take() {
             self.body_bytes = squeeze.finish_data(&mut output.bytes)?;
         }
-        let has_trailers = !trailers.is_empty() && request.takes_trailers();
+        let has_trailers = !self.begun.is_held && !trailers.is_empty() && request.takes_trailers();
         if has_trailers && let Channel::Stream(stream) = &request.connection.channel {
             stream.set_trailers(trailers);
         } else if self.begun.framing == ResponseFraming::Chunked {

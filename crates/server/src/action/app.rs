@@ -26,6 +26,7 @@ use crate::refusals;
 use crate::request::Request;
 use crate::slow::Phases;
 use crate::step::{Call, Step};
+use tutti_cache::now;
 use tutti_conn::address::Address;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
@@ -35,7 +36,7 @@ use tutti_proxy::BodyFault;
 /// in `output`.
 pub(crate) async fn run(
     request: &Request<'_>,
-    mut call: Box<Call>,
+    call: &mut Call,
     body: Option<ClientBody<'_>>,
     output: &mut Output,
 ) -> Result<Step, Gone> {
@@ -57,8 +58,9 @@ pub(crate) async fn run(
             ..Phases::default()
         };
     });
-    let exchange = match submit(request, &call, sent).await? {
+    let exchange = match submit(request, call, sent).await? {
         Ok(exchange) => exchange,
+        Err(error) if holds_error(call, error.status()) => return Ok(held(request)),
         Err(error) => {
             let is_coming = body.is_some();
             return Ok(submit_failed(
@@ -81,6 +83,7 @@ pub(crate) async fn run(
     let mut conversation = Conversation::new(request, exchange, body);
     let head = match conversation.head(output, send_timeout).await {
         Ok(Ok(head)) => head,
+        Ok(Err(error)) if holds_error(call, error.status()) => return Ok(held(request)),
         Ok(Err(error)) => {
             let is_coming = conversation.is_body_coming();
             return Ok(exchange_failed(
@@ -94,6 +97,11 @@ pub(crate) async fn run(
         Err(BodyFault::Refused(status)) => return Ok(request.refuse(status, output)),
         Err(BodyFault::Gone(gone)) => return Err(gone),
     };
+    if let Some(recording) = &call.changes.cache
+        && recording.holds(head.status, head.fields(), now())
+    {
+        return Ok(held(request));
+    }
     let waited = || conversation.exchange.waited();
     request.note_phase(|phases| {
         phases.queued = waited();
@@ -123,6 +131,17 @@ pub(crate) async fn run(
             Step::Late(late)
         }
     })
+}
+
+/// True if a stored answer stands in for a failure of this status.
+fn holds_error(call: &Call, status: u16) -> bool {
+    let recording = call.changes.cache.as_ref();
+    recording.is_some_and(|recording| recording.holds_error(status, now()))
+}
+
+/// Nothing has been sent: the caller has the answer.
+fn held(request: &Request<'_>) -> Step {
+    Step::End(request.persistence())
 }
 
 /// The part of a request that goes to the application beside the head.

@@ -18,6 +18,8 @@ use crate::channel::Channel;
 use crate::plan::Changes;
 use crate::request::Request;
 use crate::respond::{Late, Own, Persistence};
+use tutti_cache::Recording;
+use tutti_cache::now;
 use tutti_conn::clock::Millis;
 use tutti_conn::output::{Gone, Output};
 use tutti_conn::socket::BodyPart;
@@ -42,7 +44,7 @@ pub(crate) async fn send(
                 left: declared,
                 body_bytes: 0,
             };
-            let outcome = squeeze.run(request, conversation, output).await;
+            let outcome = squeeze.run(request, &response, conversation, output).await;
             (outcome, squeeze.body_bytes)
         }
         _ => {
@@ -50,7 +52,7 @@ pub(crate) async fn send(
                 framing: response.framing,
                 body_bytes: 0,
             };
-            let outcome = transfer.run(request, conversation, output).await;
+            let outcome = transfer.run(request, &response, conversation, output).await;
             (outcome, transfer.body_bytes)
         }
     };
@@ -164,6 +166,7 @@ impl Transfer {
     async fn run(
         &mut self,
         request: &Request<'_>,
+        response: &Begun,
         conversation: &mut Conversation<'_>,
         output: &mut Output,
     ) -> Result<(), Gone> {
@@ -177,6 +180,14 @@ impl Transfer {
                 // Whoever sees the whole answer and asks for `/status` finds no request active.
                 conversation.exchange.note_answered();
             }
+            self.keep(response.recording(), &readable);
+            if let Some(recording) = response.recording()
+                && finished
+                && self.is_whole_with(length)
+            {
+                // Before the client has it, which may ask again at once.
+                recording.finish();
+            }
             self.send(&request.connection.channel, &readable, output)?;
             conversation.exchange.consume(length);
             if finished {
@@ -184,6 +195,23 @@ impl Transfer {
             }
             more(conversation, output, send_timeout).await?;
         }
+    }
+
+    /// True if these `length` bytes complete the response.
+    fn is_whole_with(&self, length: usize) -> bool {
+        !matches!(self.framing, ResponseFraming::Length(_)) || self.is_last(length)
+    }
+
+    /// Gives the cache what has come.
+    fn keep(&self, recording: Option<&Recording>, readable: &Readable<'_>) {
+        let Some(recording) = recording.filter(|recording| recording.is_taking()) else {
+            return;
+        };
+        let mut piece = Vec::with_capacity(readable.len());
+        for span in &readable.spans {
+            span.copy_to(&mut piece);
+        }
+        recording.write(|body| body.extend_from_slice(&piece), piece.len(), now());
     }
 
     /// True if the client needs no more than these `length` bytes to have all of the response.
@@ -263,6 +291,7 @@ impl Squeeze<'_> {
     async fn run(
         &mut self,
         request: &Request<'_>,
+        response: &Begun,
         conversation: &mut Conversation<'_>,
         output: &mut Output,
     ) -> Result<(), Gone> {
@@ -291,11 +320,17 @@ impl Squeeze<'_> {
                 plain.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
                 *left -= plain.len() as u64;
             }
+            if let Some(recording) = response.recording() {
+                recording.write(|kept| kept.extend_from_slice(&plain), plain.len(), now());
+            }
             body.write(&plain, &mut output.bytes).map_err(failed)?;
             if finished {
                 request.connection.local.buffers.give(plain);
                 if self.left.is_some_and(|left| left > 0) {
                     return Err(Gone::Closed);
+                }
+                if let Some(recording) = response.recording() {
+                    recording.finish();
                 }
                 self.body_bytes = body.finish(&mut output.bytes).map_err(failed)?;
                 channel.try_send(output)?;

@@ -31,6 +31,7 @@ use crate::respond::{self, Own, Page, Persistence};
 use crate::slow::Phases;
 use crate::step::{Step, Tunnel, UpstreamCall};
 use crate::stream::Stream;
+use tutti_cache::now as now_wall;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
@@ -260,6 +261,14 @@ impl<'r> Client for Requester<'_, 'r> {
         let now = Instant::now();
         let note = |phases: &mut Phases| phases.answered = Some(now);
         self.request.note_phase(note);
+        // A stored answer that stands in for an error goes before a page for it.
+        if let Some(recording) = &self.changes.cache
+            && recording.holds(head.status, fields.clone(), now_wall())
+        {
+            let held = Begun::held(self.request, head.status);
+            let held = Answer::new(held).map_err(|error| self.not_compressed(&error))?;
+            return Ok(Given::Answer(held));
+        }
         let instead = instead::of_answer(self.request, head.status, fields.clone(), self.changes);
         if let Some(instead) = instead {
             return Ok(Given::Nothing(instead, 0));
@@ -338,6 +347,11 @@ impl<'r> Client for Requester<'_, 'r> {
     }
 
     fn fail(&mut self, status: u16, fields: &FieldLines, is_body_coming: bool) -> Step {
+        if let Some(recording) = &self.changes.cache
+            && recording.holds_error(status, now_wall())
+        {
+            return Step::End(self.request.persistence());
+        }
         // A call of gRPC that fails has the status 200.
         if status < 400 {
             let persistence = match is_body_coming {

@@ -1,0 +1,65 @@
+//! The question that a request puts to the cache.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tutti_config::model::Cache;
+use tutti_http::RequestView;
+
+use crate::Millis;
+use crate::key::Key;
+use crate::store::{Found, Manner, Store};
+use crate::stored::Stored;
+
+/// The question of one request: its key, and the answers that it may have.
+pub struct Asked {
+    /// The store that it is asked of.
+    pub store: Arc<Store>,
+    /// The terms of its action.
+    pub cache: Arc<Cache>,
+    /// Its key.
+    pub key: Key,
+    /// The answer may be stored.
+    pub keeps: bool,
+    /// The request has `Authorization`.
+    pub is_authorized: bool,
+    /// The request has cookies, and nobody has said what they mean.
+    pub has_cookies: bool,
+}
+
+impl Asked {
+    /// Looks for an answer. `may_wait`: for another's, if one is on its way.
+    pub fn find(&self, view: &RequestView<'_>, may_wait: bool) -> Found {
+        let manner = Manner {
+            may_wait: may_wait && !self.cache.options.lock_timeout.is_zero(),
+            may_lead: self.keeps && !self.is_authorized && !self.has_cookies,
+        };
+        let may_use = |stored: &Stored| {
+            (!self.is_authorized || stored.freshness.allows_authorized)
+                && (!self.has_cookies || !stored.freshness.is_assumed)
+        };
+        self.store
+            .find(&self.key, values(view), may_use, manner, now())
+    }
+}
+
+/// The time for ages.
+pub fn now() -> Millis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| Millis::try_from(since.as_millis()).unwrap_or(0))
+}
+
+/// The values of a request's fields of this name, as one.
+pub fn values<'v>(view: &'v RequestView<'_>) -> impl Fn(&[u8]) -> Vec<u8> + use<'v> {
+    let view = *view;
+    move |name| {
+        let mut joined = Vec::new();
+        for value in view.get_all(name) {
+            if !joined.is_empty() {
+                joined.extend_from_slice(b", ");
+            }
+            joined.extend_from_slice(value);
+        }
+        joined
+    }
+}

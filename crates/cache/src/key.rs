@@ -1,0 +1,156 @@
+//! The key of a request: what makes it another one than the next.
+//!
+//! The text is what people see and purge by: scheme, host and target, or what the configuration says. The rest keeps apart what has the
+//! same text and is not alike: who answers it, and the fields by which programs learn their own address.
+
+use tutti_http::list_members;
+
+/// The fields from which frameworks take scheme, host and path in place of the request's own. A response that was made by one is for
+/// requests with the same only, or a client could have its own address put into what others get.
+const ADDRESSING: [&str; 12] = [
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-forwarded-protocol",
+    "x-forwarded-scheme",
+    "x-forwarded-ssl",
+    "x-forwarded-port",
+    "x-forwarded-prefix",
+    "x-forwarded-server",
+    "x-host",
+    "x-original-url",
+    "x-original-host",
+    "x-rewrite-url",
+];
+
+/// The fields by which a GET becomes another method to some frameworks.
+const METHODS: [&str; 3] = [
+    "x-http-method-override",
+    "x-http-method",
+    "x-method-override",
+];
+
+/// The key of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// The text that it is purged by.
+    pub text: Box<[u8]>,
+    /// Who answers it, and the fields of [the module](self).
+    pub identity: Box<[u8]>,
+}
+
+impl Key {
+    /// The key of a request with this text, of which `answerer` tells who answers it.
+    pub fn new<'f>(
+        text: Vec<u8>,
+        answerer: &[u8],
+        fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+    ) -> Self {
+        let mut identity = answerer.to_vec();
+        for (name, value) in fields {
+            if same(name, "forwarded") {
+                identity.push(0);
+                append_addresses(&mut identity, value);
+            } else if let Some(at) = ADDRESSING.iter().position(|known| same(name, known)) {
+                identity.extend_from_slice(&[0, at as u8 + 1]);
+                identity.extend_from_slice(value);
+            }
+        }
+        Self {
+            text: text.into(),
+            identity: identity.into(),
+        }
+    }
+}
+
+/// True if a field of this name makes another method of a request.
+pub fn overrides_method(name: &[u8]) -> bool {
+    METHODS.iter().any(|known| same(name, known))
+}
+
+/// True if `is_one` holds for the name of a cookie in this `Cookie` field.
+pub fn is_cookie_named(field: &[u8], mut is_one: impl FnMut(&[u8]) -> bool) -> bool {
+    field.split(|&byte| byte == b';').any(|pair| {
+        let name = pair.split(|&byte| byte == b'=').next().unwrap_or_default();
+        let name = name.trim_ascii();
+        !name.is_empty() && is_one(name)
+    })
+}
+
+/// The parts of `Forwarded` (RFC 7239 §4) that are about the address that was asked for; not those about the client, which differ with each.
+fn append_addresses(out: &mut Vec<u8>, value: &[u8]) {
+    for element in list_members(value) {
+        for pair in element.split(|&byte| byte == b';') {
+            let pair = pair.trim_ascii();
+            let is = |name: &[u8]| {
+                pair.get(..name.len())
+                    .is_some_and(|start| start.eq_ignore_ascii_case(name))
+            };
+            if is(b"host=") || is(b"proto=") {
+                out.extend_from_slice(pair);
+                out.push(b';');
+            }
+        }
+    }
+}
+
+/// True if two names are the same to programs that make variables of them: `_` and `.` are as `-` there.
+fn same(name: &[u8], known: &str) -> bool {
+    let known = known.as_bytes();
+    name.len() == known.len()
+        && name.iter().zip(known).all(|(byte, known)| {
+            byte.eq_ignore_ascii_case(known) || (*known == b'-' && matches!(byte, b'_' | b'.'))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(fields: &[(&str, &str)]) -> Key {
+        let fields = fields.iter();
+        let fields = fields.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        Key::new(b"http://a/".to_vec(), b"app", fields)
+    }
+
+    #[test]
+    fn fields_that_tell_an_address_keep_requests_apart() {
+        let plain = key(&[("Accept", "x")]);
+        for name in [
+            "X-Forwarded-Host",
+            "X_Forwarded_Host",
+            "x.forwarded.host",
+            "X-Original-URL",
+            "X-Forwarded_Proto",
+        ] {
+            let other = key(&[(name, "evil")]);
+            assert_ne!(plain, other, "{name}");
+            assert_eq!(plain.text, other.text);
+        }
+        assert_eq!(plain, key(&[("X-Forwarded-For", "1.2.3.4")]));
+        assert_ne!(key(&[("X-Host", "a")]), key(&[("X-Forwarded-Host", "a")]));
+    }
+
+    #[test]
+    fn of_forwarded_the_address_of_the_client_does_not_count() {
+        let one = key(&[("Forwarded", "for=1.1.1.1;Host=a;proto=https")]);
+        let two = key(&[("Forwarded", "for=2.2.2.2;Host=a;proto=https")]);
+        let other = key(&[("Forwarded", "for=2.2.2.2;Host=b;proto=https")]);
+        assert_eq!(one, two);
+        assert_ne!(two, other);
+    }
+
+    #[test]
+    fn methods_are_overridden_by_any_spelling() {
+        assert!(overrides_method(b"X-HTTP-Method-Override"));
+        assert!(overrides_method(b"x_http_method.override"));
+        assert!(!overrides_method(b"X-HTTP"));
+    }
+
+    #[test]
+    fn cookies_are_found_by_name() {
+        let field = b"a=1; wordpress_logged_in_x=2;b";
+        assert!(is_cookie_named(field, |name| name.starts_with(b"wordpress_")));
+        assert!(is_cookie_named(field, |name| name == b"b"));
+        assert!(!is_cookie_named(b"x=a; ", |name| name == b"a" || name.is_empty()));
+    }
+}

@@ -1,0 +1,40 @@
+//! A shared cache of responses as RFC 9111 has it, without I/O: what is told of freshness, what may be stored, which stored response
+//! belongs to a request, and the memory that holds them.
+//!
+//! `tutti-server` asks it before an application or an upstream gets a request, and gives it what these answer. Times are milliseconds
+//! since the epoch, which the caller brings.
+//!
+//! Must never: give one client what was made for another, keep more than the configured memory, or let a fetch that never ends hold
+//! others for ever.
+
+mod asked;
+mod directives;
+mod eviction;
+mod flight;
+mod freshness;
+mod key;
+mod recording;
+mod store;
+mod stored;
+mod stores;
+mod storing;
+mod told;
+mod validators;
+mod vary;
+
+pub use asked::{Asked, now, values};
+pub use directives::{Directives, asks_not_to_store};
+pub use flight::{Flight, Lead};
+pub use freshness::{Freshness, Use};
+pub use key::{Key, is_cookie_named, overrides_method};
+pub use recording::{Altered, Purpose, Recording, State, Terms};
+pub use store::{Counts, Found, Limits, Manner, Purge, Room, Store};
+pub use stored::{Stored, freshened};
+pub use stores::stores;
+pub use storing::{Answer, Defaults, NotStored, StatusRange, judge};
+pub use told::{Forward, Hit, hit};
+pub use validators::{of_caches, validators};
+pub use vary::Vary;
+
+/// Milliseconds since the epoch.
+pub type Millis = u64;

@@ -1,0 +1,420 @@
+//! The cache's part in an answer that an application or an upstream gives: it is taken down while the client gets it, or held back where a
+//! stored answer is used instead.
+//!
+//! Must never: store an answer that is not whole, or one that was asked for before something was purged.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use tutti_config::model::{Cache, SetCookie};
+use tutti_files::conditional::{Conditions, Verdict};
+use tutti_http::FieldLines;
+
+use crate::Millis;
+use crate::flight::Lead;
+use crate::freshness::Freshness;
+use crate::key::Key;
+use crate::store::{Purge, Room, Store};
+use crate::stored::{Stored, freshened};
+use crate::storing::{Answer, Defaults, NotStored, StatusRange, judge, leads_on};
+use crate::told::{self, Forward, Hit};
+use crate::validators::validators;
+use crate::vary::Vary;
+
+/// The part that the cache has in an answer.
+pub enum Purpose {
+    /// The client is told that it did not come from the cache.
+    Tell,
+    /// If it is good, what is stored for its target is no longer valid (RFC 9111 §4.4).
+    Invalidate,
+    /// It is stored, if it may be.
+    Keep(Terms),
+}
+
+/// Facts about the request that are needed when its answer comes.
+pub struct Terms {
+    /// When it went out.
+    pub asked: Millis,
+    /// The purges that its key had seen by then.
+    pub epoch: u64,
+    /// It has `Authorization`.
+    pub is_authorized: bool,
+    /// It has cookies of which nobody has said what they mean.
+    pub has_cookies: bool,
+    /// The stored answer that is validated.
+    pub stale: Option<Arc<Stored>>,
+    /// The client's `If-None-Match` and `If-Modified-Since`, where the origin was not told them.
+    pub conditions: [Option<Vec<u8>>; 2],
+}
+
+/// The cache's part in an answer.
+pub struct Recording {
+    /// The store that may get it.
+    pub store: Arc<Store>,
+    /// The terms of the action.
+    pub cache: Arc<Cache>,
+    /// The key of the request.
+    pub key: Key,
+    /// The part that the cache has.
+    pub purpose: Purpose,
+    /// Why the request went on.
+    pub forward: Forward,
+    /// How far it is.
+    pub state: RefCell<State>,
+}
+
+/// How far it is.
+#[derive(Default)]
+pub struct State {
+    /// Others wait while this is here.
+    pub lead: Option<Lead>,
+    taking: Option<Taking>,
+    /// The client gets this instead.
+    pub instead: Option<(Arc<Stored>, Hit)>,
+}
+
+/// An answer that is being taken down.
+struct Taking {
+    head: Stored,
+    body: BytesMut,
+    /// The length that was declared.
+    length: Option<u64>,
+    room: Room,
+}
+
+impl Taking {
+    /// True if all bytes that were declared have come.
+    fn is_whole(&self) -> bool {
+        self.length == Some(self.body.len() as u64)
+    }
+}
+
+/// The changes to an answer's head before the client gets it.
+pub struct Altered {
+    /// The status: 304 where the client has the answer already.
+    pub status: u16,
+    /// The client does not get its `Set-Cookie`.
+    pub strips_cookies: bool,
+    /// For `Cache-Status`.
+    kept: Option<Result<(), NotStored>>,
+}
+
+impl Recording {
+    /// True if the answer with this head is held back: the origin has validated what is stored, or fails where that may stand in.
+    pub fn holds<'f>(
+        &self,
+        status: u16,
+        fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+        now: Millis,
+    ) -> bool {
+        let Purpose::Keep(terms) = &self.purpose else {
+            return false;
+        };
+        let Some(stale) = &terms.stale else {
+            return false;
+        };
+        if status != 304 {
+            return self.holds_error(status, now);
+        }
+        // It leads nowhere: the client gets what is stored.
+        let fields = fields.filter(|(name, _)| !leads_on(name));
+        let valid = self.renew(terms, stale, fields.collect(), now);
+        let mut state = self.state.borrow_mut();
+        state.instead = Some((valid, Hit::Validated));
+        state.lead = None;
+        true
+    }
+
+    /// True if a failure of this status is held back, because a stored answer may stand in.
+    pub fn holds_error(&self, status: u16, now: Millis) -> bool {
+        let Purpose::Keep(Terms {
+            stale: Some(stale), ..
+        }) = &self.purpose
+        else {
+            return false;
+        };
+        let may = matches!(status, 500 | 502 | 503 | 504) && stale.freshness.serves_errors(now);
+        if may {
+            let mut state = self.state.borrow_mut();
+            state.instead = Some((Arc::clone(stale), Hit::Error(status)));
+            state.lead = None;
+        }
+        may
+    }
+
+    /// Puts what a 304 says in place of what is stored.
+    fn renew(&self, terms: &Terms, stale: &Stored, newer: FieldLines, now: Millis) -> Arc<Stored> {
+        let fields = stale.updated_fields(&newer);
+        let judged = self.judge(terms, stale.status, &fields, now);
+        let is_same = newer
+            .get_all(b"ETag")
+            .next()
+            .is_none_or(|tag| Some(tag) == stale.field("ETag"));
+        let tags = self.tags();
+        match judged {
+            Ok(freshness) if is_same => {
+                let renewed = Arc::new(freshened(stale, fields, freshness, tags));
+                self.store.store(Arc::clone(&renewed), terms.epoch);
+                renewed
+            }
+            _ => {
+                // For this client only.
+                self.store.purge(&Purge::Key(self.key.text.to_vec()));
+                let freshness = Freshness {
+                    received: now,
+                    ..stale.freshness.clone()
+                };
+                Arc::new(freshened(stale, fields, freshness, tags))
+            }
+        }
+    }
+
+    fn tags(&self) -> &[String] {
+        &self.cache.options.tags
+    }
+
+    fn judge(
+        &self,
+        terms: &Terms,
+        status: u16,
+        fields: &FieldLines,
+        now: Millis,
+    ) -> Result<Freshness, NotStored> {
+        let answer = Answer {
+            status,
+            fields,
+            asked: terms.asked,
+            received: now,
+            is_authorized: terms.is_authorized,
+            has_cookies: terms.has_cookies,
+        };
+        judge(&answer, &defaults(&self.cache))
+    }
+
+    /// The head of the answer has come: begins to take it down, if it may be stored. `values` gives the fields of the request.
+    pub fn begin<'f>(
+        &self,
+        (status, length): (u16, Option<u64>),
+        fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
+        values: impl Fn(&[u8]) -> Vec<u8>,
+        now: Millis,
+    ) -> Altered {
+        let mut altered = Altered {
+            status,
+            strips_cookies: false,
+            kept: None,
+        };
+        match &self.purpose {
+            Purpose::Tell => {}
+            Purpose::Invalidate => {
+                if (200..400).contains(&status) {
+                    self.invalidate(fields);
+                }
+            }
+            Purpose::Keep(terms) => {
+                let mut fields: FieldLines = fields.collect();
+                let validators = validators(&fields);
+                if status == 200
+                    && let Some(validators) = validators
+                {
+                    let [tags, date] = &terms.conditions;
+                    let conditions = Conditions {
+                        if_none_match: tags.as_deref(),
+                        if_modified_since: date.as_deref(),
+                        ..Conditions::default()
+                    };
+                    if conditions.evaluate(validators) == Verdict::NotModified {
+                        altered.status = 304;
+                    }
+                }
+                let judged = self.judge(terms, status, &fields, now);
+                let vary = judged.and_then(|freshness| {
+                    let vary = Vary::of(&fields, values).ok_or(NotStored::Vary)?;
+                    Ok((freshness, vary))
+                });
+                let is_large = length.is_some_and(|length| length > self.store.largest() as u64);
+                let kept = vary.and_then(|known| match is_large {
+                    true => Err(NotStored::Size),
+                    false => Ok(known),
+                });
+                altered.kept = Some(kept.as_ref().map(|_| ()).map_err(|why| *why));
+                match kept {
+                    Ok((freshness, vary)) => {
+                        if self.cache.options.set_cookie == SetCookie::Strip {
+                            altered.strips_cookies = true;
+                            fields.remove("Set-Cookie");
+                        }
+                        let head = (status, fields);
+                        let key = self.key.clone();
+                        self.state.borrow_mut().taking = Some(Taking {
+                            head: Stored::new(key, vary, head, freshness, self.tags()),
+                            body: BytesMut::new(),
+                            length,
+                            room: self.store.room(),
+                        });
+                        if length == Some(0) {
+                            self.finish();
+                        }
+                    }
+                    Err(why) => self.give_up(Some(why), now),
+                }
+            }
+        }
+        altered
+    }
+
+    /// The client gets something else in place of the answer with this head, which is not stored.
+    pub fn pass_over<'f>(
+        &self,
+        status: u16,
+        fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+        now: Millis,
+    ) {
+        match &self.purpose {
+            Purpose::Tell => {}
+            Purpose::Invalidate => {
+                if (200..400).contains(&status) {
+                    self.invalidate(fields);
+                }
+            }
+            Purpose::Keep(_) => self.give_up(Some(NotStored::Elsewhere), now),
+        }
+    }
+
+    /// The answer is not stored: others need not wait for it.
+    fn give_up(&self, why: Option<NotStored>, now: Millis) {
+        let mut state = self.state.borrow_mut();
+        state.taking = None;
+        // A reason that is one client's says nothing about others.
+        if !matches!(why, Some(NotStored::Authorization | NotStored::Cookie)) {
+            self.store.mark(&self.key, now);
+        }
+        state.lead = None;
+    }
+
+    /// Removes the answers for the target of the request, and for the addresses on the same host that its own answer names.
+    fn invalidate<'f>(&self, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) {
+        self.store.purge(&Purge::Key(self.key.text.to_vec()));
+        if self.cache.key.is_some() {
+            return;
+        }
+        for (name, value) in fields {
+            if !name.eq_ignore_ascii_case(b"Location")
+                && !name.eq_ignore_ascii_case(b"Content-Location")
+            {
+                continue;
+            }
+            if let Some(text) = same_host(&self.key.text, value) {
+                self.store.purge(&Purge::Key(text));
+            }
+        }
+    }
+
+    /// Adds `Cache-Status`, if it is wished.
+    pub fn tell(&self, fields: &mut FieldLines, altered: &Altered, status: u16) {
+        if self.cache.options.status_field {
+            told::forwarded(fields, self.forward, status, altered.kept);
+        }
+    }
+
+    /// A part of the body has come.
+    pub fn write(&self, append: impl FnOnce(&mut BytesMut), length: usize, now: Millis) {
+        let mut state = self.state.borrow_mut();
+        let Some(taking) = &mut state.taking else {
+            return;
+        };
+        if taking.room.grow(length) {
+            append(&mut taking.body);
+            // Before the client has the last byte, which may ask again at once.
+            let is_whole = taking.is_whole();
+            drop(state);
+            if is_whole {
+                self.finish();
+            }
+            return;
+        }
+        drop(state);
+        self.give_up(Some(NotStored::Size), now);
+    }
+
+    /// True while it takes an answer down.
+    pub fn is_taking(&self) -> bool {
+        self.state.borrow().taking.is_some()
+    }
+
+    /// The body has ended, and is whole.
+    pub fn finish(&self) {
+        let taking = self.state.borrow_mut().taking.take();
+        if let (Some(taking), Purpose::Keep(terms)) = (taking, &self.purpose)
+            && (taking.length.is_none() || taking.is_whole())
+        {
+            // Without the room that it has grown beyond what it needs.
+            let body = Bytes::copy_from_slice(&taking.body);
+            drop(taking.body);
+            let stored = Arc::new(taking.head.with_body(body));
+            self.store.store(stored, terms.epoch);
+        }
+        self.state.borrow_mut().lead = None;
+    }
+}
+
+/// Returns the terms of the configuration for answers that tell none.
+fn defaults(cache: &Cache) -> Defaults {
+    let options = &cache.options;
+    let millis = |time: std::time::Duration| Millis::try_from(time.as_millis()).unwrap_or(0);
+    let range = |(first, last, time): &(u16, u16, std::time::Duration)| {
+        let statuses = StatusRange {
+            first: *first,
+            last: *last,
+        };
+        (statuses, millis(*time))
+    };
+    Defaults {
+        valid: cache.valid.iter().map(range).collect(),
+        is_forced: options.force_valid,
+        guesses: options.heuristic,
+        stale_while_revalidate: millis(options.stale_while_revalidate),
+        stale_if_error: millis(options.stale_if_error),
+        strips_cookies: options.set_cookie == SetCookie::Strip,
+    }
+}
+
+/// The text of the key of an address that a response names, if it is on the host of this key.
+fn same_host(key: &[u8], address: &[u8]) -> Option<Vec<u8>> {
+    let scheme = memchr::memmem::find(key, b"://")? + 3;
+    let rest = key.get(scheme..)?;
+    let host = scheme + memchr::memchr(b'/', rest)?;
+    let origin = key.get(..host)?;
+    let address = address.split(|&byte| byte == b'#').next()?;
+    if address.starts_with(b"/") && !address.starts_with(b"//") {
+        return Some([origin, address].concat());
+    }
+    let start = address.get(..host)?;
+    let is_same = start.eq_ignore_ascii_case(origin);
+    let path = address.get(host..)?;
+    (is_same && path.starts_with(b"/")).then(|| [origin, path].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_of_the_same_host_or_none() {
+        let key = b"http://a:80/x?y";
+        let same = |address: &str| same_host(key, address.as_bytes());
+        assert_eq!(same("/z").unwrap(), b"http://a:80/z");
+        assert_eq!(same("http://A:80/z?q#f").unwrap(), b"http://a:80/z?q");
+        for other in [
+            "//b/z",
+            "http://b:80/z",
+            "https://a:80/z",
+            "http://a:80",
+            "z",
+            "",
+        ] {
+            assert_eq!(same(other), None, "{other}");
+        }
+    }
+}

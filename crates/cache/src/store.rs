@@ -1,0 +1,544 @@
+//! The store: responses in memory, shared by all listen threads.
+//!
+//! It has parts with a lock each, held for a look or a change; the part of a key follows from its text, so that all responses of one text
+//! are in one part. The bound on memory is one for all parts.
+//!
+//! Must never: hold more than its memory but for one response that is being stored, or bring back what was purged while it was fetched.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::Millis;
+use crate::eviction::Queues;
+use crate::flight::{Flight, Flights, Lead};
+use crate::freshness::Use;
+use crate::key::Key;
+use crate::stored::Stored;
+
+/// Parts of a store, so that threads seldom wait for each other.
+const PARTS: usize = 16;
+
+/// Responses of one key's text: more than a site has languages and encodings. The oldest goes.
+const MOST_VARIANTS: usize = 64;
+
+/// Keys of a part of which is known that they are not stored.
+const MOST_MARKS: usize = 4096;
+
+/// So long requests for such a key go past the store, each by itself.
+const MARK_TIME: Millis = 60_000;
+
+/// Part of the memory that responses may take which are being stored.
+const COMING_PART: usize = 4;
+
+/// The bounds of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of memory.
+    pub memory: usize,
+    /// Bytes of the largest body that is stored.
+    pub object: usize,
+}
+
+/// The outcome of a look for a response.
+#[derive(Debug)]
+pub enum Found {
+    /// A response to be used as it is.
+    Fresh(Arc<Stored>),
+    /// One that is used while somebody asks for a newer one: the caller, if it gets the lead.
+    Stale(Arc<Stored>, Option<Lead>),
+    /// The caller fetches it; what there is may be validated.
+    Lead(Lead, Option<Arc<Stored>>),
+    /// Somebody fetches it.
+    Wait(Arc<Flight>),
+    /// Nothing, and others need not wait: it was not to be stored when it was last asked for, or the request leads nobody.
+    Past,
+}
+
+/// The way a request deals with others for the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Manner {
+    /// It waits for another's fetch.
+    pub may_wait: bool,
+    /// Others may wait for its own: the answer to it is one for them, as far as can be told.
+    pub may_lead: bool,
+}
+
+/// The responses that are to be purged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Purge {
+    /// Everything.
+    All,
+    /// Everything with this text of a key.
+    Key(Vec<u8>),
+    /// Everything whose key begins so.
+    Prefix(Vec<u8>),
+    /// Everything with this tag.
+    Tag(Vec<u8>),
+}
+
+/// Counts of a store.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Requests answered from it with a fresh response.
+    pub hits: AtomicU64,
+    /// Requests answered from it with one that was not.
+    pub stale: AtomicU64,
+    /// Requests for which it had nothing, or nothing that was still valid.
+    pub misses: AtomicU64,
+    /// Requests that were answered from it after they had waited for another's fetch.
+    pub coalesced: AtomicU64,
+    /// Requests whose stored response was still valid when it was asked for.
+    pub revalidated: AtomicU64,
+    /// Requests that went past it.
+    pub bypassed: AtomicU64,
+    /// Responses that were stored.
+    pub stored: AtomicU64,
+    /// Responses that went for want of memory.
+    pub evicted: AtomicU64,
+    /// Responses that were purged, or that an unsafe method has made invalid.
+    pub purged: AtomicU64,
+}
+
+/// A store.
+#[derive(Debug)]
+pub struct Store {
+    name: Box<str>,
+    limits: Limits,
+    used: AtomicUsize,
+    /// Bytes of bodies that are being stored.
+    coming: AtomicUsize,
+    /// Counts of events.
+    pub counts: Counts,
+    hasher: RandomState,
+    parts: Box<[Mutex<Part>]>,
+    /// Locked within a part, never around one.
+    flights: Arc<Flights>,
+    /// Locked after a part has been let go of, never while one is held.
+    queues: Mutex<Queues>,
+}
+
+#[derive(Debug, Default)]
+struct Part {
+    responses: HashMap<Box<[u8]>, Vec<Arc<Stored>>>,
+    live: usize,
+    marks: HashMap<u64, Millis>,
+    purges: Purges,
+}
+
+/// The purges that a part has seen: what was asked for before one that is about it is not stored.
+#[derive(Debug, Default)]
+struct Purges {
+    /// Number of them.
+    count: u64,
+    /// The last that was about everything.
+    whole: u64,
+    /// The last that was about the text of this hash.
+    texts: HashMap<u64, u64>,
+}
+
+impl Purges {
+    fn add_whole(&mut self) {
+        self.count += 1;
+        self.whole = self.count;
+        self.texts.clear();
+    }
+
+    fn add(&mut self, text: u64) {
+        if self.texts.len() >= MOST_MARKS {
+            return self.add_whole();
+        }
+        self.count += 1;
+        self.texts.insert(text, self.count);
+    }
+
+    /// True if something with this text that was asked for when there were `count` may be stored.
+    fn allow(&self, text: u64, count: u64) -> bool {
+        self.whole <= count && self.texts.get(&text).is_none_or(|last| *last <= count)
+    }
+}
+
+/// Room for a body that is being stored.
+#[derive(Debug)]
+pub struct Room {
+    store: Arc<Store>,
+    taken: usize,
+}
+
+impl Room {
+    /// Takes room for so many more bytes; false if there is none.
+    pub fn grow(&mut self, bytes: usize) -> bool {
+        let all = self.store.coming.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.taken += bytes;
+        self.taken <= self.store.largest() && all <= self.store.limits.memory / COMING_PART
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.store.coming.fetch_sub(self.taken, Ordering::Relaxed);
+    }
+}
+
+impl Store {
+    /// An empty store.
+    pub fn new(name: &str, limits: Limits) -> Self {
+        Self {
+            name: name.into(),
+            limits,
+            used: AtomicUsize::new(0),
+            coming: AtomicUsize::new(0),
+            counts: Counts::default(),
+            hasher: RandomState::new(),
+            parts: (0..PARTS).map(|_| Mutex::default()).collect(),
+            flights: Arc::default(),
+            queues: Mutex::default(),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its bounds.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Bytes of the largest body that is stored.
+    pub fn largest(&self) -> usize {
+        self.limits.object
+    }
+
+    /// Bytes of memory that it takes now.
+    pub fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Number of responses.
+    pub fn len(&self) -> usize {
+        self.parts.iter().map(|part| lock(part).live).sum()
+    }
+
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Room for a body that is to be stored.
+    pub fn room(self: &Arc<Self>) -> Room {
+        Room {
+            store: Arc::clone(self),
+            taken: 0,
+        }
+    }
+
+    /// Looks for a response; `values` gives the fields of the request by name, `may_use` says what the request may get.
+    pub fn find(
+        &self,
+        key: &Key,
+        values: impl Fn(&[u8]) -> Vec<u8>,
+        may_use: impl Fn(&Stored) -> bool,
+        manner: Manner,
+        now: Millis,
+    ) -> Found {
+        let hash = self.hash(key);
+        let part = self.part(&key.text);
+        let found = part.responses.get(&key.text).and_then(|variants| {
+            let mut newest_first = variants.iter().rev();
+            newest_first.find(|one| one.key.identity == key.identity && one.vary.matches(&values))
+        });
+        let found = found.filter(|one| may_use(one)).cloned();
+        if let Some(stored) = &found {
+            stored.note_use();
+            match stored.freshness.usage(now) {
+                Use::Fresh => return Found::Fresh(Arc::clone(stored)),
+                Use::WhileRevalidating => {
+                    let lead = manner.may_lead.then(|| self.flights.lead(hash).ok());
+                    let lead = lead.flatten();
+                    return Found::Stale(Arc::clone(stored), lead);
+                }
+                Use::Validate => {}
+            }
+        } else if !manner.may_lead || part.marks.get(&hash).is_some_and(|until| now < *until) {
+            return Found::Past;
+        }
+        if !manner.may_lead {
+            return Found::Past;
+        }
+        match self.flights.lead(hash) {
+            Ok(lead) => Found::Lead(lead, found),
+            Err(flight) if manner.may_wait => Found::Wait(flight),
+            Err(_) => Found::Past,
+        }
+    }
+
+    /// The number of purges that a key has seen, to be given to [`store`](Self::store) with what was asked for after.
+    pub fn epoch(&self, key: &Key) -> u64 {
+        self.part(&key.text).purges.count
+    }
+
+    /// A response to this key was not to be stored.
+    pub fn mark(&self, key: &Key, now: Millis) {
+        let hash = self.hash(key);
+        let mut part = self.part(&key.text);
+        if part.marks.len() >= MOST_MARKS {
+            part.marks.retain(|_, until| now < *until);
+            if part.marks.len() >= MOST_MARKS {
+                part.marks.clear();
+            }
+        }
+        part.marks.insert(hash, now.saturating_add(MARK_TIME));
+    }
+
+    /// Stores a response in place of those that the same requests would get; false if one of them was purged since `epoch`.
+    pub fn store(&self, stored: Arc<Stored>, epoch: u64) -> bool {
+        let weight = stored.weight();
+        if stored.body.len() > self.largest() || weight > self.limits.memory {
+            return false;
+        }
+        let hash = self.hash(&stored.key);
+        {
+            let mut part = self.part(&stored.key.text);
+            if !part.purges.allow(self.hash_text(&stored.key.text), epoch) {
+                return false;
+            }
+            part.marks.remove(&hash);
+            self.add(&mut part, &stored);
+        }
+        self.counts.stored.fetch_add(1, Ordering::Relaxed);
+        let live = self.len();
+        lock(&self.queues).enter(&stored, live);
+        self.make_room();
+        true
+    }
+
+    fn add(&self, part: &mut Part, stored: &Arc<Stored>) {
+        let variants = part.responses.entry(stored.key.text.clone()).or_default();
+        let before = variants.len();
+        let mut gone = 0;
+        variants.retain(|one| {
+            let is_same = one.key.identity == stored.key.identity && one.vary == stored.vary;
+            gone += if is_same { one.weight() } else { 0 };
+            !is_same
+        });
+        if variants.len() >= MOST_VARIANTS {
+            gone += variants.remove(0).weight();
+        }
+        let removed = before - variants.len();
+        variants.push(Arc::clone(stored));
+        part.live = part.live + 1 - removed;
+        self.used.fetch_add(stored.weight(), Ordering::Relaxed);
+        self.used.fetch_sub(gone, Ordering::Relaxed);
+    }
+
+    /// Lets responses go until the rest fits.
+    fn make_room(&self) {
+        while self.used() > self.limits.memory {
+            let next = lock(&self.queues).next();
+            let Some(stored) = next else {
+                return;
+            };
+            let mut part = self.part(&stored.key.text);
+            self.remove(&mut part, &stored);
+            drop(part);
+            self.counts.evicted.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn remove(&self, part: &mut Part, stored: &Arc<Stored>) {
+        let Some(variants) = part.responses.get_mut(&stored.key.text) else {
+            return;
+        };
+        let before = variants.len();
+        variants.retain(|one| !Arc::ptr_eq(one, stored));
+        let removed = before - variants.len();
+        if variants.is_empty() {
+            part.responses.remove(&stored.key.text);
+        }
+        part.live -= removed;
+        self.used
+            .fetch_sub(stored.weight() * removed, Ordering::Relaxed);
+    }
+
+    /// Removes responses, and what is on its way for requests that were made before. Returns how many there were.
+    pub fn purge(&self, purge: &Purge) -> usize {
+        let mut count = 0;
+        match purge {
+            Purge::Key(text) => {
+                let mut part = self.part(text);
+                part.purges.add(self.hash_text(text));
+                let gone = part.responses.remove(text.as_slice()).unwrap_or_default();
+                count += self.let_go(&mut part, &gone);
+            }
+            _ => {
+                for part in &self.parts {
+                    count += self.purge_part(&mut lock(part), purge);
+                }
+            }
+        }
+        self.counts
+            .purged
+            .fetch_add(count as u64, Ordering::Relaxed);
+        count
+    }
+
+    fn purge_part(&self, part: &mut Part, purge: &Purge) -> usize {
+        let is_meant = |stored: &Stored| match purge {
+            Purge::All => true,
+            Purge::Key(text) => *stored.key.text == **text,
+            Purge::Prefix(start) => stored.key.text.starts_with(start),
+            Purge::Tag(tag) => stored.has_tag(tag),
+        };
+        part.purges.add_whole();
+        let mut gone = Vec::new();
+        part.responses.retain(|_, variants| {
+            gone.extend(variants.extract_if(.., |one| is_meant(one)));
+            !variants.is_empty()
+        });
+        if *purge == Purge::All {
+            part.marks.clear();
+        }
+        self.let_go(part, &gone)
+    }
+
+    fn let_go(&self, part: &mut Part, gone: &[Arc<Stored>]) -> usize {
+        let weight: usize = gone.iter().map(|one| one.weight()).sum();
+        self.used.fetch_sub(weight, Ordering::Relaxed);
+        part.live -= gone.len();
+        gone.len()
+    }
+
+    fn hash(&self, key: &Key) -> u64 {
+        self.hasher.hash_one((&key.text, &key.identity))
+    }
+
+    fn hash_text(&self, text: &[u8]) -> u64 {
+        self.hasher.hash_one(text)
+    }
+
+    fn part(&self, text: &[u8]) -> MutexGuard<'_, Part> {
+        // The number is below PARTS.
+        let at = (self.hash_text(text) % PARTS as u64) as usize;
+        // There are as many parts as numbers of them.
+        #[expect(clippy::indexing_slicing, reason = "the number is below PARTS")]
+        lock(&self.parts[at])
+    }
+}
+
+fn lock<T>(part: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing in there panics between two changes that belong together.
+    part.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use tutti_http::FieldLines;
+
+    use super::*;
+    use crate::{Freshness, Vary};
+
+    fn key(text: &str) -> Key {
+        Key::new(text.as_bytes().to_vec(), b"a", std::iter::empty())
+    }
+
+    fn stored(text: &str, bytes: usize) -> Arc<Stored> {
+        let freshness = Freshness {
+            received: 0,
+            initial_age: 0,
+            lifetime: 1000,
+            stale_while_revalidate: 0,
+            stale_if_error: 0,
+            always_validates: false,
+            is_assumed: false,
+            allows_authorized: false,
+        };
+        let head = (200, FieldLines::new());
+        let stored = Stored::new(key(text), Vary::default(), head, freshness, &[]);
+        Arc::new(stored.with_body(vec![0; bytes].into()))
+    }
+
+    fn store() -> Arc<Store> {
+        let limits = Limits {
+            memory: 100_000,
+            object: 20_000,
+        };
+        Arc::new(Store::new("one", limits))
+    }
+
+    fn has(store: &Store, text: &str) -> bool {
+        let manner = Manner {
+            may_wait: false,
+            may_lead: false,
+        };
+        let found = store.find(&key(text), |_| Vec::new(), |_| true, manner, 1);
+        matches!(found, Found::Fresh(_))
+    }
+
+    #[test]
+    fn responses_that_are_asked_for_again_outlive_a_crawler() {
+        let store = store();
+        for text in ["a", "b", "c"] {
+            assert!(store.store(stored(text, 5000), 0) && has(&store, text));
+        }
+        for number in 0..200 {
+            store.store(stored(&format!("crawled {number}"), 5000), 0);
+            assert!(store.used() <= 100_000, "{}", store.used());
+            for text in ["a", "b", "c"] {
+                assert!(has(&store, text), "{text} after {number}");
+            }
+        }
+        assert!(!has(&store, "crawled 0") && has(&store, "crawled 199"));
+    }
+
+    #[test]
+    fn bytes_are_counted_through_replacements_and_purges() {
+        let store = store();
+        for _ in 0..100 {
+            store.store(stored("a", 5000), 0);
+        }
+        assert_eq!(store.len(), 1);
+        assert!(store.used() < 10_000, "{}", store.used());
+        assert!(!store.store(stored("large", 20_001), 0));
+        assert_eq!(store.purge(&Purge::Key(b"a".to_vec())), 1);
+        assert_eq!((store.used(), store.len()), (0, 0));
+        // It was asked for before the purge; another was not touched.
+        assert!(!store.store(stored("a", 10), 0));
+        assert!(store.store(stored("b", 10), 0));
+        assert!(store.store(stored("a", 10), store.epoch(&key("a"))));
+        assert_eq!(store.purge(&Purge::All), 2);
+        assert!(!store.store(stored("b", 10), 0));
+        assert_eq!(store.used(), 0);
+    }
+
+    #[test]
+    fn bodies_on_their_way_have_a_part_of_the_memory() {
+        let store = store();
+        let mut first = store.room();
+        assert!(first.grow(15_000));
+        let mut second = store.room();
+        assert!(!second.grow(15_000));
+        drop((first, second));
+        assert!(store.room().grow(15_000));
+    }
+
+    #[test]
+    fn one_request_leads_until_it_ends() {
+        let store = store();
+        let manner = Manner {
+            may_wait: true,
+            may_lead: true,
+        };
+        let find = || store.find(&key("a"), |_| Vec::new(), |_| true, manner, 1);
+        let Found::Lead(lead, None) = find() else {
+            panic!("nobody else has asked");
+        };
+        assert!(matches!(find(), Found::Wait(_)));
+        drop(lead);
+        assert!(matches!(find(), Found::Lead(..)));
+        store.mark(&key("a"), 1);
+        assert!(matches!(find(), Found::Past));
+    }
+}

@@ -1,0 +1,172 @@
+//! A stored response.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use tutti_http::{FieldLines, Known, format_date, list_members};
+
+use crate::Millis;
+use crate::freshness::Freshness;
+use crate::key::Key;
+use crate::vary::Vary;
+
+/// A whole response, with what is needed to find it and to know how it may be used.
+#[derive(Debug)]
+pub struct Stored {
+    /// The key of its request.
+    pub key: Key,
+    /// The fields of its request that chose it.
+    pub vary: Vary,
+    /// Its status.
+    pub status: u16,
+    /// Its fields: none that belongs to a connection, nor `Age`; `Date` is there.
+    pub fields: FieldLines,
+    /// Its body.
+    pub body: Bytes,
+    /// How it may be used.
+    pub freshness: Freshness,
+    /// The tags that it is purged by.
+    pub tags: Box<[Box<[u8]>]>,
+    /// It has been used since the store last looked.
+    is_visited: AtomicBool,
+}
+
+/// Bytes that a response takes beside its own: its place in the store.
+const OVERHEAD: usize = 512;
+
+impl Stored {
+    /// A response that has come. `tag_fields` are the names of the fields with its tags.
+    pub fn new(
+        key: Key,
+        vary: Vary,
+        (status, mut fields): (u16, FieldLines),
+        freshness: Freshness,
+        tag_fields: &[String],
+    ) -> Self {
+        fields.retain(|name, _| !is_left_out(name));
+        if fields.get_all(b"Date").next().is_none() {
+            fields.push(b"Date", &format_date(freshness.received / 1000));
+        }
+        fields.shrink();
+        let tags = tags(&fields, tag_fields);
+        Self {
+            key,
+            vary,
+            status,
+            fields,
+            body: Bytes::new(),
+            freshness,
+            tags,
+            is_visited: AtomicBool::new(false),
+        }
+    }
+
+    /// The same with this body.
+    pub fn with_body(self, body: Bytes) -> Self {
+        Self { body, ..self }
+    }
+
+    /// The value of its first field of this name.
+    pub fn field<'a>(&'a self, name: &'a str) -> Option<&'a [u8]> {
+        self.fields.get_all(name.as_bytes()).next()
+    }
+
+    /// True if it has this tag.
+    pub fn has_tag(&self, tag: &[u8]) -> bool {
+        self.tags.iter().any(|one| **one == *tag)
+    }
+
+    /// Bytes of memory that it takes.
+    pub(crate) fn weight(&self) -> usize {
+        let key = self.key.text.len() + self.key.identity.len();
+        let tags: usize = self.tags.iter().map(|tag| tag.len() + 16).sum();
+        OVERHEAD + key + tags + self.vary.weight() + self.fields.capacity() + self.body.len()
+    }
+
+    pub(crate) fn note_use(&self) {
+        if !self.is_visited.load(Ordering::Relaxed) {
+            self.is_visited.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn take_visit(&self) -> bool {
+        self.is_visited.swap(false, Ordering::Relaxed)
+    }
+}
+
+/// A stored response as a 304 has renewed it (RFC 9111 §3.2). `freshness` is that of the fields that it has now.
+pub fn freshened(
+    stored: &Stored,
+    fields: FieldLines,
+    freshness: Freshness,
+    tag_fields: &[String],
+) -> Stored {
+    let head = (stored.status, fields);
+    let (key, vary) = (stored.key.clone(), stored.vary.clone());
+    Stored::new(key, vary, head, freshness, tag_fields).with_body(stored.body.clone())
+}
+
+impl Stored {
+    /// Its fields, those of a 304 in place of its own. What tells of the content stays, for that has not come again.
+    pub fn updated_fields(&self, newer: &FieldLines) -> FieldLines {
+        let is_kept = |name: &[u8]| {
+            const CONTENT: [&str; 5] = [
+                "content-length",
+                "content-encoding",
+                "content-range",
+                "content-md5",
+                "etag",
+            ];
+            let mut content = CONTENT.iter();
+            content.any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+        };
+        let mut fields = self.fields.clone();
+        fields.retain(|name, _| is_kept(name) || newer.get_all(name).next().is_none());
+        for (name, value) in newer {
+            if !is_kept(name) {
+                fields.push(name, value);
+            }
+        }
+        fields
+    }
+}
+
+/// Fields that are not stored: those of the connection, and what is worked out anew for each use.
+fn is_left_out(name: &[u8]) -> bool {
+    let known = Known::from_name(name);
+    matches!(
+        known,
+        Known::ContentLength
+            | Known::TransferEncoding
+            | Known::Connection
+            | Known::KeepAlive
+            | Known::ProxyConnection
+            | Known::Te
+            | Known::Trailer
+            | Known::Upgrade
+    ) || name.eq_ignore_ascii_case(b"age")
+        || name.eq_ignore_ascii_case(b"proxy-authenticate")
+        || name.eq_ignore_ascii_case(b"proxy-authentication-info")
+}
+
+/// A response with more tags is purged by the first of these only.
+const MOST_TAGS: usize = 256;
+
+/// The tags, which spaces or commas part.
+fn tags(fields: &FieldLines, names: &[String]) -> Box<[Box<[u8]>]> {
+    let values = names
+        .iter()
+        .flat_map(|name| fields.get_all(name.as_bytes()));
+    let tags = values.flat_map(list_members).flat_map(|member| {
+        let words = member.split(|byte| matches!(byte, b' ' | b'\t'));
+        words.filter(|word| !word.is_empty())
+    });
+    tags.take(MOST_TAGS).map(Box::from).collect()
+}
+
+impl Stored {
+    /// Its age in whole seconds, for `Age`.
+    pub fn age_seconds(&self, now: Millis) -> u64 {
+        self.freshness.age(now) / 1000
+    }
+}

@@ -1,0 +1,89 @@
+//! The words of `Cache-Status` (RFC 9211).
+
+use tutti_http::FieldLines;
+
+use crate::Millis;
+use crate::stored::Stored;
+use crate::storing::NotStored;
+
+/// The name of the cache.
+const NAME: &str = "Tutti";
+
+/// Why a request went on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forward {
+    /// The configuration says that it goes past the cache.
+    Bypass,
+    /// Its method is never answered from a cache.
+    Method,
+    /// There was nothing for it.
+    Miss,
+    /// The response that there was is no longer fresh.
+    Stale,
+    /// It is for a part, or has conditions that only the origin may decide.
+    Request,
+}
+
+impl Forward {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Bypass => "bypass",
+            Self::Method => "method",
+            Self::Miss => "uri-miss",
+            Self::Stale => "stale",
+            Self::Request => "request",
+        }
+    }
+}
+
+/// How an answer came out of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hit {
+    /// It was there.
+    There,
+    /// Another request has fetched it meanwhile.
+    Coalesced,
+    /// The origin says that it is still valid.
+    Validated,
+    /// It is stale, and the origin has failed.
+    Error(u16),
+}
+
+/// Adds the field of an answer from the store.
+pub fn hit(fields: &mut FieldLines, stored: &Stored, hit: Hit, now: Millis) {
+    let remaining = stored.freshness.remaining(now).div_euclid(1000);
+    fields.push_with(b"Cache-Status", |line| {
+        let text = match hit {
+            Hit::There => format!("{NAME}; hit; ttl={remaining}"),
+            Hit::Coalesced => format!("{NAME}; fwd=uri-miss; collapsed; ttl={remaining}"),
+            Hit::Validated => format!("{NAME}; fwd=stale; fwd-status=304; ttl={remaining}"),
+            Hit::Error(status) => {
+                format!(
+                    "{NAME}; hit; fwd=stale; fwd-status={status}; ttl={remaining}; detail=error"
+                )
+            }
+        };
+        line.extend_from_slice(text.as_bytes());
+    });
+}
+
+/// Adds the field of an answer of the origin; `kept`: it is being stored, or why it is not.
+pub(crate) fn forwarded(
+    fields: &mut FieldLines,
+    forward: Forward,
+    status: u16,
+    kept: Option<Result<(), NotStored>>,
+) {
+    fields.push_with(b"Cache-Status", |line| {
+        let text = format!("{NAME}; fwd={}; fwd-status={status}", forward.word());
+        line.extend_from_slice(text.as_bytes());
+        match kept {
+            Some(Ok(())) => line.extend_from_slice(b"; stored"),
+            Some(Err(why)) => {
+                line.extend_from_slice(b"; detail=");
+                line.extend_from_slice(why.word().as_bytes());
+            }
+            None => {}
+        }
+    });
+}

@@ -1,0 +1,111 @@
+//! The fields of a request that choose between responses of one key (RFC 9111 §4.1).
+
+use tutti_http::{FieldLines, list_members};
+
+/// Names of more fields than this make a response that is not stored: no real one has so many.
+const MOST_NAMES: usize = 16;
+
+/// A value is compared to this length; longer ones are of clients that try what happens, and match nothing.
+const MOST_BYTES: usize = 4096;
+
+/// A field that a response was chosen by: its name, and the value that the request had.
+type Choice = (Box<[u8]>, Box<[u8]>);
+
+/// The fields that a response was chosen by, with the values of its request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Vary(Vec<Choice>);
+
+impl Vary {
+    /// Those of a response to a request, whose fields `values` gives by name; `None`: no other request can be told to be alike.
+    pub fn of(response: &FieldLines, values: impl Fn(&[u8]) -> Vec<u8>) -> Option<Self> {
+        let mut chosen: Vec<Choice> = Vec::new();
+        for name in response.get_all(b"Vary").flat_map(list_members) {
+            if name == b"*" || chosen.len() == MOST_NAMES {
+                return None;
+            }
+            let name: Box<[u8]> = name.to_ascii_lowercase().into();
+            if chosen.iter().any(|(known, _)| *known == name) {
+                continue;
+            }
+            let value = normal(&name, &values(&name));
+            if value.len() > MOST_BYTES {
+                return None;
+            }
+            chosen.push((name, value.into()));
+        }
+        Some(Self(chosen))
+    }
+
+    /// True if a request with these fields would have been answered alike.
+    pub fn matches(&self, values: impl Fn(&[u8]) -> Vec<u8>) -> bool {
+        self.0
+            .iter()
+            .all(|(name, value)| normal(name, &values(name)) == **value)
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn weight(&self) -> usize {
+        let pair = |(name, value): &Choice| name.len() + value.len() + 32;
+        self.0.iter().map(pair).sum()
+    }
+}
+
+/// A value with the differences taken out that mean nothing: white space around members, and the order and case of codings.
+fn normal(name: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut members: Vec<Vec<u8>> = list_members(value).map(<[u8]>::to_vec).collect();
+    if name == b"accept-encoding" {
+        members
+            .iter_mut()
+            .for_each(|one| one.make_ascii_lowercase());
+        members.sort_unstable();
+    }
+    members.join(&b", "[..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn response(vary: &str) -> FieldLines {
+        FieldLines::of("Vary", vary.as_bytes())
+    }
+
+    fn request(language: &'static str) -> impl Fn(&[u8]) -> Vec<u8> {
+        move |name| match name {
+            b"accept-language" | b"accept-encoding" => language.into(),
+            _ => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_request_with_other_values_is_not_alike() {
+        let vary = Vary::of(&response("Accept-Language, X-Other"), request("de, en")).unwrap();
+        assert!(vary.matches(request("de,en")));
+        assert!(!vary.matches(request("en,de")));
+        assert!(!vary.matches(request("")));
+        assert!(!vary.matches(request("DE,en")));
+    }
+
+    #[test]
+    fn the_order_of_codings_does_not_matter() {
+        let vary = Vary::of(&response("accept-encoding"), request("gzip, BR")).unwrap();
+        assert!(vary.matches(request("br,gzip")));
+        assert!(!vary.matches(request("br")));
+    }
+
+    #[test]
+    fn what_nobody_can_compare_is_not_stored() {
+        assert_eq!(Vary::of(&response("*"), request("")), None);
+        assert_eq!(Vary::of(&response("a, *"), request("")), None);
+        let many: Vec<String> = (0..20).map(|name| format!("n{name}")).collect();
+        assert_eq!(Vary::of(&response(&many.join(",")), request("")), None);
+        assert_eq!(
+            Vary::of(&FieldLines::new(), request("")),
+            Some(Vary::default())
+        );
+        assert_eq!(
+            Vary::of(&response("x, X,x"), request("")).unwrap().0.len(),
+            1
+        );
+    }
+}

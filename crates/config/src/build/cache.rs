@@ -1,0 +1,168 @@
+//! `settings.cache`, and `cache` of an action.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::builder::Builder;
+use super::reader::Reader;
+use crate::diagnostic::{Diagnostic, shorten};
+use crate::document::{Node, Value};
+use crate::model::{ActionKind, Cache, CacheStore, Destination, Part, Pass};
+use crate::pointer::Pointer;
+use crate::suggest;
+use crate::table::{
+    ActionOptions, CacheOptions, CacheStoreOptions, PLAIN, RootOptions, SettingsOptions,
+};
+use tutti_options::Typed as _;
+
+/// Statuses that one time in `valid` is for: those whose meaning does not change with the next request (RFC 9110 §15.1), without those
+/// of parts, of choices and of methods.
+const LASTING: [u16; 5] = [200, 301, 308, 404, 410];
+
+impl<'d> Builder<'d> {
+    /// The stores, by name.
+    pub(super) fn cache_stores(&mut self, reader: &Reader<'d>) -> BTreeMap<String, CacheStore> {
+        let Some((node, pointer)) = reader.get(&SettingsOptions::cache) else {
+            return BTreeMap::new();
+        };
+        let mut stores = BTreeMap::new();
+        for member in node.members() {
+            let reader = Reader::new(&member.node, pointer.child(&member.name));
+            let options: CacheStoreOptions = reader.read();
+            if options.max_object > options.memory / 4
+                && let Some((node, pointer)) = reader
+                    .get(&CacheStoreOptions::max_object)
+                    .or_else(|| reader.get(&CacheStoreOptions::memory))
+            {
+                let message = format!(
+                    "`max_object` is {} bytes, more than a quarter of `memory` with {}",
+                    options.max_object, options.memory
+                );
+                let diagnostic = Diagnostic::new(pointer, message);
+                let hint = "one response would drive out most others: raise `memory` or lower `max_object`";
+                self.faults.value(diagnostic.suggest(hint), node);
+            }
+            let store = CacheStore {
+                pointer: reader.pointer,
+                options,
+            };
+            stores.insert(member.name.to_string(), store);
+        }
+        stores
+    }
+
+    /// `cache` of an action: the name of a store, or an object.
+    pub(super) fn cache(
+        &mut self,
+        action: &Reader<'d>,
+        kind: Option<&ActionKind>,
+    ) -> Option<Cache> {
+        let (node, pointer) = action.get(&ActionOptions::cache)?;
+        if !is_cached(kind) {
+            let message = "`cache` has no effect here: it is for `proxy` and for a `pass` to `applications/NAME` or `upstreams/NAME`";
+            self.refuse(action, &ActionOptions::cache, message);
+        }
+        let reader = Reader::new(node, pointer);
+        let mut options: CacheOptions = reader.read();
+        let named = match node.as_str() {
+            Some(name) => {
+                name.clone_into(&mut options.store);
+                Some((node, reader.pointer.clone()))
+            }
+            None => reader.get(&CacheOptions::store),
+        };
+        if let Some((node, pointer)) = named {
+            self.check_store(node, pointer);
+        }
+        let valid = reader.get(&CacheOptions::valid);
+        Some(Cache {
+            key: reader.template(&CacheOptions::key),
+            valid: valid.map_or_else(Vec::new, |(node, pointer)| self.valid(node, &pointer)),
+            bypass: reader.condition(&CacheOptions::bypass),
+            cookies: reader.patterns(&CacheOptions::cookies, PLAIN),
+            options,
+            pointer: reader.pointer,
+        })
+    }
+
+    /// The store must exist.
+    fn check_store(&mut self, node: &'d Node, pointer: Pointer) {
+        let Some(name) = node.as_str().filter(|_| !self.faults.has(node)) else {
+            return;
+        };
+        let settings = self.root.child(RootOptions::settings.name);
+        let stores = settings.and_then(|settings| settings.child(SettingsOptions::cache.name));
+        let names: Vec<&str> = stores
+            .map(Node::members)
+            .unwrap_or_default()
+            .iter()
+            .map(|member| &*member.name)
+            .collect();
+        if names.contains(&name) {
+            return;
+        }
+        let message = format!("there is no store `{}` in `settings.cache`", shorten(name));
+        let mut diagnostic = Diagnostic::new(pointer, message);
+        diagnostic.suggestion = match suggest::nearest(name, names.iter().copied()) {
+            Some(nearest) => Some(nearest.to_owned()),
+            None => Some(format!(
+                "add `\"cache\": {{\"{}\": {{}}}}` to `settings`",
+                shorten(name)
+            )),
+        };
+        self.faults.value(diagnostic, node);
+    }
+
+    fn valid(&mut self, node: &'d Node, pointer: &Pointer) -> Vec<(u16, u16, Duration)> {
+        if !matches!(node.value, Value::Object(_)) {
+            let time = Duration::read(node);
+            let each = |time: Duration| LASTING.map(|status| (status, status, time)).to_vec();
+            return time.map(each).unwrap_or_default();
+        }
+        let mut valid = Vec::new();
+        for member in node.members() {
+            let Some((first, last)) = statuses(&member.name) else {
+                let message = format!("`{}` is no status", shorten(&member.name));
+                let diagnostic = Diagnostic::new(pointer.child(&member.name), message);
+                let hint = "write `200`, `4xx` or `any`";
+                self.faults.name(diagnostic.suggest(hint), member);
+                continue;
+            };
+            if let Some(time) = Duration::read(&member.node) {
+                valid.push((first, last, time));
+            }
+        }
+        valid.sort_by_key(|(first, last, _)| last - first);
+        valid
+    }
+}
+
+/// First and last status that a word of `valid` means.
+fn statuses(word: &str) -> Option<(u16, u16)> {
+    if word == "any" {
+        return Some((200, 599));
+    }
+    if let Some(class) = word.strip_suffix("xx") {
+        let class: u16 = class.parse().ok()?;
+        return (2..=5)
+            .contains(&class)
+            .then_some((class * 100, class * 100 + 99));
+    }
+    let status: u16 = word.parse().ok().filter(|_| word.len() == 3)?;
+    (200..=599).contains(&status).then_some((status, status))
+}
+
+/// True of actions whose answers come from an application or an upstream.
+fn is_cached(kind: Option<&ActionKind>) -> bool {
+    match kind {
+        Some(ActionKind::Pass(Pass::Fixed(destination))) => matches!(
+            destination,
+            Destination::Application { .. } | Destination::Upstream(_)
+        ),
+        Some(ActionKind::Pass(Pass::Computed(template))) => match template.parts().first() {
+            Some(Part::Literal(first)) => !first.starts_with("routes"),
+            _ => true,
+        },
+        _ => true,
+    }
+}

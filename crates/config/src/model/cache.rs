@@ -1,0 +1,35 @@
+//! The cache of responses.
+
+use std::time::Duration;
+
+use super::condition::Condition;
+use crate::pattern::Patterns;
+use crate::pointer::Pointer;
+use crate::table::{CacheOptions, CacheStoreOptions};
+use crate::template::Template;
+
+/// A store of `settings.cache`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CacheStore {
+    /// Where it was written.
+    pub pointer: Pointer,
+    /// Its sizes.
+    pub options: CacheStoreOptions,
+}
+
+/// `cache` of an action.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cache {
+    /// Where it was written.
+    pub pointer: Pointer,
+    /// Words, times and switches.
+    pub options: CacheOptions,
+    /// The text of the key; `None`: scheme, host and target.
+    pub key: Option<Template>,
+    /// First and last status, and the lifetime of responses with one between; the most particular first.
+    pub valid: Vec<(u16, u16, Duration)>,
+    /// Requests that go past the cache.
+    pub bypass: Option<Condition>,
+    /// Names of cookies that make a request go past the cache; `None`: nobody has said what cookies mean.
+    pub cookies: Option<Patterns>,
+}

@@ -1,0 +1,41 @@
+//! `/control/cache/NAME`: responses of a store that are to go.
+
+use serde_json::Value;
+use tutti_http::Method;
+use tutti_protocol::Purge;
+
+use crate::answer::{self, Answer};
+use crate::service::Service;
+
+/// Answers a request for what is below a store's name.
+pub(crate) async fn answer(
+    service: &dyn Service,
+    method: Method,
+    store: &str,
+    path: &[&str],
+) -> Answer {
+    let purge = match path {
+        [] => Purge::All,
+        ["keys", key] => Purge::Key {
+            key: (*key).to_owned(),
+        },
+        ["prefixes", prefix] => Purge::Prefix {
+            prefix: (*prefix).to_owned(),
+        },
+        ["tags", tag] => Purge::Tag {
+            tag: (*tag).to_owned(),
+        },
+        _ => return Answer::missing(),
+    };
+    if method != Method::Delete {
+        return Answer::method("DELETE");
+    }
+    match service.purge(store, purge).await {
+        Ok(Some(Value::Number(count))) => Answer::success(&format!("{count} responses purged.")),
+        Ok(_) => Answer::missing(),
+        Err(reason) => {
+            let detail = answer::sentence(&reason);
+            Answer::error(503, "The cache cannot be reached now.", Some(&detail))
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The concern of a request with the cache of its action: it looks there first, or its answer is minded.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tutti_cache::{Key, asks_not_to_store, is_cookie_named, overrides_method};
+use tutti_config::model::{Cache, Patterns};
+use tutti_http::{BodyLength, Known, Method};
+use tutti_routing::{Decision, RequestInfo as _, Rewritten};
+
+use crate::request::Request;
+use tutti_cache::Asked;
+use tutti_cache::Forward;
+use tutti_cache::{Purpose, Recording};
+
+/// The part that the cache of its action has in a request.
+pub(crate) enum Concern {
+    /// It looks there first.
+    Look(Box<Asked>),
+    /// It goes on, and this minds its answer.
+    Mind(Rc<Recording>),
+}
+
+/// Works out what a request has to do with `cache`. `answerer` tells who would answer it.
+pub(crate) fn concern(
+    request: &Request<'_>,
+    decision: &Decision<'_>,
+    cache: &Arc<Cache>,
+    answerer: &[u8],
+) -> Option<Concern> {
+    let name = &cache.options.store;
+    let mut stores = request.snapshot.caches.iter();
+    let store = stores.find(|store| store.name() == *name)?;
+    let key = key(request, decision, cache, answerer)?;
+    let view = &request.view;
+    let mind = |purpose, forward| {
+        let recording = Recording {
+            store: Arc::clone(store),
+            cache: Arc::clone(cache),
+            key: key.clone(),
+            purpose,
+            forward,
+            state: RefCell::default(),
+        };
+        Some(Concern::Mind(Rc::new(recording)))
+    };
+    match view.method() {
+        Method::Get | Method::Head => {}
+        Method::Options | Method::Trace => return mind(Purpose::Tell, Forward::Method),
+        _ => return mind(Purpose::Invalidate, Forward::Method),
+    }
+    if is_past(request, decision, cache) {
+        store.counts.bypassed.fetch_add(1, Ordering::Relaxed);
+        return mind(Purpose::Tell, Forward::Bypass);
+    }
+    let has_cookies = cache.cookies.is_none()
+        && view
+            .get(Known::Cookie)
+            .is_some_and(|value| !value.is_empty());
+    let is_plain = view.get(Known::Range).is_none() && view.method() == Method::Get;
+    Some(Concern::Look(Box::new(Asked {
+        store: Arc::clone(store),
+        cache: Arc::clone(cache),
+        key,
+        keeps: is_plain && !asks_not_to_store(view.get_all(b"Cache-Control")),
+        is_authorized: view.get(Known::Authorization).is_some(),
+        has_cookies,
+    })))
+}
+
+/// The key; `None`: it comes from a script that failed, as has been logged.
+fn key(
+    request: &Request<'_>,
+    decision: &Decision<'_>,
+    cache: &Cache,
+    answerer: &[u8],
+) -> Option<Key> {
+    let view = &request.view;
+    let mut text = Vec::new();
+    let mut identity = answerer.to_vec();
+    match &cache.key {
+        Some(template) => decision.render(template, request, &mut text).ok()?,
+        None => {
+            text.extend_from_slice(if request.is_https() {
+                b"https://"
+            } else {
+                b"http://"
+            });
+            text.extend(view.host().to_ascii_lowercase());
+            text.extend_from_slice(view.origin_target());
+            // Programs see the field as it was written, and beside an absolute target it may say something else.
+            let field = view.get(Known::Host).unwrap_or_default();
+            if field != view.host() || field.iter().any(u8::is_ascii_uppercase) {
+                identity.push(0);
+                identity.extend_from_slice(field);
+            }
+        }
+    }
+    if let Some(Rewritten { target, .. }) = decision.rewritten.as_deref() {
+        identity.push(0);
+        identity.extend_from_slice(target);
+    }
+    let fields = view.fields().map(|field| (field.name, field.value));
+    Some(Key::new(text, &identity, fields))
+}
+
+/// True of requests that neither get a stored answer nor leave one.
+fn is_past(request: &Request<'_>, decision: &Decision<'_>, cache: &Cache) -> bool {
+    let view = &request.view;
+    // The origin may answer by what is in the body, which no key has.
+    if view.body_length() != BodyLength::None || view.facts().wants_upgrade {
+        return true;
+    }
+    // Those that only an origin may decide (RFC 9111 §4.3.2).
+    if view.get(Known::IfMatch).is_some() || view.get(Known::IfUnmodifiedSince).is_some() {
+        return true;
+    }
+    if view.fields().any(|field| overrides_method(field.name)) {
+        return true;
+    }
+    if let Some(names) = &cache.cookies
+        && !names.list().is_empty()
+        && view
+            .get_all(b"Cookie")
+            .any(|field| is_personal(field, names))
+    {
+        return true;
+    }
+    // A condition that nobody can decide is taken to hold.
+    cache
+        .bypass
+        .as_ref()
+        .is_some_and(|condition| decision.holds(condition, request).unwrap_or(true))
+}
+
+fn is_personal(field: &[u8], names: &Patterns) -> bool {
+    is_cookie_named(field, |name| names.matches(name).unwrap_or(true))
+}

@@ -1,0 +1,496 @@
+//! Answers from the cache, and the way of a request for which there is none: to wait for another's, or to its application or upstream with
+//! a [`Recording`] that keeps the answer.
+//!
+//! Must never: let a request wait longer for another's answer than `lock_timeout`, counted from when that one went out.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+
+use bytes::Bytes;
+use tutti_cache::{Flight, Found, Lead, Stored};
+use tutti_conn::output::{Gone, Output};
+use tutti_files::conditional::Verdict;
+use tutti_files::range::{self, ByteRange, Requested};
+use tutti_http::edits::Edit;
+use tutti_http::{FieldLines, Known, Method};
+use tutti_routing::RequestInfo as _;
+
+use crate::action::answer::{Answer, Begun, Head};
+use crate::action::{app, upstream};
+use crate::channel_io::unless_gone;
+use crate::counts::Answerer;
+use crate::early_hints;
+use crate::instead;
+use crate::plan::{Act, Changes, Plan};
+use crate::request::Request;
+use crate::respond::{Own, Page, Persistence};
+use crate::slow_watch::watched;
+use crate::step::{Call, Fetch, Step, UpstreamCall};
+use tutti_cache::{Asked, now};
+use tutti_cache::{Forward, Hit, hit as told_hit};
+use tutti_cache::{Purpose, Recording, Terms};
+use tutti_cache::{of_caches, validators};
+use tutti_conn::connections::NEVER;
+
+/// Bytes of a stored body that are put into the output at once; a larger one goes out piece by piece, so that a slow client does not have
+/// a copy of it in memory.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// Answers from the store what needs no waiting; else the request goes on.
+pub(crate) fn look(
+    request: &Request<'_>,
+    asked: Box<Asked>,
+    plan: Plan,
+    output: &mut Output,
+) -> Step {
+    let found = asked.find(&request.view, true);
+    let (Found::Fresh(stored) | Found::Stale(stored, _)) = &found else {
+        return Step::Cached(Box::new(Fetch { asked, found, plan }));
+    };
+    if stored.body.len() > PIECE_BYTES {
+        return Step::Cached(Box::new(Fetch { asked, found, plan }));
+    }
+    let stored = Arc::clone(stored);
+    let step = match serve(request, &asked, &stored, Hit::There, &plan.changes, output) {
+        Served::Whole(step) => step,
+        // Its body is no larger than a piece.
+        Served::Begun(_) => Step::End(Persistence::Close),
+    };
+    if let Found::Stale(stored, Some(lead)) = found {
+        let found = Found::Lead(lead, Some(stored));
+        renew(request, Fetch { asked, found, plan });
+    }
+    step
+}
+
+/// Gets a newer answer for those who come next, in a task of its own.
+fn renew(request: &Request<'_>, fetch: Fetch) {
+    let connection = request.connection.for_itself(request.is_https());
+    let snapshot = connection.local.snapshot_of(&connection.listener);
+    // The rules are numbers, which mean something else in another configuration.
+    if std::ptr::eq(&raw const *snapshot, request.snapshot) {
+        let rules = request.connection.rules.borrow().clone();
+        connection.rules.replace(rules);
+    }
+    let (head, bytes) = request.view.copied();
+    tokio::task::spawn_local(async move {
+        let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+        connection.set_waker(waker);
+        let request = Request::new(&connection, &snapshot, head.view(&bytes));
+        let mut output = Output::default();
+        // The outcome is in the store, or in the log.
+        let _ = run(&request, fetch, &mut output).await;
+    });
+}
+
+/// Gets the answer to a request for which there was none to be used at once.
+pub(crate) async fn run(
+    request: &Request<'_>,
+    fetch: Fetch,
+    output: &mut Output,
+) -> Result<Step, Gone> {
+    let Fetch { asked, found, plan } = fetch;
+    let (found, hit) = match found {
+        Found::Wait(flight) => (
+            wait(request, &asked, &flight, output).await?,
+            Hit::Coalesced,
+        ),
+        found => (found, Hit::There),
+    };
+    let (lead, stale) = match found {
+        Found::Fresh(stored) => {
+            let served = serve(request, &asked, &stored, hit, &plan.changes, output);
+            return finish(request, served, output).await;
+        }
+        Found::Stale(stored, lead) => {
+            let served = serve(request, &asked, &stored, hit, &plan.changes, output);
+            let step = finish(request, served, output).await?;
+            if let Some(lead) = lead {
+                let found = Found::Lead(lead, Some(stored));
+                renew(request, Fetch { asked, found, plan });
+            }
+            return Ok(step);
+        }
+        Found::Lead(lead, stale) => (Some(lead), stale),
+        Found::Wait(_) | Found::Past => (None, None),
+    };
+    let Plan {
+        act, mut changes, ..
+    } = plan;
+    let recording = recording(request, &asked, lead, stale, &mut changes.edits);
+    changes.cache = Some(Rc::clone(&recording));
+    let (step, mut changes) = send(request, act, changes, output).await;
+    let instead = recording.state.borrow_mut().instead.take();
+    changes.cache = None;
+    match instead {
+        Some((stored, hit)) => {
+            let served = serve(request, &asked, &stored, hit, &changes, output);
+            finish(request, served, output).await
+        }
+        None => {
+            count(&asked.store.counts.misses);
+            step
+        }
+    }
+}
+
+/// Sends the request to whoever answers it.
+async fn send(
+    request: &Request<'_>,
+    act: Act,
+    mut changes: Changes,
+    output: &mut Output,
+) -> (Result<Step, Gone>, Changes) {
+    early_hints::send(request, std::mem::take(&mut changes.hints), output);
+    match act {
+        Act::Application {
+            application,
+            target,
+        } => {
+            let mut call = Call::new(application, target, changes);
+            let step = watched(request, app::run(request, &mut call, None, output)).await;
+            (step, call.changes)
+        }
+        Act::Upstream(destination) => {
+            let call = UpstreamCall {
+                destination: *destination,
+                changes,
+                body: crate::collector::Collected::None,
+            };
+            let step = watched(request, upstream::run(request, &call, None, output)).await;
+            (step, call.changes)
+        }
+        // Only those two have a cache.
+        _ => (Err(Gone::Closed), changes),
+    }
+}
+
+/// Waits for another's answer, as long as it may take, and looks again.
+async fn wait(
+    request: &Request<'_>,
+    asked: &Asked,
+    flight: &Flight,
+    output: &mut Output,
+) -> Result<Found, Gone> {
+    // Earlier answers must not wait for this one.
+    if !output.is_empty() {
+        let send_timeout = request.snapshot.timeouts.send;
+        request.connection.flush(output, send_timeout).await?;
+    }
+    let until = flight.begun() + asked.cache.options.lock_timeout;
+    let landed = tokio::time::timeout_at(until.into(), flight.landed());
+    request.connection.set_deadline(NEVER);
+    // The store is asked again, whether it has come or not.
+    let _ = unless_gone(request.connection, landed).await?;
+    Ok(asked.find(&request.view, false))
+}
+
+/// Minds the answer; the request asks the origin for what can be stored, or if the stored answer is still valid.
+fn recording(
+    request: &Request<'_>,
+    asked: &Asked,
+    lead: Option<Lead>,
+    stale: Option<Arc<Stored>>,
+    edits: &mut Vec<Edit>,
+) -> Rc<Recording> {
+    let forward = match (&stale, asked.keeps) {
+        (Some(_), _) => Forward::Stale,
+        (None, true) => Forward::Miss,
+        (None, false) => Forward::Request,
+    };
+    let mut conditions = [None, None];
+    // Without the lead the request is nobody's but the client's.
+    if lead.is_some() {
+        let own = |known| request.view.get(known).map(<[u8]>::to_vec);
+        conditions = [own(Known::IfNoneMatch), own(Known::IfModifiedSince)];
+        for name in ["If-None-Match", "If-Modified-Since", "If-Range"] {
+            edits.retain(|edit| !edit.is_of(name));
+            edits.push(Edit::remove(name));
+        }
+        if let Some(stale) = &stale {
+            for (name, field) in [
+                ("If-None-Match", "ETag"),
+                ("If-Modified-Since", "Last-Modified"),
+            ] {
+                if let Some(value) = stale.field(field) {
+                    edits.retain(|edit| !edit.is_of(name));
+                    edits.push(Edit::set(name, value.to_vec()));
+                }
+            }
+        }
+    }
+    let purpose = match asked.keeps {
+        true => Purpose::Keep(Terms {
+            asked: now(),
+            epoch: asked.store.epoch(&asked.key),
+            is_authorized: asked.is_authorized,
+            has_cookies: asked.has_cookies,
+            stale: stale.filter(|_| lead.is_some()),
+            conditions,
+        }),
+        false => Purpose::Tell,
+    };
+    let recording = Recording {
+        store: Arc::clone(&asked.store),
+        cache: Arc::clone(&asked.cache),
+        key: asked.key.clone(),
+        purpose,
+        forward,
+        state: RefCell::default(),
+    };
+    recording.state.borrow_mut().lead = lead;
+    Rc::new(recording)
+}
+
+/// Answers with a stored response.
+fn serve(
+    request: &Request<'_>,
+    asked: &Asked,
+    stored: &Arc<Stored>,
+    hit: Hit,
+    changes: &Changes,
+    output: &mut Output,
+) -> Served {
+    let now = now();
+    let counts = &asked.store.counts;
+    request.connection.answerer.set(Answerer::Cache);
+    count(match hit {
+        Hit::There if stored.freshness.remaining(now) > 0 => &counts.hits,
+        Hit::There | Hit::Error(_) => &counts.stale,
+        Hit::Coalesced => &counts.coalesced,
+        Hit::Validated => &counts.revalidated,
+    });
+    let fields = stored.fields.iter();
+    if let Some(instead) = instead::of_answer(request, stored.status, fields, changes) {
+        return Served::Whole(instead.go_on(request, false, output));
+    }
+    let mut own = FieldLines::new();
+    own.push_number(b"Age", stored.age_seconds(now));
+    if asked.cache.options.status_field {
+        told_hit(&mut own, stored, hit, now);
+    }
+    let serving = Serving {
+        request,
+        stored,
+        own,
+        changes,
+    };
+    serving.answer(output)
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// How far an answer is.
+enum Served {
+    /// All of it is in the output.
+    Whole(Step),
+    /// Its head is.
+    Begun(Box<StoredTail>),
+}
+
+/// An answer whose head is in the output.
+struct StoredTail {
+    answer: Answer,
+    body: Bytes,
+    /// Bytes of the body that have been put into the output.
+    position: usize,
+}
+
+/// An answer from the store.
+struct Serving<'s> {
+    request: &'s Request<'s>,
+    stored: &'s Stored,
+    /// Fields that are worked out for each use.
+    own: FieldLines,
+    changes: &'s Changes,
+}
+
+impl Serving<'_> {
+    fn answer(self, output: &mut Output) -> Served {
+        let body = &self.stored.body;
+        let conditions = of_caches(&self.request.conditions());
+        if self.stored.status != 200 || conditions.is_empty() {
+            return self.whole(output);
+        }
+        let known = validators(&self.stored.fields);
+        if let Some(validators) = known
+            && conditions.evaluate(validators) == Verdict::NotModified
+        {
+            return self.not_modified(output);
+        }
+        if self.request.view.method() != Method::Get {
+            return self.whole(output);
+        }
+        let range = match known {
+            Some(validators) => conditions.effective_range(validators),
+            None if conditions.if_range.is_some() => None,
+            None => conditions.range,
+        };
+        match range.map(|range| range::parse(range, body.len() as u64)) {
+            Some(Requested::Unsatisfiable) => self.unsatisfiable(output),
+            Some(Requested::Parts(parts)) => match parts.as_slice() {
+                [part] => self.part(*part, output),
+                // Several parts are the whole of it in another order (RFC 9110 §14.2 lets a server ignore them).
+                _ => self.whole(output),
+            },
+            Some(Requested::Whole) | None => self.whole(output),
+        }
+    }
+
+    fn whole(&self, output: &mut Output) -> Served {
+        let body = self.stored.body.clone();
+        self.send(self.stored.status, None, body, output)
+    }
+
+    fn part(&self, part: ByteRange, output: &mut Output) -> Served {
+        let whole = self.stored.body.len();
+        let last = part.end.saturating_sub(1);
+        let range = format!("bytes {}-{last}/{whole}", part.start);
+        // Both are below the length, which is in memory.
+        let body = self
+            .stored
+            .body
+            .slice(part.start as usize..part.end as usize);
+        let field = FieldLines::of("Content-Range", range.as_bytes());
+        self.send(206, Some(field), body, output)
+    }
+
+    fn unsatisfiable(&self, output: &mut Output) -> Served {
+        let range = format!("bytes */{}", self.stored.body.len());
+        let mut fields = FieldLines::of("Content-Range", range.as_bytes());
+        fields.append(&self.own);
+        let persistence = self.request.persistence();
+        let page = Page {
+            status: 416,
+            is_head: false,
+            persistence,
+            fields: &fields,
+        };
+        self.request.page(&page, self.changes, output);
+        Served::Whole(Step::End(persistence))
+    }
+
+    fn not_modified(&self, output: &mut Output) -> Served {
+        self.send(304, None, Bytes::new(), output)
+    }
+
+    /// Sends a head and the bytes behind it, as far as that goes at once.
+    fn send(
+        &self,
+        status: u16,
+        more: Option<FieldLines>,
+        body: Bytes,
+        output: &mut Output,
+    ) -> Served {
+        let more = more.unwrap_or_default();
+        let is_content = |name: &[u8]| {
+            let start = name.get(..8).unwrap_or_default();
+            start.eq_ignore_ascii_case(b"content-")
+                && !name.eq_ignore_ascii_case(b"content-location")
+        };
+        let fields = self.stored.fields.iter();
+        // A 304 does not tell again what the client has (RFC 9110 §15.4.5).
+        let fields = fields.filter(|(name, _)| status != 304 || !is_content(name));
+        let fields = fields.chain(more.iter()).chain(self.own.iter());
+        let head = Head {
+            status,
+            length: (status != 304).then_some(body.len() as u64),
+            own: Own {
+                server: self.stored.field("Server").is_none(),
+                date: false,
+            },
+            may_persist: true,
+        };
+        let begun = Begun::new(self.request, &head, fields, self.changes, output);
+        let answer = match Answer::new(begun) {
+            Ok(answer) => answer,
+            Err(error) => return self.not_compressed(&error, output),
+        };
+        let tail = StoredTail {
+            answer,
+            body,
+            position: 0,
+        };
+        if tail.body.len() > PIECE_BYTES {
+            return Served::Begun(Box::new(tail));
+        }
+        match whole(tail, self.request, output) {
+            Ok(step) => Served::Whole(step),
+            Err(error) => self.not_compressed(&error, output),
+        }
+    }
+
+    fn not_compressed(&self, error: &std::io::Error, output: &mut Output) -> Served {
+        let message = format!("cannot compress an answer: {error}");
+        let local = &self.request.connection.local;
+        local.complain(tutti_pool::Level::Error, &message);
+        output.discard();
+        Served::Whole(Step::End(Persistence::Close))
+    }
+}
+
+/// Sends the rest of an answer that is too large to be sent at once.
+async fn finish(request: &Request<'_>, served: Served, output: &mut Output) -> Result<Step, Gone> {
+    let mut tail = match served {
+        Served::Whole(step) => return Ok(step),
+        Served::Begun(tail) => *tail,
+    };
+    let send_timeout = request.snapshot.timeouts.send;
+    let failed = |error: std::io::Error| {
+        let message = format!("cannot compress an answer: {error}");
+        let local = &request.connection.local;
+        local.complain(tutti_pool::Level::Error, &message);
+        Gone::Closed
+    };
+    loop {
+        tail.piece(output).map_err(failed)?;
+        if tail.is_sent() {
+            return tail.end(request, output).map_err(failed);
+        }
+        let flushed = request.connection.flush(output, send_timeout).await;
+        if let Err(gone) = flushed {
+            tail.answer.log(request);
+            return Err(gone);
+        }
+        // Others get a turn, however fast this client is.
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Puts all of an answer into the output.
+fn whole(
+    mut tail: StoredTail,
+    request: &Request<'_>,
+    output: &mut Output,
+) -> std::io::Result<Step> {
+    tail.piece(output)?;
+    tail.end(request, output)
+}
+
+impl StoredTail {
+    /// Puts the next piece into the output.
+    fn piece(&mut self, output: &mut Output) -> std::io::Result<()> {
+        let end = self.body.len().min(self.position + PIECE_BYTES);
+        let piece = self.body.get(self.position..end).unwrap_or_default();
+        self.position = end;
+        self.answer.write(std::iter::once(piece), output)
+    }
+
+    fn is_sent(&self) -> bool {
+        self.position >= self.body.len()
+    }
+
+    fn end(mut self, request: &Request<'_>, output: &mut Output) -> std::io::Result<Step> {
+        self.answer
+            .finish(request, tutti_http::Trailers::default(), output)?;
+        let persistence = self.answer.begun.persistence;
+        let late = self.answer.end(request, output);
+        Ok(late.map_or(Step::End(persistence), Step::Late))
+    }
+}
