@@ -9,9 +9,17 @@ use crate::workspace::Member;
 const ALLOWED: &[(&str, &[&str])] = &[
     ("script", &[]),
     ("options", &[]),
+    ("document", &["options"]),
     (
         "config",
-        &["acme-names", "cron", "openssl", "options", "script"],
+        &[
+            "acme-names",
+            "cron",
+            "document",
+            "openssl",
+            "options",
+            "script",
+        ],
     ),
     ("http", &[]),
     ("gateway", &[]),

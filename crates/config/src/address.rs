@@ -5,8 +5,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
-
-use crate::diagnostic::shorten;
+use tutti_document::shorten;
 
 /// Longest path of a unix socket: `sun_path` is 108 bytes, the last of them NUL (unix(7)).
 const UNIX_PATH_MAX: usize = 107;

@@ -6,11 +6,10 @@
 mod grammar;
 
 use std::collections::HashSet;
+use tutti_document::{
+    Diagnostic, Document, MOST_FAULTS, Member, Node, Place, Span, Unknown, Value, shorten, suggest,
+};
 
-use crate::diagnostic::{Diagnostic, MOST_FAULTS, Unknown, shorten};
-use crate::document::{Document, Member, Node, Span, Value};
-use crate::place::Place;
-use crate::suggest;
 use crate::table::{COMMON, Kind, Names, Object, Opt, ROOT, TYPES, Text};
 
 /// Collects faults, with the place of each.
@@ -23,7 +22,7 @@ pub(crate) struct Faults<'d> {
     /// Remarks on parts that work.
     pub(crate) warnings: Vec<Diagnostic>,
     /// Places of faults; a second fault of the same value is mostly a consequence of the first.
-    seen: HashSet<(u32, u32, u32)>,
+    seen: HashSet<Span>,
 }
 
 impl<'d> Faults<'d> {
@@ -64,8 +63,8 @@ impl<'d> Faults<'d> {
     }
 
     fn at(&mut self, mut diagnostic: Diagnostic, span: Span) {
-        if span.source != 0 {
-            self.seen.insert((span.source, span.start, span.end));
+        if span.is_known() {
+            self.seen.insert(span);
         }
         if self.is_full() {
             self.more += 1;
@@ -77,10 +76,7 @@ impl<'d> Faults<'d> {
 
     /// True if a fault of this value has been recorded.
     pub(crate) fn has(&self, node: &Node) -> bool {
-        node.span.source != 0
-            && self
-                .seen
-                .contains(&(node.span.source, node.span.start, node.span.end))
+        self.seen.contains(&node.span)
     }
 }
 

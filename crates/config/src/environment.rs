@@ -6,10 +6,8 @@
 //! is not set and has no default taken for empty.
 
 use std::collections::HashSet;
+use tutti_document::{Diagnostic, Document, Member, Node, Place, Value, shorten};
 
-use crate::diagnostic::{Diagnostic, shorten};
-use crate::document::{Document, Member, Node, Value};
-use crate::place::Place;
 use crate::table::{Kind, ROOT, TYPES};
 
 /// Where the values of variables come from.
@@ -39,7 +37,7 @@ pub(crate) fn interpolate(document: &mut Document, values: &Environment<'_>) -> 
 
 struct Interpolation<'e> {
     values: &'e Environment<'e>,
-    faults: Vec<(Diagnostic, crate::document::Span)>,
+    faults: Vec<(Diagnostic, tutti_document::Span)>,
 }
 
 impl Interpolation<'_> {

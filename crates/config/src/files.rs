@@ -6,12 +6,13 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
+use tutti_document::{
+    Diagnostic, Diagnostics, Document, MOST_FAULTS, Member, Node, Place, Source, Span, Value,
+    locate, read_source, shorten,
+};
 use tutti_options::Format;
 
-use crate::diagnostic::{Diagnostic, Diagnostics, MOST_FAULTS, Source, shorten};
-use crate::document::{Document, Member, Node, Span, Value};
 use crate::environment::{Environment, interpolate};
-use crate::place::Place;
 
 /// A file's name, which decides its language and is told in faults, and its content.
 #[derive(Clone, Debug)]
@@ -24,22 +25,6 @@ pub struct File {
 
 /// The member that tells an editor which schema to use.
 const SCHEMA: &str = "$schema";
-
-/// Reads bytes in a language.
-///
-/// # Errors
-/// All faults that can be found without knowing the options.
-pub fn read(bytes: &[u8], format: Format) -> Result<Document, Diagnostics> {
-    read_source(Source::new(bytes, format))
-}
-
-fn read_source(source: Source) -> Result<Document, Diagnostics> {
-    match source.format {
-        Format::Json => crate::parse::parse_source(source),
-        Format::Yaml => crate::yaml::parse(source),
-        Format::Toml => crate::toml::parse(source),
-    }
-}
 
 /// Reads files, replaces variables of the environment, and merges them.
 ///
@@ -78,7 +63,7 @@ pub fn combine(files: &[File], environment: &Environment<'_>) -> Result<Document
         } else if !matches!(root.value, Value::Object(_)) {
             let mut fault = Diagnostic::default().expect("an object");
             fault.message = format!("the file is a value of type {}", root.kind());
-            merge.locate(&mut fault, root.span);
+            locate(&merge.sources, &mut fault, root.span);
             merge.faults.push(fault);
         } else {
             roots.push(root);
@@ -103,7 +88,7 @@ struct Merge {
     sources: Vec<Source>,
     faults: Vec<Diagnostic>,
     /// Values that a file before has set, each with its file and place there.
-    twice: Vec<((u32, u32), Diagnostic)>,
+    twice: Vec<(Span, Diagnostic)>,
     /// How many there are beyond [`MOST_FAULTS`]: to find the place of one takes as long as its file is.
     more: usize,
 }
@@ -156,14 +141,6 @@ impl Merge {
         }
     }
 
-    fn locate(&self, diagnostic: &mut Diagnostic, span: Span) {
-        let source = self.sources.iter().find(|source| source.id == span.source);
-        if let Some(source) = source {
-            diagnostic.location = Some(source.locate(span.start as usize, span.end as usize));
-            diagnostic.file = source.name.clone();
-        }
-    }
-
     fn set_twice(&mut self, first: &Node, second: &Node, place: &Place<'_>) {
         if self.twice.len() >= MOST_FAULTS {
             self.more += 1;
@@ -171,8 +148,8 @@ impl Merge {
         }
         let mut there = Diagnostic::default();
         let mut fault = Diagnostic::default();
-        self.locate(&mut there, first.span);
-        self.locate(&mut fault, second.span);
+        locate(&self.sources, &mut there, first.span);
+        locate(&self.sources, &mut fault, second.span);
         fault.pointer = place.pointer();
         let what = match fault.pointer.as_str() {
             "" => "the configuration".to_owned(),
@@ -190,7 +167,6 @@ impl Merge {
             _ => "keep it in one of the files",
         };
         fault.suggestion = Some(hint.to_owned());
-        let at = (second.span.source, second.span.start);
-        self.twice.push((at, fault));
+        self.twice.push((second.span, fault));
     }
 }

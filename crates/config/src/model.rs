@@ -55,7 +55,6 @@ pub use crate::address::{
     AddressPattern, AddressSet, GatewayKind, IpRange, ListenAddress, UpstreamAddress,
 };
 pub use crate::pattern::{OutOfSteps, Pattern, PatternKind, Patterns};
-pub use crate::pointer::Pointer;
 pub use crate::table::JwtAlgorithm;
 pub use crate::table::{
     ChallengeWord, EarlyHints, Encoding, ForwardedHeaders, Http2, Http3, HttpVersion,
@@ -63,6 +62,7 @@ pub use crate::table::{
     UpstreamOptions, WebSocket,
 };
 pub use tutti_cron::{Timetable, written};
+pub use tutti_document::Pointer;
 pub use tutti_options::application::Common;
 pub use tutti_options::log_target::LogTarget;
 pub use tutti_options::password::{HashKind, PasswordHash};

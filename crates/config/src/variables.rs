@@ -3,8 +3,7 @@
 //! A variable that is added here needs its value in `tutti-routing`; the compiler says where.
 
 use std::fmt::Write as _;
-
-use crate::suggest;
+use tutti_document::suggest;
 
 /// Every variable. `$dollar` is a literal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

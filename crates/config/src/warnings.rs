@@ -7,13 +7,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use tutti_document::{Diagnostic, Diagnostics, Document, Member, Node, Pointer, Value};
 
 use crate::build::patterns;
 use crate::check::{self, Faults};
-use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::document::{Document, Member, Node, Value};
 use crate::pattern::{Patterns, percent_decode};
-use crate::pointer::Pointer;
 use crate::table::DECODED;
 
 /// Steps of routes that are looked at. Beyond, a configuration is not looked at any further.

@@ -1,7 +1,7 @@
 //! An answer of the API: status, JSON body, a few fields.
 
 use serde_json::{Value, json};
-use tutti_config::document::Node;
+use tutti_config::Node;
 use tutti_config::{Diagnostics, Document, Format};
 
 /// The answer to the client.

@@ -5,7 +5,7 @@
 
 use std::hash::{DefaultHasher, Hasher};
 
-use tutti_config::document::Node;
+use tutti_config::Node;
 
 /// The strong entity tag of a value.
 pub(crate) fn of(node: &Node) -> String {

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use tutti_config::document::Node;
+use tutti_config::Node;
 use tutti_config::{Context, Document, File, Format};
 use tutti_main::{config_files, modules as hosts, stored};
 use tutti_protocol::Store;

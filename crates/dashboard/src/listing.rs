@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tutti_config::document::{Node, Value};
 use tutti_config::{Diagnostic, Document, Pointer};
+use tutti_config::{Node, Value};
 
 use crate::redact::{Redactor, announces_secret, is_secret_name};
 

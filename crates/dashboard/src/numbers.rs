@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 use tutti_config::Document;
-use tutti_config::document::Node;
+use tutti_config::Node;
 
 use crate::markup::{Mood, maybe, members, number, plain, rate, state, table, words};
 use crate::watch::{Look, Seen};

@@ -4,14 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use data_encoding::BASE64URL_NOPAD;
 use tutti_acme_names::{Proof, check, is_mail_address};
+use tutti_document::{Diagnostic, Node, Pointer, shorten, suggest};
 
 use super::builder::Builder;
 use super::reader::{Reader, each, strings};
-use crate::diagnostic::{Diagnostic, shorten};
-use crate::document::Node;
 use crate::model::{AcmeAccount, AcmeCertificate, Eab, StoredName};
-use crate::pointer::Pointer;
-use crate::suggest;
 use crate::table::{
     AcmeOptions, CertificateSourceOptions, ChallengeWord, EabOptions, RootOptions, SettingsOptions,
 };

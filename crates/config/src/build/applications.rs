@@ -1,14 +1,12 @@
 //! Applications, and the modules that run them.
 
+use tutti_document::{Diagnostic, Member, Node, Pointer, shorten};
 use tutti_options::application::Common;
 use tutti_options::{Complaint, Complaints, Part};
 
 use super::builder::Builder;
 use super::reader::Reader;
-use crate::diagnostic::{Diagnostic, shorten};
-use crate::document::{Member, Node};
 use crate::model::{Application, ModuleReference, Special};
-use crate::pointer::Pointer;
 use crate::table::TYPES;
 
 impl<'d> Builder<'d> {

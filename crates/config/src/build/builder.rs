@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tutti_document::{Diagnostic, Node, Pointer};
 
 use crate::check::{self, Faults};
 use crate::context::Context;
-use crate::diagnostic::Diagnostic;
-use crate::document::Node;
 use crate::model::{AcmeCertificate, CertificateFile, Limit, Pass};
-use crate::pointer::Pointer;
 use crate::table::ROOT;
 use crate::template::Template;
 use tutti_options::table::Opt;

@@ -2,14 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::time::Duration;
+use tutti_document::{Diagnostic, Node, Pointer, Value, shorten, suggest};
 
 use super::builder::Builder;
 use super::reader::Reader;
-use crate::diagnostic::{Diagnostic, shorten};
-use crate::document::{Node, Value};
 use crate::model::{ActionKind, Cache, CacheStore, Destination, Part, Pass};
-use crate::pointer::Pointer;
-use crate::suggest;
 use crate::table::{
     ActionOptions, CacheOptions, CacheStoreOptions, PLAIN, RootOptions, SettingsOptions,
 };

@@ -1,12 +1,11 @@
 //! `settings.http.compression`.
 
+use tutti_document::{Diagnostic, Node, Pointer};
+
 use super::builder::Builder;
 use super::reader::{Reader, each};
-use crate::diagnostic::Diagnostic;
-use crate::document::Node;
 use crate::model::{Compression, Compressor, Encoding};
 use crate::pattern::{Pattern, Patterns};
-use crate::pointer::Pointer;
 use crate::table::{CASELESS, CompressionOptions, CompressorOptions, HttpOptions};
 
 /// Types that are compressed where `types` does not say: text, and formats written as text.

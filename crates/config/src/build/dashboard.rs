@@ -1,10 +1,10 @@
 //! `settings.dashboard`: who can reach it must show who they are.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use tutti_document::{Diagnostic, shorten};
 
 use super::builder::Builder;
 use super::reader::Reader;
-use crate::diagnostic::{Diagnostic, shorten};
 use crate::model::{Dashboard, ListenAddress};
 use crate::table::{DashboardOptions, RootOptions};
 

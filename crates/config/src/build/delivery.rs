@@ -1,16 +1,14 @@
 //! Pages for errors, internal routes, early hints, copies of requests, maintenance.
 
 use std::collections::BTreeSet;
+use tutti_document::{Diagnostic, Node, Pointer, Value, shorten};
 
 use super::builder::Builder;
 use super::reader::{Reader, strings};
-use crate::diagnostic::{Diagnostic, shorten};
-use crate::document::{Node, Value};
 use crate::model::{
     Delivery, Destination, ErrorPage, ErrorStatus, InternalRoute, Maintenance, Mirror, PageStatus,
     Pass,
 };
-use crate::pointer::Pointer;
 use crate::table::{
     ActionOptions, DeliveryOptions, ErrorOptions, MaintenanceOptions, MirrorOptions,
     SettingsOptions,

@@ -1,8 +1,9 @@
 //! `forwarded` of a listener, and the older `client_ip`, which says part of the same.
 
+use tutti_document::Diagnostic;
+
 use super::builder::Builder;
 use super::reader::Reader;
-use crate::diagnostic::Diagnostic;
 use crate::model::Forwarded;
 use crate::table::{ClientIp, ForwardedOptions, ListenerOptions};
 

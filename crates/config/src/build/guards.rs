@@ -2,14 +2,11 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use tutti_document::{Diagnostic, Node, Pointer, Value, shorten, suggest};
 
 use super::builder::Builder;
 use super::reader::{Reader, each, strings};
-use crate::diagnostic::{Diagnostic, shorten};
-use crate::document::{Node, Value};
 use crate::model::{Cors, Guard, Limit, Rate};
-use crate::pointer::Pointer;
-use crate::suggest;
 use crate::table::{ActionOptions, CASELESS, CorsOptions, LimitOptions, RateOptions, RootOptions};
 
 /// The longest wait of a request that `delay` holds back. Clients give up sooner or later, and what waits is memory.

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tutti_document::Diagnostic;
 
 use super::builder::Builder;
 use super::reader::{Reader, strings};
-use crate::diagnostic::Diagnostic;
 use crate::model::{
     Authenticate, Basic, Forward, GuardFile, Jwt, KeySource, PasswordHash, Question,
 };

@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tutti_document::{Diagnostic, Node, Pointer, shorten};
 
 use super::builder::Builder;
 use super::reader::Reader;
-use crate::diagnostic::{Diagnostic, shorten};
-use crate::document::Node;
 use crate::model::{
     Command, Destination, Pass, SCHEDULE_PREFIX, Schedule, Spooler, Times, Timetable,
 };
-use crate::pointer::Pointer;
 use crate::table::{ScheduleOptions, SpoolerOptions};
 use tutti_cron::Fault;
 use tutti_options::Options as _;

@@ -1,13 +1,11 @@
 //! Listeners, and the addresses they have.
 
 use std::collections::BTreeMap;
+use tutti_document::{Diagnostic, Node, Pointer, shorten};
 
 use super::builder::Builder;
 use super::reader::Reader;
-use crate::diagnostic::{Diagnostic, shorten};
-use crate::document::Node;
 use crate::model::{ListenAddress, Listener, Tls};
-use crate::pointer::Pointer;
 use crate::table::{ListenerOptions, ProxyProtocol};
 
 impl<'d> Builder<'d> {

@@ -29,13 +29,11 @@ mod upstreams;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tutti_document::{Diagnostic, Diagnostics, Document, Pointer};
 
 use crate::check::{self, Faults};
 use crate::context::Context;
-use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::document::Document;
 use crate::model::Config;
-use crate::pointer::Pointer;
 use crate::table::RootOptions;
 
 use self::builder::Builder;

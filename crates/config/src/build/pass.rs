@@ -1,13 +1,11 @@
 //! Destinations: what a `pass` names must exist, and if it does not, the nearest that does is told.
 
 use std::collections::HashMap;
+use tutti_document::{Node, Value, shorten, suggest};
 
 use crate::check::is_misspelt;
-use crate::diagnostic::shorten;
-use crate::document::{Node, Value};
 use crate::model::{Destination, Part, Pass};
 use crate::pattern::percent_decode;
-use crate::suggest;
 use crate::table::TYPES;
 use crate::template::Template;
 

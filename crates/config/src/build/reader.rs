@@ -1,23 +1,18 @@
 //! Objects of the document as they are read: their options by their rows, never by a name written here.
 
+use tutti_document::{Member, Node, Pointer, Span, Value};
 use tutti_options::Options;
 use tutti_options::table::Opt;
 
 use crate::address::{AddressPattern, AddressSet};
-use crate::document::{Member, Node, Span, Value};
 use crate::model::Condition;
 use crate::pattern::{Pattern, Patterns, Syntax};
-use crate::pointer::Pointer;
 use crate::template::Template;
 
 /// An object of options that says nothing.
 static NOTHING: Node = Node {
     value: Value::Null,
-    span: Span {
-        source: 0,
-        start: 0,
-        end: 0,
-    },
+    span: Span::NONE,
 };
 
 /// An object of options, and where it is.

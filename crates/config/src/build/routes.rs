@@ -1,17 +1,15 @@
 //! Routes: steps, conditions, actions.
 
 use std::sync::Arc;
+use tutti_document::{Diagnostic, Node, Pointer, Value};
 
 use super::builder::Builder;
 use super::reader::{Reader, patterns, strings};
-use crate::diagnostic::Diagnostic;
-use crate::document::{Node, Value};
 use crate::model::{
     Action, ActionKind, Conditions, FieldPatterns, FieldSets, ResponseHeader, Return, Route,
     Routes, Share, Step,
 };
 use crate::pattern::{Case, Syntax, percent_decode};
-use crate::pointer::Pointer;
 use crate::table::{ActionOptions, CASELESS, DECODED, MatchOptions, PLAIN, StepOptions};
 use crate::template::Template;
 use tutti_options::prefix;

@@ -1,15 +1,13 @@
 //! `settings` and `access_log`.
 
 use std::collections::BTreeMap;
+use tutti_document::{Diagnostic, Node, Pointer, Value, shorten};
 
 use super::builder::Builder;
 use super::reader::{Reader, strings};
-use crate::diagnostic::{Diagnostic, shorten};
-use crate::document::{Node, Value};
 use crate::model::{
     AccessLog, Http, LogFormat, LogTarget, LogValue, RequestId, Resolver, Settings, SlowLog,
 };
-use crate::pointer::Pointer;
 use crate::table::{
     AccessLogOptions, HttpOptions, LogNumberOptions, RequestIdOptions, ResolverOptions,
     SettingsOptions, SlowLogFormat, SlowLogOptions, Static,

@@ -1,15 +1,12 @@
 //! Names of things that are stored beside the configuration: certificate bundles, script modules.
 
+use tutti_document::{Diagnostic, Node, Pointer, shorten, suggest};
 use tutti_script::{Fault, Modules};
 
 use super::builder::Builder;
 use super::reader::each;
 use crate::context::Context;
-use crate::diagnostic::{Diagnostic, shorten};
-use crate::document::Node;
 use crate::model::StoredName;
-use crate::pointer::Pointer;
-use crate::suggest;
 use crate::template::placed;
 
 /// Where such a thing is stored.

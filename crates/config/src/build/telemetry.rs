@@ -1,10 +1,10 @@
 //! `settings.telemetry`.
 
 use http::Uri;
+use tutti_document::{Diagnostic, shorten};
 
 use super::builder::Builder;
 use super::reader::Reader;
-use crate::diagnostic::{Diagnostic, shorten};
 use crate::model::{Telemetry, TelemetryProtocol};
 use crate::table::{CollectorProtocol, TelemetryOptions};
 

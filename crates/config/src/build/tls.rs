@@ -3,18 +3,16 @@
 use std::path::PathBuf;
 
 use data_encoding::BASE64;
+use tutti_document::{Diagnostic, Node, Pointer, Value, shorten};
 use tutti_openssl::Settings;
 
 use super::builder::Builder;
 use super::reader::{Reader, each};
 use super::stored::Store;
-use crate::diagnostic::{Diagnostic, shorten};
-use crate::document::{Node, Value};
 use crate::model::{
     AcmeCertificate, Authority, AuthorityFile, CertificateFile, StoredName, TicketKey, Tickets,
     Tls, TlsClients, TlsSession, UpstreamTls,
 };
-use crate::pointer::Pointer;
 use crate::table::{
     CertificateSourceOptions, ClientVerify, TlsOptions, TlsSessionOptions, UpstreamOptions,
     UpstreamTlsOptions,

@@ -2,18 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use tutti_document::{Diagnostic, Node, Pointer, Value, shorten};
 
 use super::builder::Builder;
 use super::reader::Reader;
 use crate::address::{Ports, ProxyUrl, SERVER_FORMS, parse_proxy};
-use crate::diagnostic::{Diagnostic, shorten};
-use crate::document::{Node, Value};
 use crate::model::{
     ActionKind, Balance, Destination, HealthCheck, HealthQuestion, HttpVersion, Part, Pass,
     RequestHeader, RequestHeaderChange, Template, Upstream, UpstreamAddress, UpstreamProtocol,
     UpstreamServer, UpstreamTls,
 };
-use crate::pointer::Pointer;
 use crate::table::{
     ActionOptions, AddedHeader, BalanceWord, HealthCheckOptions, ServerOptions, UpstreamGroup,
     UpstreamOptions,

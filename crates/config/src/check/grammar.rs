@@ -4,15 +4,14 @@
 
 use std::net::IpAddr;
 
+use tutti_document::{shorten, suggest};
 use tutti_options::syslog::SyslogTarget;
 
 use crate::address::{
     AddressPattern, Ports, SERVER_FORMS, is_host_name, parse_name_server, parse_proxy,
 };
-use crate::diagnostic::shorten;
 use crate::model::{ErrorStatus, ListenAddress, UpstreamAddress};
 use crate::pattern::{Pattern, percent_decode};
-use crate::suggest;
 use crate::table::{Names, Text};
 use crate::template::Template;
 

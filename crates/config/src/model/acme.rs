@@ -1,8 +1,8 @@
 //! Automatic certificates.
 
 use std::fmt;
+use tutti_document::Pointer;
 
-use crate::pointer::Pointer;
 use crate::table::AcmeOptions;
 
 /// An account of `settings.acme`.

@@ -1,10 +1,10 @@
 //! The cache of responses.
 
 use std::time::Duration;
+use tutti_document::Pointer;
 
 use super::condition::Condition;
 use crate::pattern::Patterns;
-use crate::pointer::Pointer;
 use crate::table::{CacheOptions, CacheStoreOptions};
 use crate::template::Template;
 

@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use tutti_document::Pointer;
 
 use super::tls::Tls;
-use crate::pointer::Pointer;
 
 /// `settings.dashboard`.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 use std::time::Duration;
+use tutti_document::Pointer;
 
 use crate::address::AddressSet;
-use crate::pointer::Pointer;
 
 /// One status of an error, or all of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tutti_document::Pointer;
 use tutti_options::password::PasswordHash;
 
 use super::destination::Pass;
 
 use crate::pattern::Patterns;
-use crate::pointer::Pointer;
 use crate::table::{
     CorsOptions, ForwardOptions, JwksOptions, JwtAlgorithm, JwtOptions, LimitOptions,
 };

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use tutti_document::Pointer;
 use tutti_options::log_target::LogTarget;
 
 use super::condition::Condition;
-use crate::pointer::Pointer;
 use crate::table::DEFAULT_LOG_FORMAT;
 use crate::template::Template;
 

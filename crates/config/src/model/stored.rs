@@ -1,6 +1,6 @@
 //! Names of what is stored beside the configuration.
 
-use crate::pointer::Pointer;
+use tutti_document::Pointer;
 
 /// Something that is stored beside the configuration (a certificate bundle, a script module), and where it is named.
 #[derive(Clone, Debug, PartialEq, Eq)]

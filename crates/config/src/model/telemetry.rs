@@ -1,6 +1,6 @@
 //! Where spans of requests are sent.
 
-use crate::pointer::Pointer;
+use tutti_document::Pointer;
 
 /// `settings.telemetry`.
 #[derive(Clone, Debug, PartialEq)]

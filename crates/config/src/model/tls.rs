@@ -3,11 +3,11 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
+use tutti_document::Pointer;
 
 pub use tutti_openssl::TlsProtocol;
 
 use super::stored::StoredName;
-use crate::pointer::Pointer;
 
 /// `tls` of a listener.
 #[derive(Clone, Debug, PartialEq)]

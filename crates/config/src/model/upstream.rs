@@ -5,11 +5,11 @@ mod gateway;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tutti_document::Pointer;
 
 pub use self::gateway::{Gateway, GatewayParameter, Scripts, UpstreamProtocol};
 use super::tls::UpstreamTls;
 use crate::address::{UpstreamAddress, parse_name_server};
-use crate::pointer::Pointer;
 use crate::table::{ResolverOptions, ServerOptions, UpstreamOptions};
 use crate::template::Template;
 

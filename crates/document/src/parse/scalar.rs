@@ -2,8 +2,8 @@
 
 use super::{Parsed, Parser};
 use crate::diagnostic::shorten;
-use crate::document::Value;
 use crate::place::Place;
+use crate::tree::Value;
 
 impl Parser<'_> {
     pub(super) fn single_quoted(&mut self, place: &Place<'_>) -> Parsed<String> {

@@ -9,9 +9,9 @@ use std::collections::HashMap;
 use saphyr_parser::{Event, Parser, ScalarStyle, Span as Marks, Tag};
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Source, shorten};
-use crate::document::{Document, Member, Node, Span, Value};
 use crate::parse::DEPTH_LIMIT;
 use crate::pointer::Pointer;
+use crate::tree::{Document, Member, Node, Span, Value};
 
 /// Faults reported before giving up.
 const FAULT_LIMIT: usize = 20;

@@ -12,12 +12,12 @@ use std::collections::HashMap;
 use tutti_options::Format;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Source, shorten};
-use crate::document::{Document, Member, Node, Span, Value};
 use crate::place::Place;
 use crate::pointer::Pointer;
+use crate::tree::{Document, Member, Node, Span, Value};
 
 /// Arrays and objects inside each other. Real configurations have about ten.
-pub const DEPTH_LIMIT: usize = 128;
+pub(crate) const DEPTH_LIMIT: usize = 128;
 
 /// Slips reported before giving up: after so many it is some other kind of file.
 const SLIP_LIMIT: usize = 20;

@@ -305,7 +305,7 @@ fn sentence(mut text: String) -> String {
 }
 
 /// Cuts what is too long to be read.
-pub(crate) fn shorten(text: &str) -> String {
+pub fn shorten(text: &str) -> String {
     match text.char_indices().nth(VALUE_SHOWN) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
@@ -314,7 +314,7 @@ pub(crate) fn shorten(text: &str) -> String {
 
 /// The bytes that were sent, with an identity: spans tell by it whether they belong to them.
 #[derive(Clone, Debug)]
-pub(crate) struct Source {
+pub struct Source {
     pub(crate) id: u32,
     pub(crate) bytes: Arc<[u8]>,
     /// The name of the file they are from.
@@ -360,7 +360,8 @@ fn characters_in(bytes: &[u8]) -> usize {
 }
 
 impl Source {
-    pub(crate) fn new(bytes: &[u8], format: Format) -> Self {
+    /// Bytes without a name, in a language.
+    pub fn new(bytes: &[u8], format: Format) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         Source {
@@ -372,7 +373,9 @@ impl Source {
         }
     }
 
-    pub(crate) fn named(mut self, name: &str) -> Self {
+    /// The same bytes, from a file of this name.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
         self.name = Some(name.into());
         self
     }

@@ -5,8 +5,8 @@
 use toml_edit::{Item, Table, TableLike, Value as TomlValue};
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Source};
-use crate::document::{Document, Member, Node, Span, Value};
 use crate::place::Place;
+use crate::tree::{Document, Member, Node, Span, Value};
 
 /// Parses a document.
 pub(crate) fn parse(source: Source) -> Result<Document, Diagnostics> {

@@ -6,11 +6,11 @@ use crate::pointer::Pointer;
 
 /// A value on the way.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'p> {
+pub struct Place<'p> {
     parent: Option<&'p Place<'p>>,
     segment: Segment<'p>,
     /// Arrays and objects around it.
-    pub(crate) depth: usize,
+    pub depth: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -21,7 +21,8 @@ enum Segment<'p> {
 }
 
 impl<'p> Place<'p> {
-    pub(crate) fn root() -> Self {
+    /// The whole.
+    pub fn root() -> Self {
         Place {
             parent: None,
             segment: Segment::Root,
@@ -29,7 +30,9 @@ impl<'p> Place<'p> {
         }
     }
 
-    pub(crate) fn name(&'p self, name: &'p str) -> Self {
+    /// A member of it.
+    #[must_use]
+    pub fn name(&'p self, name: &'p str) -> Self {
         Place {
             parent: Some(self),
             segment: Segment::Name(name),
@@ -37,7 +40,9 @@ impl<'p> Place<'p> {
         }
     }
 
-    pub(crate) fn index(&'p self, index: usize) -> Self {
+    /// An element of it.
+    #[must_use]
+    pub fn index(&'p self, index: usize) -> Self {
         Place {
             parent: Some(self),
             segment: Segment::Index(index),
@@ -45,7 +50,8 @@ impl<'p> Place<'p> {
         }
     }
 
-    pub(crate) fn pointer(&self) -> Pointer {
+    /// The pointer to it.
+    pub fn pointer(&self) -> Pointer {
         let mut segments = Vec::new();
         let mut place = Some(self);
         while let Some(current) = place {

@@ -24,7 +24,8 @@ pub struct Document {
 pub struct Node {
     /// The value.
     pub value: Value,
-    pub(crate) span: Span,
+    /// The place it was written at.
+    pub span: Span,
 }
 
 /// A JSON value.
@@ -49,17 +50,41 @@ pub enum Value {
 pub struct Member {
     /// Its name.
     pub name: Box<str>,
-    pub(crate) name_span: Span,
+    /// The place that its name was written at.
+    pub name_span: Span,
     /// Its value.
     pub node: Node,
 }
 
 /// A range of the bytes with this identity; 0 is none.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Span {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span {
     pub(crate) source: u32,
     pub(crate) start: u32,
     pub(crate) end: u32,
+}
+
+impl Span {
+    /// No place.
+    pub const NONE: Self = Self {
+        source: 0,
+        start: 0,
+        end: 0,
+    };
+
+    /// True if it is the place of some bytes.
+    pub fn is_known(self) -> bool {
+        self.source != 0
+    }
+}
+
+/// Notes in a fault where a value was written, if it is in these texts.
+pub fn locate(texts: &[Source], diagnostic: &mut Diagnostic, span: Span) {
+    if let Some(source) = texts.iter().find(|source| source.id == span.source) {
+        diagnostic.location = Some(source.locate(span.start as usize, span.end as usize));
+        diagnostic.file = source.name.clone();
+        diagnostic.format = source.format;
+    }
 }
 
 impl Default for Document {
@@ -143,12 +168,13 @@ impl Document {
         Document::from_sources(root, vec![source])
     }
 
-    pub(crate) fn from_sources(root: Node, sent: Vec<Source>) -> Self {
+    /// A tree that was made of several texts.
+    pub fn from_sources(root: Node, sent: Vec<Source>) -> Self {
         Document { root, sent }
     }
 
     /// Its tree and where it was written, apart.
-    pub(crate) fn into_parts(self) -> (Node, Vec<Source>) {
+    pub fn into_parts(self) -> (Node, Vec<Source>) {
         (self.root, self.sent)
     }
 
@@ -300,24 +326,19 @@ impl Document {
     }
 
     /// Another tree from the same bytes.
-    pub(crate) fn replace_root(&mut self, root: Node) {
+    pub fn replace_root(&mut self, root: Node) {
         self.root = root;
     }
 
     /// Notes in a fault where the value was written, if it was sent last.
-    pub(crate) fn locate(&self, diagnostic: &mut Diagnostic, span: Span) {
-        let source = self.sent.iter().find(|source| source.id == span.source);
-        if let Some(source) = source {
-            diagnostic.location = Some(source.locate(span.start as usize, span.end as usize));
-            diagnostic.file = source.name.clone();
-            diagnostic.format = source.format;
-        }
+    pub fn locate(&self, diagnostic: &mut Diagnostic, span: Span) {
+        locate(&self.sent, diagnostic, span);
     }
 }
 
 impl Member {
     /// Where its name was written. A member that was put by its path has no place of its own, but its value has one.
-    pub(crate) fn place(&self) -> Span {
+    pub fn place(&self) -> Span {
         if self.name_span.source == 0 {
             self.node.span
         } else {
@@ -328,7 +349,7 @@ impl Member {
 
 impl Node {
     /// The whole number that a node is, also if it was written `1e3` or `10.0`.
-    pub(crate) fn whole_number(&self) -> Option<i64> {
+    pub fn whole_number(&self) -> Option<i64> {
         /// Beyond 2^53 not every integer is a float.
         const EXACT: f64 = 9_007_199_254_740_992.0;
         let Value::Number(number) = &self.value else {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use crate::diagnostic::Diagnostics;
 use crate::diagnostic::shorten;
-use crate::document::{Node, Value};
+use crate::tree::{Node, Value};
 
 impl Node {
     /// Prints the value as [`Document::to_json`] does.
@@ -39,7 +39,7 @@ impl Node {
     }
 
     /// The value on one line, shortened, for a report.
-    pub(crate) fn shown(&self) -> String {
+    pub fn shown(&self) -> String {
         let mut text = String::new();
         compact(self, 400, &mut text);
         shorten(&text)

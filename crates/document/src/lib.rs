@@ -1,0 +1,28 @@
+//! Documents: the bytes of a configuration to a tree that remembers places, edits of it, and faults with their places.
+//!
+//! Knows JSON, YAML and TOML, and nothing of the options: these are `tutti-config`'s, which reads a [`Document`] and reports
+//! [`Diagnostics`]. Pure: it reads no file and asks no system. It must never panic on any input, and never recurse without a bound.
+
+#![forbid(unsafe_code)]
+
+mod diagnostic;
+mod excerpt;
+mod parse;
+mod place;
+mod pointer;
+mod print;
+mod read;
+pub mod suggest;
+mod toml;
+mod tree;
+mod yaml;
+
+pub use diagnostic::{
+    Diagnostic, Diagnostics, FaultKind, Location, MOST_FAULTS, Source, Unknown, shorten,
+};
+pub use excerpt::{excerpt, excerpt_of_warnings};
+pub use parse::parse;
+pub use place::Place;
+pub use pointer::Pointer;
+pub use read::{read, read_source};
+pub use tree::{Document, Member, Node, Span, Value, locate};

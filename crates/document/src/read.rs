@@ -1,0 +1,28 @@
+//! A document in any of the languages.
+
+use tutti_options::Format;
+
+use crate::diagnostic::{Diagnostics, Source};
+use crate::parse::parse_source;
+use crate::tree::Document;
+use crate::{toml, yaml};
+
+/// Reads bytes in a language.
+///
+/// # Errors
+/// All faults that can be found without knowing the options.
+pub fn read(bytes: &[u8], format: Format) -> Result<Document, Diagnostics> {
+    read_source(Source::new(bytes, format))
+}
+
+/// Reads bytes that may have a name.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_source(source: Source) -> Result<Document, Diagnostics> {
+    match source.format {
+        Format::Json => parse_source(source),
+        Format::Yaml => yaml::parse(source),
+        Format::Toml => toml::parse(source),
+    }
+}
