@@ -128,6 +128,10 @@ pub struct Listener {
     pub proxy_protocol: Option<AddressSet>,
     /// `backlog` of listen(2); `None` (also for -1): the kernel's maximum.
     pub backlog: Option<i32>,
+    /// Connections at once, in all; 0: no bound.
+    pub max_connections: u32,
+    /// Connections at once of one client; 0: no bound.
+    pub max_connections_per_client: u32,
     /// `None`: nothing about the client is taken from header fields.
     pub forwarded: Option<Forwarded>,
     /// `None`: it speaks plain HTTP.

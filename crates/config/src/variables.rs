@@ -18,6 +18,8 @@ pub enum Variable {
     RequestUri,
     /// `$remote_addr`.
     RemoteAddr,
+    /// `$remote_user`.
+    RemoteUser,
     /// `$request_id`.
     RequestId,
     /// `$request_line`.
@@ -120,6 +122,12 @@ pub const PLAIN_VARIABLES: &[PlainVariable] = &[
         Variable::RemoteAddr,
         "The client's address, after `forwarded`; `unix:` on a Unix socket",
         "203.0.113.7",
+    ),
+    plain(
+        "remote_user",
+        Variable::RemoteUser,
+        "Who the request is from, once `authenticate` knows it: the name of `basic`, the claim `user_claim` of `jwt`, the field `user_field` of `forward`",
+        "alice",
     ),
     plain(
         "request_id",
@@ -301,6 +309,7 @@ fn is_of_response(variable: &Variable) -> bool {
         | Variable::Method
         | Variable::RequestUri
         | Variable::RemoteAddr
+        | Variable::RemoteUser
         | Variable::RequestId
         | Variable::RequestLine
         | Variable::Tls(_)

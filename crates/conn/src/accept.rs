@@ -20,6 +20,8 @@ pub enum Batch {
     Empty,
     /// There may be more.
     Full,
+    /// The listener has as many connections as it may: others stay in the kernel's queue.
+    Held,
     /// The system lacks something, such as descriptors: connections stay in the kernel's queue.
     Lacking(Errno),
 }
@@ -31,11 +33,14 @@ pub fn accept_batch(
     mut serve: impl FnMut(Accepted),
 ) -> Batch {
     for _ in 0..BATCH {
+        let Some(hold) = ListenerHold::of_connection(listener) else {
+            return Batch::Held;
+        };
         match rustix::net::acceptfrom_with(socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
             Ok((socket, address)) => serve(Accepted {
                 socket,
                 peer: Peer::of(address),
-                listener: ListenerHold::new(listener),
+                listener: hold,
             }),
             Err(Errno::AGAIN) => return Batch::Empty,
             // accept(2): pending network errors of the new connection are passed on, to be treated like EAGAIN by retrying.
@@ -86,5 +91,40 @@ mod tests {
         assert!(listener.is_used());
         accepted.clear();
         assert!(!listener.is_used());
+    }
+
+    #[test]
+    fn connections_beyond_the_bound_wait_until_there_is_room() {
+        let listening = TcpListener::bind("127.0.0.1:0").unwrap();
+        listening.set_nonblocking(true).unwrap();
+        let address = listening.local_addr().unwrap();
+        let listener = Listener::new("127.0.0.1:0", 1, listening.into(), 1);
+        listener.bounds.set(2, 0);
+        let socket = listener.socket().unwrap();
+        let _clients: Vec<TcpStream> = (0..4)
+            .map(|_| TcpStream::connect(address).unwrap())
+            .collect();
+        let mut accepted = Vec::new();
+        let batch =
+            |accepted: &mut Vec<_>| accept_batch(&listener, &socket, |one| accepted.push(one));
+        assert_eq!(batch(&mut accepted), Batch::Held);
+        assert_eq!(accepted.len(), 2);
+        accepted.pop();
+        assert_eq!(batch(&mut accepted), Batch::Held);
+        assert_eq!(accepted.len(), 2);
+        listener.bounds.set(0, 0);
+        assert_eq!(batch(&mut accepted), Batch::Empty);
+        assert_eq!(accepted.len(), 4);
+        accepted.clear();
+        listener.bounds.set(1, 0);
+        listener.close();
+        let _late = TcpStream::connect(address).unwrap();
+        let _later = TcpStream::connect(address).unwrap();
+        assert_eq!(batch(&mut accepted), Batch::Empty);
+        assert_eq!(
+            accepted.len(),
+            2,
+            "a listener that closes takes all who wait"
+        );
     }
 }

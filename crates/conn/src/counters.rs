@@ -91,6 +91,8 @@ impl NoTls {
 pub struct ListenerCounters {
     /// Connections taken from it.
     pub accepted: AtomicU64,
+    /// Connections that were closed at once, because their client had too many.
+    pub refused: AtomicU64,
     /// TLS handshakes that succeeded.
     pub handshakes: AtomicU64,
     no_tls: [AtomicU64; NoTls::ALL.len()],
@@ -102,6 +104,7 @@ impl ListenerCounters {
     pub(crate) fn new(threads: usize) -> Self {
         Self {
             accepted: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
             handshakes: AtomicU64::new(0),
             no_tls: Default::default(),
             requests: PerThread::new(threads),

@@ -12,6 +12,7 @@
 
 pub mod accept;
 pub mod address;
+pub mod bounds;
 pub mod buffers;
 pub mod clock;
 pub mod connections;

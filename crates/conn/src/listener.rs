@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::net::SocketAddrAny;
 
+use crate::bounds::{Bounds, Client};
 use crate::counters::ListenerCounters;
 
 /// A listening socket as all threads share it. It outlives the configurations that name it.
@@ -29,30 +30,60 @@ pub struct Listener {
     closing: AtomicBool,
     /// Connections that came through it and are open, and threads that may still accept some.
     connections: AtomicUsize,
+    /// Bounds on its connections.
+    pub bounds: Bounds,
     /// The counts of what has come through it.
     pub counters: ListenerCounters,
 }
 
 /// A hold on a listener: a connection's, from acceptance to its end; a thread's, until it has accepted what waits.
 #[derive(Debug)]
-pub struct ListenerHold(Arc<Listener>);
+pub struct ListenerHold {
+    listener: Arc<Listener>,
+    /// Counted in the bounds of the listener, in all and perhaps for a client.
+    counted: Option<Option<Client>>,
+}
 
 impl ListenerHold {
     /// Holds on to `listener`.
     pub fn new(listener: &Arc<Listener>) -> Self {
         listener.connections.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(listener))
+        Self {
+            listener: Arc::clone(listener),
+            counted: None,
+        }
+    }
+
+    /// The hold of a connection; `None`: there are as many as may be. Whoever waits at a listener that is closing is let in: nobody will do it later.
+    pub fn of_connection(listener: &Arc<Listener>) -> Option<Self> {
+        if listener.is_closing() {
+            listener.bounds.force();
+        } else if !listener.bounds.enter() {
+            return None;
+        }
+        let mut hold = Self::new(listener);
+        hold.counted = Some(None);
+        Some(hold)
+    }
+
+    /// Counts the connection for its client; false: that one has as many as it may.
+    pub fn count_client(&mut self, client: Client) -> bool {
+        let has_room = self.listener.bounds.enter_client(client);
+        if has_room && let Some(counted) = &mut self.counted {
+            *counted = Some(client);
+        }
+        has_room
     }
 
     /// Another hold on the same listener.
     #[must_use]
     pub fn another(&self) -> Self {
-        Self::new(&self.0)
+        Self::new(&self.listener)
     }
 
     /// Lets go; the listener without a hold on it.
     pub fn release(self) -> Arc<Listener> {
-        Arc::clone(&self.0)
+        Arc::clone(&self.listener)
     }
 }
 
@@ -60,13 +91,19 @@ impl std::ops::Deref for ListenerHold {
     type Target = Listener;
 
     fn deref(&self) -> &Listener {
-        &self.0
+        &self.listener
     }
 }
 
 impl Drop for ListenerHold {
     fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::Release);
+        if let Some(client) = self.counted {
+            if let Some(client) = client {
+                self.listener.bounds.leave_client(client);
+            }
+            self.listener.bounds.leave();
+        }
+        self.listener.connections.fetch_sub(1, Ordering::Release);
     }
 }
 
@@ -86,6 +123,7 @@ impl Listener {
             local: bound.filter(|address| !address.ip().is_unspecified()),
             closing: AtomicBool::new(false),
             connections: AtomicUsize::new(0),
+            bounds: Bounds::default(),
             counters: ListenerCounters::new(threads),
         })
     }
@@ -100,6 +138,7 @@ impl Listener {
             local: None,
             closing: AtomicBool::new(false),
             connections: AtomicUsize::new(0),
+            bounds: Bounds::default(),
             counters: ListenerCounters::new(threads),
         })
     }

@@ -16,6 +16,8 @@ pub struct Admission {
     permits: RefCell<Vec<Permit>>,
     /// Fields of the answer, whoever answers.
     fields: RefCell<FieldLines>,
+    /// Who it is from, as far as a guard has found it.
+    user: RefCell<Vec<u8>>,
     /// The server says which pages may read the answer.
     says_of_origins: Cell<bool>,
 }
@@ -26,6 +28,7 @@ impl Admission {
         if self.is_used.replace(false) {
             self.permits.borrow_mut().clear();
             self.fields.borrow_mut().clear();
+            self.user.borrow_mut().clear();
             self.says_of_origins.set(false);
         }
     }
@@ -41,6 +44,19 @@ impl Admission {
     pub fn hold(&self, permit: Permit) {
         self.is_used.set(true);
         self.permits.borrow_mut().push(permit);
+    }
+
+    /// It is from this user; the guard that is asked last knows best.
+    pub fn name_user(&self, name: &[u8]) {
+        self.is_used.set(true);
+        let mut user = self.user.borrow_mut();
+        user.clear();
+        user.extend_from_slice(name);
+    }
+
+    /// Appends the name of the user; nothing: it is not known.
+    pub fn write_user(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.user.borrow());
     }
 
     /// The answer has this field.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tutti_config::{Diagnostic, model};
 
@@ -16,6 +17,42 @@ pub struct Guards {
     /// The fields that they tell applications.
     fields: Vec<String>,
     desk: Arc<PasswordDesk>,
+    /// Requests that were not let in, by the kind of guard; they go on over changes.
+    not_let_in: Arc<[AtomicU64; Kind::ALL.len()]>,
+}
+
+/// The ways to find who a request is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// By name and password.
+    Basic,
+    /// By a signed token.
+    Jwt,
+    /// By asking somebody else.
+    Forward,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 3] = [Self::Basic, Self::Jwt, Self::Forward];
+
+    /// The kind of a guard.
+    pub fn of(model: &model::Authenticate) -> Self {
+        match model {
+            model::Authenticate::Basic(_) => Self::Basic,
+            model::Authenticate::Jwt(_) => Self::Jwt,
+            model::Authenticate::Forward(_) => Self::Forward,
+        }
+    }
+
+    /// Its word in the metrics.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Basic => "basic",
+            Self::Jwt => "jwt",
+            Self::Forward => "forward",
+        }
+    }
 }
 
 /// Everything that stands before one action.
@@ -76,6 +113,7 @@ impl Guards {
                 list,
                 fields,
                 desk: Arc::clone(&previous.desk),
+                not_let_in: Arc::clone(&previous.not_let_in),
             }),
             false => Err(faults),
         }
@@ -117,6 +155,39 @@ impl Guards {
     /// Those with these numbers.
     pub fn of<'g>(&'g self, numbers: &'g [usize]) -> impl DoubleEndedIterator<Item = &'g Guard> {
         numbers.iter().filter_map(|number| self.list.get(*number))
+    }
+
+    /// Counts a request that was not let in.
+    pub fn note_not_let_in(&self, kind: Kind) {
+        if let Some(count) = self.not_let_in.get(kind as usize) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Requests that were not let in, by the kinds that this configuration has.
+    pub fn not_let_in(&self) -> impl Iterator<Item = (Kind, u64)> + '_ {
+        let has = |kind: &Kind| {
+            let models = self
+                .list
+                .iter()
+                .filter_map(|guard| guard.model.authenticate.as_ref());
+            models.map(Kind::of).any(|there| there == *kind)
+        };
+        let counts = Kind::ALL.into_iter().zip(&*self.not_let_in);
+        counts
+            .filter(move |(kind, _)| has(kind))
+            .map(|(kind, count)| (kind, count.load(Ordering::Relaxed)))
+    }
+
+    /// The bounds on requests, each once.
+    pub fn limits(&self) -> Vec<&Arc<Limit>> {
+        let mut limits: Vec<&Arc<Limit>> = Vec::new();
+        for limit in self.list.iter().flat_map(|guard| &guard.limits) {
+            if !limits.iter().any(|known| Arc::ptr_eq(known, limit)) {
+                limits.push(limit);
+            }
+        }
+        limits
     }
 
     /// Looks at passwords.

@@ -23,9 +23,9 @@ pub mod token;
 
 pub use admission::Admission;
 pub use concurrency::{Concurrency, Permit};
-pub use guards::{Guard, Guards};
+pub use guards::{Guard, Guards, Kind};
 pub use identity::{Identity, State};
 pub use key_set::KeySet;
-pub use limit::{Limit, seconds};
+pub use limit::{Bound, Limit, seconds};
 pub use password_desk::{Busy, PasswordDesk};
 pub use rate::{RateLimiter, Taken};

@@ -1,6 +1,7 @@
 //! A bound of the configuration, and what has been counted for it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tutti_config::model;
@@ -17,6 +18,30 @@ pub struct Limit {
     pub rate: Option<RateLimiter>,
     /// Requests at once.
     pub concurrency: Option<Arc<Concurrency>>,
+    /// Requests beyond it, by the bound.
+    beyond: [AtomicU64; Bound::ALL.len()],
+}
+
+/// The bounds that a limit may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// Requests in a time.
+    Rate,
+    /// Requests at once.
+    Concurrent,
+}
+
+impl Bound {
+    /// All of them.
+    pub const ALL: [Bound; 2] = [Self::Rate, Self::Concurrent];
+
+    /// Its word in the metrics.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Rate => "rate",
+            Self::Concurrent => "concurrent",
+        }
+    }
 }
 
 impl Limit {
@@ -28,12 +53,32 @@ impl Limit {
             model: Arc::clone(model),
             rate: rate.map(|rate| RateLimiter::new(rate, options.burst, options.keys)),
             concurrency: options.concurrent.map(Concurrency::new),
+            beyond: Default::default(),
         }
     }
 
     /// True if it is this one: what it has counted stands.
     pub fn is(&self, model: &model::Limit) -> bool {
         *self.model == *model
+    }
+
+    /// Counts a request that is beyond a bound.
+    pub fn note_beyond(&self, bound: Bound) {
+        if let Some(count) = self.beyond.get(bound as usize) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Requests beyond the bounds that it has.
+    pub fn beyond(&self) -> impl Iterator<Item = (Bound, u64)> + '_ {
+        let has = |bound: &Bound| match bound {
+            Bound::Rate => self.rate.is_some(),
+            Bound::Concurrent => self.concurrency.is_some(),
+        };
+        let counts = Bound::ALL.into_iter().zip(&self.beyond);
+        counts
+            .filter(move |(bound, _)| has(bound))
+            .map(|(bound, count)| (bound, count.load(Ordering::Relaxed)))
     }
 
     /// As clients know it.

@@ -105,6 +105,7 @@ families! {
     CONNECTIONS = Gauge "tutti_connections" None ["state"] "Open client connections: `active` have a request under way, `idle` wait for one";
     CONNECTIONS_CLOSED = Counter "tutti_connections_closed" None [] "Client connections that have ended";
     CONNECTIONS_ACCEPTED = Counter "tutti_listener_connections" None ["listener"] "Client connections that a listener has taken";
+    CONNECTIONS_REFUSED = Counter "tutti_listener_refused_connections" None ["listener"] "Connections that a listener has closed at once, because their client has `max_connections_per_client`";
     HANDSHAKES = Counter "tutti_listener_tls_handshakes" None ["listener"] "TLS handshakes that succeeded";
     HANDSHAKES_FAILED = Counter "tutti_listener_tls_handshake_failures" None ["listener", "reason"] "TLS handshakes that failed: `timeout`, `closed` by the client, `plain` HTTP on a TLS port, `protocol` (versions, ciphers, certificates)";
     LISTENER_REQUESTS = Counter "tutti_listener_requests" None ["listener", "class"] "Requests that came through a listener, by the class of their answer's status";
@@ -113,6 +114,8 @@ families! {
     HELD = Gauge "tutti_held_response_bytes" Bytes ["place"] "Parts of answers that slow clients have not taken, in `memory`, in `encoders` and on `disk`";
 
     REQUESTS = Counter "tutti_requests" None ["action", "application", "upstream", "class"] "Requests by what answered them and the class of the answer's status. `action`: `application`, `upstream`, `share`, `return`, `metrics`, `spooler`, `maintenance`, `cache`, or `none` for requests that were refused before or that no route takes";
+    LIMITED = Counter "tutti_limited_requests" None ["limit", "bound", "effect"] "Requests beyond a `limit`, by its place in the configuration, the `bound` (`rate`, `concurrent`) and the `effect` (`refused`, or `told` with `dry_run`)";
+    UNAUTHENTICATED = Counter "tutti_unauthenticated_requests" None ["by"] "Requests that `authenticate` has not let in, by the kind (`basic`, `jwt`, `forward`)";
     REQUEST_DURATION = Histogram "tutti_request_duration_seconds" Seconds ["action", "application", "upstream"] "Time from the first byte of a request until its answer was complete, on its way to the client or waiting for it";
 
     PROCESSES = Gauge "tutti_application_processes" None ["application", "state"] "Processes of an application: `busy` with a request, `idle`, or `starting`";

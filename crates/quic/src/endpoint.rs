@@ -160,7 +160,9 @@ impl<S: Server> Endpoint<S> {
             let transmit = state.borrow_mut().refuse(incoming, &mut answer);
             return self.shared.answer(&transmit, &answer);
         }
-        if handshakes >= RETRY_FROM && !incoming.remote_address_validated() {
+        // A connection counts for an address: nobody may use up what another has.
+        let counts = self.shared.listener.bounds.counts_clients();
+        if (handshakes >= RETRY_FROM || counts) && !incoming.remote_address_validated() {
             let retried = state.borrow_mut().retry(incoming, &mut answer);
             return match retried {
                 Ok(transmit) => self.shared.answer(&transmit, &answer),
@@ -175,13 +177,17 @@ impl<S: Server> Endpoint<S> {
         let port = self.shared.listener.bound_address();
         let port = port.map_or(0, |address| address.port());
         let to = incoming.local_ip().map(|ip| canonical((ip, port).into()));
+        let Some(hold) = self.server.admit(from) else {
+            let transmit = state.borrow_mut().refuse(incoming, &mut answer);
+            return self.shared.answer(&transmit, &answer);
+        };
         let config = self.config(&terms);
         let accepted = state
             .borrow_mut()
             .accept(incoming, now, &mut answer, Some(config));
         match accepted {
             Ok((handle, state)) => {
-                let connection = self.server.connect(from, to);
+                let connection = self.server.connect(hold, from, to);
                 let quic = self.shared.enter(handle, state);
                 let driver = Driver::new(connection, &self.shared, handle, &quic, terms.client);
                 tokio::task::spawn_local(driver.run());

@@ -6,7 +6,7 @@ use std::task::Waker;
 
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use tutti_conn::clock::Millis;
-use tutti_conn::listener::Listener;
+use tutti_conn::listener::{Listener, ListenerHold};
 use tutti_http::http3::Section;
 use tutti_tls::QuicClient;
 
@@ -43,8 +43,16 @@ pub trait Server: 'static {
     /// The terms at this moment; `None` if HTTP/3 is not spoken any more.
     fn terms(&self) -> Option<Terms>;
 
+    /// Counts a connection of a client; `None`: there are as many as may be.
+    fn admit(&self, from: SocketAddr) -> Option<ListenerHold>;
+
     /// A client begins a connection, from one address to another of this machine. It is counted until what is returned is dropped.
-    fn connect(&self, from: SocketAddr, to: Option<SocketAddr>) -> Self::Connection;
+    fn connect(
+        &self,
+        hold: ListenerHold,
+        from: SocketAddr,
+        to: Option<SocketAddr>,
+    ) -> Self::Connection;
 
     /// No datagram can be taken any more, for this reason.
     fn complain(&self, reason: &str);

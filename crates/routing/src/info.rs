@@ -58,6 +58,11 @@ pub trait RequestInfo {
         None
     }
 
+    /// Appends the name of who the request is from, if that is known (`$remote_user`).
+    fn write_user(&self, out: &mut Vec<u8>) {
+        let _ = out;
+    }
+
     /// The status of the error that an answer is made in place of; `None`: it is for the request itself.
     fn error_status(&self) -> Option<u16> {
         None

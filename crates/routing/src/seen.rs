@@ -71,6 +71,9 @@ impl<R: RequestInfo + ?Sized> RequestInfo for Seen<'_, R> {
     fn request_id(&self) -> u128 {
         self.request.request_id()
     }
+    fn write_user(&self, out: &mut Vec<u8>) {
+        self.request.write_user(out);
+    }
     fn given_request_id(&self) -> Option<&[u8]> {
         self.request.given_request_id()
     }

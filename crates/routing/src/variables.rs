@@ -37,6 +37,7 @@ pub(crate) fn value<R: RequestInfo + ?Sized>(variable: &Variable, request: &R, o
             Some(IpAddr::V6(ip)) => print(out, format_args!("{ip}")),
             None => out.extend_from_slice(b"unix:"),
         },
+        Variable::RemoteUser => request.write_user(out),
         Variable::RequestId => request_id(request, out),
         Variable::RequestTime => {
             if let Some(response) = request.response() {

@@ -7,6 +7,7 @@
 //!
 //! Must never: stop accepting for good. Whatever `accept` says, the task goes on, after a pause where the system lacks something.
 
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,10 +22,14 @@ use tutti_pool::Level;
 
 use crate::connection_task;
 use crate::local::{Command, Local};
+use tutti_conn::bounds::Client;
 use tutti_conn::clock::now_millis;
 use tutti_conn::counters::ThreadCounters;
-use tutti_conn::listener::{Accepted, Listener};
+use tutti_conn::listener::{Accepted, Listener, ListenerHold, Peer};
 use tutti_conn::socket;
+
+/// Pause where a listener has as many connections as it may: the end of one is seen so soon.
+const HELD_PAUSE: Duration = Duration::from_millis(5);
 
 /// Pause after an error such as `EMFILE`: connections stay in the kernel's queue meanwhile.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -61,6 +66,10 @@ pub(crate) async fn accept_forever(
         match accept(&local, &listener, socket.get_ref()) {
             Batch::Empty => guard.clear_ready(),
             Batch::Full => tokio::task::yield_now().await,
+            Batch::Held => {
+                log_held(&local, &listener, &limit);
+                tokio::time::sleep(HELD_PAUSE).await;
+            }
             Batch::Lacking(errno) => {
                 log_lack(&local, &listener, errno, &limit);
                 tokio::time::sleep(PAUSE).await;
@@ -70,11 +79,46 @@ pub(crate) async fn accept_forever(
 }
 
 fn accept(local: &Rc<Local>, listener: &Arc<Listener>, socket: &OwnedFd) -> Batch {
-    accept_batch(listener, socket, |accepted| {
+    accept_batch(listener, socket, |mut accepted| {
+        if !has_room(local, &mut accepted.listener, accepted.peer) {
+            return;
+        }
         local.counters().accepted.add(1);
         listener.counters.accepted.fetch_add(1, Ordering::Relaxed);
         place(local, accepted);
     })
+}
+
+/// Counts a connection for its client, where there is a bound. False: the client has as many as it may, and the connection is to be closed.
+pub(crate) fn has_room(local: &Local, listener: &mut ListenerHold, peer: Peer) -> bool {
+    let Some(address) = peer.address() else {
+        return true;
+    };
+    if !listener.bounds.counts_clients() {
+        return true;
+    }
+    let live = local.snapshot();
+    let position = live.position_of(listener.id);
+    let entry = position.and_then(|position| live.entrances().nth(position));
+    if entry.is_some_and(|entry| entry.is_proxy(peer)) {
+        return true;
+    }
+    let has_room = listener.count_client(Client::at(address.ip()));
+    if !has_room {
+        refuse(local, listener, address.ip());
+    }
+    has_room
+}
+
+/// Tells that a connection is closed, because its client has too many.
+fn refuse(local: &Local, listener: &Listener, client: IpAddr) {
+    listener.counters.refused.fetch_add(1, Ordering::Relaxed);
+    let line = format!(
+        "connection refused: client {} has `max_connections_per_client` of listener \"{}\" open",
+        client.to_canonical(),
+        listener.name
+    );
+    local.mention(Level::Info, &line);
 }
 
 /// Serves a connection here or, where another thread holds clearly fewer, there.
@@ -106,6 +150,17 @@ fn place(local: &Rc<Local>, accepted: Accepted) {
     };
     local.counters().open.fetch_add(1, Ordering::Relaxed);
     connection_task::spawn(Rc::clone(local), here);
+}
+
+/// Logs, at most as often as `limit` says, that a listener has as many connections as it may.
+fn log_held(local: &Local, listener: &Listener, limit: &LineLimit) {
+    let message = format!(
+        "listener \"{}\" has `max_connections` open; others wait to be accepted",
+        listener.name
+    );
+    if limit.admit(&message, now_millis()).is_some() {
+        local.log(Level::Warn, &message);
+    }
 }
 
 /// Logs, at most as often as `limit` says, that connections wait.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tutti_config::model;
-use tutti_conn::listener::Listener;
+use tutti_conn::listener::{Listener, Peer};
 use tutti_quic::Spoken;
 use tutti_tls::Offer;
 
@@ -22,6 +22,8 @@ pub(crate) struct ListenerEntry {
     pub(crate) listener: Arc<Listener>,
     pub(crate) address: model::ListenAddress,
     pub(crate) backlog: Option<i32>,
+    /// Bounds on its connections, in all and of each client; 0: none.
+    pub(crate) bounds: (u32, u32),
     pub(crate) forwarded: Option<model::Forwarded>,
     /// `None`: it speaks plain HTTP.
     pub(crate) offer: Option<Arc<Offer>>,
@@ -38,6 +40,13 @@ impl ListenerEntry {
     pub(crate) fn speaks_tls(&self) -> bool {
         self.offer.is_some()
     }
+
+    /// True if who connects speaks for others: it is no client.
+    pub(crate) fn is_proxy(&self, peer: Peer) -> bool {
+        let forwarded = self.forwarded.as_ref().map(|forwarded| &forwarded.source);
+        let mut believed = forwarded.into_iter().chain(&self.proxy_protocol);
+        believed.any(|set| set.matches(peer.address()))
+    }
 }
 
 /// A way in that has no socket: the one that is there, or a new one.
@@ -51,6 +60,7 @@ pub(crate) fn own(name: &str, kept: Option<&ListenerEntry>, threads: usize) -> L
         // It says that there is no internet address.
         address: model::ListenAddress::Unix(PathBuf::new()),
         backlog: None,
+        bounds: (0, 0),
         forwarded: None,
         offer: None,
         http2: None,

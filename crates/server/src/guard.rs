@@ -14,7 +14,7 @@ mod question;
 use std::time::Duration;
 
 use tutti_config::model;
-use tutti_guard::cors;
+use tutti_guard::{Kind, cors};
 use tutti_http::edits::{Edit, is_alias};
 use tutti_routing::RequestInfo as _;
 
@@ -113,7 +113,11 @@ async fn identify(request: &Request<'_>, plan: &Plan) -> identity::Found {
     let mut told: Vec<Edit> = Vec::new();
     for guard in guards.of(&plan.guards) {
         if let Some(identity) = &guard.identity {
-            let found = identity::find(request, guard, identity, guards.desk()).await?;
+            let found = identity::find(request, guard, identity, guards.desk()).await;
+            if found.is_err() {
+                guards.note_not_let_in(Kind::of(&identity.model));
+            }
+            let found = found?;
             // The last one, who is nearest to the action, is right where two say the same.
             told.retain(|edit| !found.iter().any(|one| one.is_of(edit.name())));
             told.extend(found);

@@ -15,6 +15,7 @@ use tutti_http::http3::Section;
 use tutti_pool::Level;
 use tutti_quic::{Endpoint, Ports, Server, Stream, Terms, Timeouts};
 
+use crate::accept;
 use crate::channel::Channel;
 use crate::connection::Connection;
 use crate::local::Local;
@@ -75,7 +76,12 @@ impl Server for Entrance {
         })
     }
 
-    fn connect(&self, from: SocketAddr, to: Option<SocketAddr>) -> Connection {
+    fn admit(&self, from: SocketAddr) -> Option<ListenerHold> {
+        let mut hold = ListenerHold::of_connection(&self.listener)?;
+        accept::has_room(&self.local, &mut hold, Peer::Inet(from)).then_some(hold)
+    }
+
+    fn connect(&self, hold: ListenerHold, from: SocketAddr, to: Option<SocketAddr>) -> Connection {
         let counters = self.local.counters();
         counters.accepted.add(1);
         counters.open.fetch_add(1, Ordering::Relaxed);
@@ -84,7 +90,7 @@ impl Server for Entrance {
         let connection = Connection::new(
             Channel::Quic,
             Peer::Inet(from),
-            ListenerHold::new(&self.listener),
+            hold,
             Rc::clone(&self.local),
             Waker::noop().clone(),
         );

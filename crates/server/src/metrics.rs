@@ -24,6 +24,7 @@ impl Server {
         page.add(names::HELD, &["encoders"], held.encoders as u64);
         page.add(names::HELD, &["disk"], held.disk);
         self.measure_listeners(page);
+        self.measure_guards(page);
         self.live().counts.each(|labels, answers| {
             let [action, application, upstream] = labels;
             for (class, count) in answers.classes {
@@ -66,12 +67,31 @@ impl Server {
         self.live().logs.lost().counts()
     }
 
+    fn measure_guards(&self, page: &mut Page) {
+        let live = self.live();
+        for limit in live.guards.limits() {
+            let effect = match limit.model.options.dry_run {
+                true => "told",
+                false => "refused",
+            };
+            for (bound, count) in limit.beyond() {
+                let labels = [limit.model.pointer.as_str(), bound.word(), effect];
+                page.add(names::LIMITED, &labels, count);
+            }
+        }
+        for (kind, count) in live.guards.not_let_in() {
+            page.add(names::UNAUTHENTICATED, &[kind.word()], count);
+        }
+    }
+
     fn measure_listeners(&self, page: &mut Page) {
         let live = self.live();
         for entry in &live.listeners {
             let (name, counters) = (entry.listener.name(), &entry.listener.counters);
             let accepted = counters.accepted.load(Ordering::Relaxed);
             page.add(names::CONNECTIONS_ACCEPTED, &[name], accepted);
+            let refused = counters.refused.load(Ordering::Relaxed);
+            page.add(names::CONNECTIONS_REFUSED, &[name], refused);
             for (class, count) in Classes::sum(counters.requests.all()) {
                 page.add(names::LISTENER_REQUESTS, &[name, class], count);
             }

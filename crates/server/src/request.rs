@@ -447,6 +447,9 @@ impl RequestInfo for Request<'_> {
     fn request_id(&self) -> u128 {
         self.connection.request_id()
     }
+    fn write_user(&self, out: &mut Vec<u8>) {
+        self.connection.admission.write_user(out);
+    }
     fn given_request_id(&self) -> Option<&[u8]> {
         let client = self.connection.client_address();
         request_id::given(self.snapshot.request_id.as_deref(), &self.view, client)

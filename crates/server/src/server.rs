@@ -172,6 +172,7 @@ impl Server {
             if before.is_some_and(|before| before.backlog != entry.backlog) {
                 entry.listener.set_backlog(entry.backlog);
             }
+            entry.listener.bounds.set(entry.bounds.0, entry.bounds.1);
         }
         let live = self.shared.live.load();
         let log = Arc::clone(&self.shared.log);

@@ -466,6 +466,7 @@ fn listener(
         listener,
         address: wanted.address.clone(),
         backlog: wanted.backlog,
+        bounds: (wanted.max_connections, wanted.max_connections_per_client),
         forwarded: wanted.forwarded.clone(),
         offer,
         http2: wanted.http2,

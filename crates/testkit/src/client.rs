@@ -1,11 +1,12 @@
 //! Clients that send exactly the bytes they are given, and the one reader of HTTP/1 replies.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use serde_json::Value;
 
 use crate::PATIENCE;
@@ -213,6 +214,21 @@ impl Client {
     /// When nobody listens there.
     pub fn to(address: SocketAddr) -> Self {
         Self::of(TcpStream::connect_timeout(&address, PATIENCE).expect("a connection"))
+    }
+
+    /// Connects from this address of the machine.
+    ///
+    /// # Panics
+    /// When nobody listens there, or the address is not the machine's.
+    pub fn from(source: IpAddr, address: SocketAddr) -> Self {
+        let family = match source {
+            IpAddr::V4(_) => AddressFamily::INET,
+            IpAddr::V6(_) => AddressFamily::INET6,
+        };
+        let socket = socket(family, SocketType::STREAM, None).unwrap();
+        bind(&socket, &SocketAddr::new(source, 0)).unwrap();
+        connect(&socket, &address).unwrap();
+        Self::of(TcpStream::from(socket))
     }
 
     /// A connection that was made before.

@@ -601,7 +601,7 @@ fn doorkeeper() -> (SocketAddr, mpsc::Receiver<String>) {
 fn somebody_else_says_who_is_let_in() {
     let server = Server::start(&ServerOptions::default());
     let (door, heads) = doorkeeper();
-    let forward = json!({"forward": {"pass": "upstreams/door", "uri": "/verify?a=b", "copy": ["X-User", "X-Groups"], "timeout": 1}});
+    let forward = json!({"forward": {"pass": "upstreams/door", "uri": "/verify?a=b", "copy": ["X-User", "X-Groups"], "user_field": "X-User", "timeout": 1}});
     server.put(
         "/config",
         &json!({
@@ -612,7 +612,8 @@ fn somebody_else_says_who_is_let_in() {
                 "main": [
                     {"match": {"uri": "/round"}, "action": {"return": 200, "authenticate": {"forward": {"pass": "routes/round"}}}},
                     {"match": {"uri": "/route"}, "action": {"return": 200, "authenticate": {"forward": {"pass": "routes/checks"}}}},
-                    {"action": {"proxy": format!("http://{}", echo()), "authenticate": forward}}
+                    {"action": {"proxy": format!("http://{}", echo()), "authenticate": forward,
+                        "response_headers": {"X-Who": "$remote_user"}}}
                 ],
                 "checks": [
                     {"match": {"headers": {"x-forwarded-uri": "/route?open"}, "source": "127.0.0.1"}, "action": {"return": 204}},
@@ -643,6 +644,7 @@ fn somebody_else_says_who_is_let_in() {
     )
     .unwrap();
     assert_eq!(reply.status, 200, "{}", server.log());
+    assert_eq!(reply.field("X-Who"), Some("anna"));
     let text = reply.text();
     assert!(
         text.contains("X-User: anna\r\n") && text.contains("X-Groups: a, b\r\n"),
@@ -789,7 +791,8 @@ fn signed_tokens_let_in() {
                     {"match": {"uri": "/secret"}, "action": {"proxy": format!("http://{}", echo()), "authenticate": {"jwt": {
                         "algorithms": ["HS256"], "key_file": secret_file, "fields": fields, "issuer": "us", "audience": ["site", "shop"]}}}},
                     {"match": {"uri": "/cookie"}, "action": {"return": 200, "authenticate": {"jwt": {
-                        "algorithms": ["HS256"], "key_file": secret_file, "cookie": "session"}}}},
+                        "algorithms": ["HS256"], "key_file": secret_file, "cookie": "session"}},
+                        "response_headers": {"X-Who": "$remote_user"}}},
                     {"match": {"uri": "/public"}, "action": {"return": 200, "authenticate": {"jwt": {
                         "algorithms": ["RS256"], "key_file": public_file}}}},
                     {"action": {"return": 200, "authenticate": {"jwt": {
@@ -901,15 +904,12 @@ fn signed_tokens_let_in() {
         "leeway"
     );
     let bare = right.trim_start_matches("Bearer ");
-    assert_eq!(
-        ask(
-            &server,
-            "/cookie",
-            &[("Cookie", &format!("a=b; session={bare}"))]
-        )
-        .status,
-        200
+    let let_in = ask(
+        &server,
+        "/cookie",
+        &[("Cookie", &format!("a=b; session={bare}"))],
     );
+    assert_eq!((let_in.status, let_in.field("X-Who")), (200, Some("anna")));
     assert_eq!(status_of(&server, "/cookie", &right), 401);
     let twice = format!("session=x; session={bare}");
     assert_eq!(ask(&server, "/cookie", &[("Cookie", &twice)]).status, 401);
@@ -1033,4 +1033,166 @@ fn the_examples_of_the_guides_are_configurations() {
         }
     }
     assert!(count >= 7, "{count}");
+}
+
+fn from(source: &str, server: &Server) -> client::Client {
+    client::Client::from(source.parse().unwrap(), server.address())
+}
+
+/// True if the connection is served; it may then be kept.
+fn is_served(client: &mut client::Client) -> bool {
+    let sent = client
+        .stream
+        .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    // A connection that was closed at once may tell so by a reset.
+    sent.is_ok()
+        && matches!(client.fill(), Ok(count) if count > 0)
+        && client.response("GET").status == 200
+}
+
+fn bounded(server: &Server, mut listener: Value) {
+    listener["pass"] = json!("routes");
+    server.put(
+        "/config",
+        &json!({
+            "listeners": {server.address().to_string(): listener},
+            "routes": [{"action": {"return": 200}}]
+        }),
+    );
+}
+
+fn metric(server: &Server, name: &str) -> u64 {
+    let page = client::control(server.control(), "GET", "/metrics", b"")
+        .unwrap()
+        .text();
+    let line = page.lines().find_map(|line| line.strip_prefix(name));
+    let number = line.and_then(|line| line.trim().parse::<f64>().ok());
+    number.unwrap_or_else(|| panic!("no {name} in {page}")) as u64
+}
+
+#[test]
+fn connections_beyond_the_bound_of_a_listener_wait() {
+    let server = Server::start(&ServerOptions::default());
+    bounded(&server, json!({"max_connections": 2}));
+    let mut first = from("127.0.0.1", &server);
+    let mut second = from("127.0.0.1", &server);
+    assert!(is_served(&mut first) && is_served(&mut second));
+    let mut third = from("127.0.0.1", &server);
+    third.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    server.wait_for_log("has `max_connections` open; others wait to be accepted");
+    assert!(third.is_quiet());
+    // Who has a connection does not notice.
+    assert!(is_served(&mut first));
+    drop(second);
+    assert_eq!(third.response("GET").status, 200);
+    let mut fourth = from("127.0.0.1", &server);
+    fourth.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(fourth.is_quiet());
+    bounded(&server, json!({"max_connections": 3}));
+    assert_eq!(fourth.response("GET").status, 200);
+    bounded(&server, json!({}));
+    let mut more: Vec<_> = (0..20).map(|_| from("127.0.0.1", &server)).collect();
+    assert!(more.iter_mut().all(is_served));
+}
+
+#[test]
+fn connections_of_one_client_are_bounded_and_those_of_proxies_are_not() {
+    let server = Server::start(&ServerOptions::default());
+    bounded(&server, json!({"max_connections_per_client": 2}));
+    let mut held: Vec<_> = (0..2).map(|_| from("127.0.0.1", &server)).collect();
+    assert!(held.iter_mut().all(is_served));
+    assert!(!is_served(&mut from("127.0.0.1", &server)));
+    assert!(is_served(&mut from("127.0.0.2", &server)));
+    server.wait_for_log("connection refused: client 127.0.0.1 has `max_connections_per_client`");
+    let place = server.address();
+    let refused = format!("tutti_listener_refused_connections_total{{listener=\"{place}\"}}");
+    assert_eq!(metric(&server, &refused), 1);
+    held.pop();
+    wait_until("there is room again", || {
+        is_served(&mut from("127.0.0.1", &server))
+    });
+    // Whoever speaks for others is no client.
+    bounded(
+        &server,
+        json!({"max_connections_per_client": 2, "forwarded": {"source": "127.0.0.1", "client_ip": "X-Forwarded-For"}}),
+    );
+    let mut proxied: Vec<_> = (0..6).map(|_| from("127.0.0.1", &server)).collect();
+    assert!(proxied.iter_mut().all(is_served));
+    let mut strangers: Vec<_> = (0..2).map(|_| from("127.0.0.3", &server)).collect();
+    assert!(strangers.iter_mut().all(is_served));
+    assert!(!is_served(&mut from("127.0.0.3", &server)));
+}
+
+#[test]
+fn the_user_is_known_to_log_and_application_and_refusals_are_counted() {
+    let server = Server::start(&ServerOptions::default());
+    server.put(
+        "/config",
+        &json!({
+            "listeners": {server.address().to_string(): {"pass": "routes"}},
+            "access_log": {"path": server.folder().join("access.log"), "format": "$request_uri $status <$remote_user>"},
+            "routes": [
+                {"match": {"uri": "/open"}, "action": {"return": 200}},
+                {"match": {"uri": "/bounded"}, "action": {"return": 200, "limit": {"rate": "1r/h"}}},
+                {"match": {"uri": "/tried"}, "action": {"return": 200, "limit": {"concurrent": 1, "rate": "1r/h", "dry_run": true}}},
+                {"action": {
+                    "return": 200, "response_headers": {"X-User": "$remote_user"},
+                    "authenticate": {"basic": {"users": {"anna": SECRET}}}
+                }}
+            ]
+        }),
+    );
+    let known = basic("anna", "secret");
+    let wrong = basic("anna", "Secret");
+    let reply = ask(&server, "/", &[("Authorization", &known)]);
+    assert_eq!((reply.status, reply.field("X-User")), (200, Some("anna")));
+    assert_eq!(
+        ask(&server, "/wrong", &[("Authorization", &wrong)]).status,
+        401
+    );
+    // The next request of one connection is nobody's.
+    let mut kept = client::Client::to(server.address());
+    for (target, authorization) in [
+        ("/first", format!("Authorization: {known}\r\n")),
+        ("/open", String::new()),
+    ] {
+        kept.send(format!(
+            "GET {target} HTTP/1.1\r\nHost: a\r\n{authorization}\r\n"
+        ));
+        assert_eq!(kept.response("GET").status, 200);
+    }
+    for (target, status) in [
+        ("/bounded", 200),
+        ("/bounded", 429),
+        ("/tried", 200),
+        ("/tried", 200),
+    ] {
+        assert_eq!(ask(&server, target, &[]).status, status, "{target}");
+    }
+    let log = || fs::read_to_string(server.folder().join("access.log")).unwrap_or_default();
+    for line in [
+        "/ 200 <anna>",
+        "/wrong 401 <->",
+        "/first 200 <anna>",
+        "/open 200 <->",
+    ] {
+        wait_until(line, || log().lines().any(|one| one == line));
+    }
+    for (name, expected) in [
+        ("tutti_unauthenticated_requests_total{by=\"basic\"}", 1),
+        (
+            "tutti_limited_requests_total{limit=\"/routes/1/action/limit\",bound=\"rate\",effect=\"refused\"}",
+            1,
+        ),
+        (
+            "tutti_limited_requests_total{limit=\"/routes/2/action/limit\",bound=\"rate\",effect=\"told\"}",
+            1,
+        ),
+        (
+            "tutti_limited_requests_total{limit=\"/routes/2/action/limit\",bound=\"concurrent\",effect=\"told\"}",
+            0,
+        ),
+    ] {
+        assert_eq!(metric(&server, name), expected, "{name}");
+    }
 }

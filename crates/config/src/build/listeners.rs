@@ -53,6 +53,8 @@ impl<'d> Builder<'d> {
                 address,
                 pass,
                 backlog: Some(options.backlog).filter(|backlog| *backlog >= 0),
+                max_connections: options.max_connections,
+                max_connections_per_client: options.max_connections_per_client,
                 forwarded,
                 tls,
                 http2: options.http2.on(),

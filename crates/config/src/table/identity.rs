@@ -56,6 +56,8 @@ options! {
         cookie: Option<String> [kind(Kind::String(Text::HeaderName)), beyond()],
         /// Fields that tell the application: the name of each, and the claim that is its value. Lists become texts with commas
         fields: Unread [kind(Kind::Map(Names::RequestHeader, &Kind::String(Text::NotEmpty))), beyond()],
+        /// The claim that is the name of the user, for `$remote_user`
+        user_claim: String [kind(Kind::String(Text::NotEmpty)), beyond(), default("\"sub\"")],
         /// The realm that the answer 401 tells
         realm: String [kind(Kind::String(Text::Argument)), beyond(), default("\"Restricted\"")],
     }
@@ -119,6 +121,8 @@ options! {
         send: Option<Vec<String>> [kind(Kind::Array(&Kind::String(Text::HeaderName))), beyond()],
         /// Fields of an answer of 2xx that the application is told
         copy: Vec<String> [kind(Kind::Array(&Kind::String(Text::WrittenHeader))), beyond(), default("[]")],
+        /// Field of an answer of 2xx that has the name of the user, for `$remote_user`
+        user_field: String [kind(Kind::String(Text::WrittenHeader)), beyond(), default("\"Remote-User\"")],
         /// Time for the whole answer
         timeout: Duration [kind(Kind::Number(0.001, 300.0)), beyond(), default("10"), unit("seconds")],
     }

@@ -18,6 +18,11 @@ options! {
         application: Unread [kind(Kind::String(Text::NotEmpty)), older()],
         /// Connections that may wait to be accepted; -1: as many as the system allows
         backlog: i32 [kind(Kind::Integer(-1, 0x7fff_ffff)), default("-1")],
+        /// Connections that may be open at once; further ones wait to be accepted. 0: no bound
+        max_connections: u32 [kind(Kind::Integer(0, 1_000_000)), beyond(), default("0"), unit("connections")],
+        /// Connections that one client may have open at once, by its address (of IPv6: its network of 64 bits); further ones are closed. 0: no bound.
+        /// Not counted are unix sockets and the proxies of `forwarded` and `proxy_protocol`
+        max_connections_per_client: u32 [kind(Kind::Integer(0, 1_000_000)), beyond(), default("0"), unit("connections")],
         /// Speak HTTP/2 with clients that do (by ALPN over TLS, else by its preface); limits
         http2: Switch<Http2> [beyond(), default("true")],
         /// Speak HTTP/3, too, over QUIC at the same address and port (UDP), and tell clients of it (`Alt-Svc`). Needs `tls` with

@@ -80,6 +80,7 @@ async fn basic(
     let client = refusals::client(request.remote());
     match desk.ask(name, question, &client).await {
         Ok(true) => {
+            request.connection.admission.name_user(name.as_bytes());
             let field = model.field.clone();
             let edit = |field| Edit::own(field, Some(name.as_bytes().to_vec()));
             Ok(field.map(edit).into_iter().collect())
@@ -156,6 +157,9 @@ async fn jwt(
     };
     match claims {
         Ok(claims) => {
+            if let Some(user) = claim(&claims, &model.options.user_claim) {
+                request.connection.admission.name_user(&user);
+            }
             let edit =
                 |(field, name): &(String, String)| Edit::own(field.clone(), claim(&claims, name));
             Ok(model.fields.iter().map(edit).collect())
@@ -231,6 +235,9 @@ async fn forward(request: &Request<'_>, guard: &Guard, model: &model::Forward) -
                 let values: Vec<&[u8]> = asked.fields.get_all(name.as_bytes()).collect();
                 (!values.is_empty()).then(|| values.join(&b", "[..]))
             };
+            if let Some(user) = said(&model.options.user_field) {
+                request.connection.admission.name_user(&user);
+            }
             let edit = |name: &String| Edit::own(name.clone(), said(name));
             Ok(model.options.copy.iter().map(edit).collect())
         }

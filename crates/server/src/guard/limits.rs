@@ -1,9 +1,9 @@
 //! Bounds on requests: `limit` of an action.
 
-use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use tutti_guard::{Limit, RateLimiter, Taken};
+use tutti_conn::bounds::Client;
+use tutti_guard::{Bound, Limit, RateLimiter, Taken};
 use tutti_http::FieldLines;
 use tutti_routing::{RequestInfo as _, Seen};
 
@@ -77,6 +77,10 @@ fn refuse(
         None => "`concurrent`",
     };
     let place = &limit.model.pointer;
+    limit.note_beyond(match rate {
+        Some(_) => Bound::Rate,
+        None => Bound::Concurrent,
+    });
     let local = &request.connection.local;
     if options.dry_run {
         let line = format!(
@@ -109,10 +113,8 @@ fn write_key(
     key: &mut Vec<u8>,
 ) -> Result<(), Answer> {
     let Some(template) = &limit.model.key else {
-        match request.remote().map(|address| address.ip().to_canonical()) {
-            Some(IpAddr::V4(address)) => key.extend_from_slice(&address.octets()),
-            // Whoever has one address of IPv6 has so many (RFC 6177).
-            Some(IpAddr::V6(address)) => key.extend(address.octets().iter().take(8)),
+        match request.remote() {
+            Some(address) => key.extend_from_slice(Client::at(address.ip()).octets()),
             None => key.extend_from_slice(b"unix:"),
         }
         return Ok(());
