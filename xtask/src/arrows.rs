@@ -64,6 +64,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("http2", &["conn", "http", "tls"]),
     ("quic", &["config", "conn", "http", "sys", "tls"]),
     (
+        "request-log",
+        &["config", "conn", "http", "log", "routing", "sys"],
+    ),
+    (
         "server",
         &[
             "cache",
@@ -75,6 +79,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "guard",
             "wire",
             "sys",
+            "request-log",
             "routing",
             "conn",
             "log",

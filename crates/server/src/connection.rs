@@ -21,13 +21,13 @@ use crate::channel::Channel;
 use crate::counts::{Answerer, Counts};
 use crate::forwarded::Origin;
 use crate::local::Local;
-use crate::slow::Phases;
 use crate::stream::Stream;
 use crate::trace::Traced;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::Entry;
 use tutti_conn::listener::{ListenerHold, Peer, inet};
 use tutti_conn::send_deadline::SendDeadline;
+use tutti_request_log::Phases;
 
 /// How long a connection whose listener is being closed may take to send its first request, if that has not come yet.
 pub(crate) const LAST_MOMENT: Millis = 500;

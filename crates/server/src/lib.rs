@@ -12,7 +12,6 @@
 //! file outside what the configuration shares; a listen thread that blocks on anything but a regular file.
 
 mod accept;
-mod access_log;
 mod action;
 mod arrival;
 mod authorities;
@@ -29,7 +28,6 @@ mod counts;
 mod dispatch;
 mod early_hints;
 mod entrance;
-mod finished;
 mod forwarded;
 mod guard;
 mod handshake;
@@ -37,8 +35,6 @@ mod http2;
 mod http3;
 mod instead;
 mod local;
-mod log_file;
-mod logs;
 mod lookup;
 mod maintenance;
 mod metrics;
@@ -59,7 +55,6 @@ mod route;
 mod route_log;
 mod scraper;
 mod server;
-mod slow;
 mod slow_watch;
 mod snapshot;
 mod snapshot_faults;

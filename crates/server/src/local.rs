@@ -22,7 +22,6 @@ use tutti_pool::{Level, LogSink, Threads};
 use tutti_proxy::Resources;
 use tutti_quic::Ports;
 
-use crate::access_log::LogBuffer;
 use crate::challenges::Challenges;
 use crate::own_fields::OwnFields;
 use crate::posts::Desk;
@@ -36,6 +35,7 @@ use tutti_conn::holdings::Holdings;
 use tutti_conn::listener::{Accepted, Listener, ListenerHold};
 use tutti_files::cache::{CacheLimits, FileCache};
 use tutti_files::mime::MimeTypes;
+use tutti_request_log::LogBuffer;
 
 /// An order to a listen thread.
 pub(crate) enum Command {

@@ -13,10 +13,10 @@ use tutti_pool::Level;
 use tutti_routing::RequestInfo;
 
 use crate::connection::Connection;
-use crate::finished::Finished;
 use crate::local::Local;
 use crate::route_log::Plain;
 use crate::snapshot::Snapshot;
+use tutti_request_log::Finished;
 
 /// So much of a request line is logged: enough to find it in the access log.
 const SHOWN: usize = 200;

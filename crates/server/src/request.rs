@@ -10,20 +10,20 @@ use tutti_routing::{Failure, Modules, RequestInfo, ResponseHeader, RouteEvent, S
 
 use crate::connection::Connection;
 use crate::counts::Answerer;
-use crate::finished::Finished;
 use crate::plan::Changes;
 use crate::refusals;
 use crate::request_id;
 use crate::respond::{self, Page, Persistence};
 use crate::response_headers::{self, Refused};
 use crate::route_log;
-use crate::slow::{Entry, Phases, Server, SlowLog};
 use crate::snapshot::Snapshot;
 use crate::step::Step;
 use crate::substitute::{Mended, Substitute};
 use tutti_conn::output::{Gone, Output};
 use tutti_files::compression::{Choice, Described};
 use tutti_files::conditional::Conditions;
+use tutti_request_log::Finished;
+use tutti_request_log::{Entry, Phases, Server, SlowLog};
 
 /// A request in its context.
 #[derive(Clone, Copy)]

@@ -24,7 +24,6 @@ use tutti_upstream::Upstream;
 use crate::authorities;
 use crate::counts::Counts;
 use crate::entrance::{self, ListenerEntry};
-use crate::logs::Logs;
 use crate::snapshot_faults::bind_fault;
 use crate::spoken::spoken;
 use crate::surroundings::Surroundings;
@@ -34,6 +33,7 @@ use tutti_conn::holdings::Store;
 use tutti_conn::listener::Listener;
 use tutti_files::compression::Compression;
 use tutti_files::mime::MimeTypes;
+use tutti_request_log::Logs;
 
 /// `settings.http`, in the units they are used in.
 #[derive(Clone, Copy, Debug)]

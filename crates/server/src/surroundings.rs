@@ -12,7 +12,7 @@ use tutti_spool::Spool;
 use tutti_telemetry::Tracer;
 use tutti_tls::Bundle;
 
-use crate::log_file::open_append;
+use tutti_request_log::open_append;
 
 /// Provides everything that a configuration needs from outside: in the daemon, main opens sockets and logs, which the router may not, and the pool has
 /// the applications.

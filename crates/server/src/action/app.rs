@@ -24,13 +24,13 @@ use crate::instead::{self, Failure};
 use crate::plan::Changes;
 use crate::refusals;
 use crate::request::Request;
-use crate::slow::Phases;
 use crate::step::{Call, Step};
 use tutti_cache::now;
 use tutti_conn::address::Address;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
 use tutti_proxy::BodyFault;
+use tutti_request_log::Phases;
 
 /// Runs a request through its application; `body` is what is handed over while it comes, if anything. What cannot be sent at once is
 /// in `output`.

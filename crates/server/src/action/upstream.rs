@@ -28,7 +28,6 @@ use crate::plan::Changes;
 use crate::refusals;
 use crate::request::Request;
 use crate::respond::{self, Own, Page, Persistence};
-use crate::slow::Phases;
 use crate::step::{Step, Tunnel, UpstreamCall};
 use crate::stream::Stream;
 use tutti_cache::now as now_wall;
@@ -36,6 +35,7 @@ use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
 use tutti_conn::room::Room;
+use tutti_request_log::Phases;
 
 /// Finds where in the upstream a request goes: the variables in the configuration get their values now.
 ///

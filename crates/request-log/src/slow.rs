@@ -14,27 +14,29 @@ use tutti_sys::time;
 use crate::log_file::LogFile;
 
 /// `slow_log` of a configuration.
-pub(crate) struct SlowLog {
+pub struct SlowLog {
     file: Arc<LogFile>,
-    pub(crate) threshold: Duration,
+    /// Time after which a request is slow.
+    pub threshold: Duration,
     is_json: bool,
-    pub(crate) has_backtrace: bool,
+    /// True if workers are asked where they stand.
+    pub has_backtrace: bool,
 }
 
 /// When what happened to a request that goes to an application or a server. Kept only where there is a slow log.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Phases {
+pub struct Phases {
     /// Its body is there, or goes on while it comes: it was handed over.
-    pub(crate) handed: Option<Instant>,
+    pub handed: Option<Instant>,
     /// How long it has waited for the worker that began it.
-    pub(crate) queued: Option<Duration>,
+    pub queued: Option<Duration>,
     /// The head of its answer came.
-    pub(crate) answered: Option<Instant>,
+    pub answered: Option<Instant>,
 }
 
 /// Who answers a request.
 #[derive(Clone, Debug)]
-pub(crate) enum Server {
+pub enum Server {
     /// The server itself.
     Own,
     /// The application of this name.
@@ -44,30 +46,37 @@ pub(crate) enum Server {
 }
 
 /// A request, as an entry tells of it.
-pub(crate) struct Entry {
-    pub(crate) begun: Instant,
+pub struct Entry {
+    /// The first byte of its head came.
+    pub begun: Instant,
     /// Its head was complete.
-    pub(crate) arrived: Instant,
-    pub(crate) phases: Phases,
-    pub(crate) server: Server,
+    pub arrived: Instant,
+    /// Its way so far.
+    pub phases: Phases,
+    /// Who answers it.
+    pub server: Server,
     /// `None`: it still runs.
-    pub(crate) status: Option<u16>,
-    pub(crate) client: String,
-    /// Method and target, sound for a line of text.
-    pub(crate) method: String,
-    pub(crate) target: String,
-    pub(crate) id: String,
+    pub status: Option<u16>,
+    /// The client's address.
+    pub client: String,
+    /// Its method, sound for a line of text.
+    pub method: String,
+    /// Its target, sound for a line of text.
+    pub target: String,
+    /// The id that it has in all logs.
+    pub id: String,
     /// The process that is at it, where it was asked.
-    pub(crate) process: Option<i32>,
+    pub process: Option<i32>,
     /// The place where it stands.
-    pub(crate) backtrace: Vec<String>,
+    pub backtrace: Vec<String>,
 }
 
 /// A phase of a request, and how long it took.
 type Phase = (&'static str, Duration);
 
 impl SlowLog {
-    pub(crate) fn new(log: &model::SlowLog, file: Arc<LogFile>) -> Self {
+    /// One that writes to this file.
+    pub fn new(log: &model::SlowLog, file: Arc<LogFile>) -> Self {
         Self {
             file,
             threshold: log.threshold,
@@ -77,7 +86,7 @@ impl SlowLog {
     }
 
     /// Writes an entry about a request `now`. Returns the line for the daemon's log if entries are lost.
-    pub(crate) fn write(&self, entry: &Entry, now: Instant) -> Option<String> {
+    pub fn write(&self, entry: &Entry, now: Instant) -> Option<String> {
         let mut lines = Vec::new();
         let text = match self.is_json {
             true => json(entry, now),

@@ -20,13 +20,14 @@ use crate::log_file::LogFile;
 const FLUSH_BYTES: usize = 32 * 1024;
 
 /// One of `access_log` of a configuration.
-pub(crate) struct AccessLog {
+pub struct AccessLog {
     file: Arc<LogFile>,
     line: LogLine,
 }
 
 impl AccessLog {
-    pub(crate) fn new(log: &model::AccessLog, file: Arc<LogFile>) -> Self {
+    /// One that writes to this file.
+    pub fn new(log: &model::AccessLog, file: Arc<LogFile>) -> Self {
         Self {
             file,
             line: LogLine::compile(log),
@@ -35,11 +36,11 @@ impl AccessLog {
 }
 
 /// All of `access_log` of a configuration; at least one.
-pub(crate) struct AccessLogs(pub(crate) Box<[AccessLog]>);
+pub struct AccessLogs(pub Box<[AccessLog]>);
 
 /// Lines of one thread that have not been written.
 #[derive(Default)]
-pub(crate) struct LogBuffer {
+pub struct LogBuffer {
     collected: RefCell<Collected>,
     clock: Clock,
 }
@@ -55,7 +56,7 @@ struct Collected {
 impl LogBuffer {
     /// Adds a line for a finished exchange to each log whose configuration wants one. `finished` is given the time;
     /// `complain`, a line for the daemon's log.
-    pub(crate) fn append<'f>(
+    pub fn append<'f>(
         &self,
         logs: &Arc<AccessLogs>,
         request: &impl RequestInfo,
@@ -86,7 +87,7 @@ impl LogBuffer {
     }
 
     /// Writes what has collected.
-    pub(crate) fn flush(&self) {
+    pub fn flush(&self) {
         self.collected.borrow_mut().flush();
     }
 }

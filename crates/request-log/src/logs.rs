@@ -13,18 +13,20 @@ use crate::slow::SlowLog;
 
 /// Lines that were lost since the server started, by the kind of log.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LostLines {
-    pub(crate) access: Lost,
-    pub(crate) slow: Lost,
+pub struct LostLines {
+    /// Lines of access logs.
+    pub access: Lost,
+    /// Lines of the slow log.
+    pub slow: Lost,
 }
 
 /// The logs of a configuration.
 #[derive(Default)]
-pub(crate) struct Logs {
+pub struct Logs {
     /// `None`: there is no access log.
-    pub(crate) access: Option<Arc<AccessLogs>>,
+    pub access: Option<Arc<AccessLogs>>,
     /// `None`: slow requests are not told of.
-    pub(crate) slow: Option<Arc<SlowLog>>,
+    pub slow: Option<Arc<SlowLog>>,
     /// Each file and each server once for each kind of log.
     files: Vec<Arc<LogFile>>,
     lost: LostLines,
@@ -32,7 +34,7 @@ pub(crate) struct Logs {
 
 impl LostLines {
     /// The counts by their label.
-    pub(crate) fn counts(&self) -> [(&'static str, u64); 2] {
+    pub fn counts(&self) -> [(&'static str, u64); 2] {
         let count = |lost: &Lost| lost.load(Ordering::Relaxed);
         [("access", count(&self.access)), ("slow", count(&self.slow))]
     }
@@ -40,7 +42,7 @@ impl LostLines {
 
 impl Logs {
     /// None, after others.
-    pub(crate) fn after(previous: &Logs) -> Logs {
+    pub fn after(previous: &Logs) -> Logs {
         Logs {
             lost: previous.lost.clone(),
             ..Logs::default()
@@ -51,7 +53,7 @@ impl Logs {
     ///
     /// # Errors
     /// Each that cannot be opened, at its place.
-    pub(crate) fn open(
+    pub fn open(
         config: &Config,
         previous: &Logs,
         mut open_file: impl FnMut(&std::path::Path) -> io::Result<std::os::fd::OwnedFd>,
@@ -99,16 +101,13 @@ impl Logs {
     }
 
     /// Those that are written to this file.
-    pub(crate) fn at<'l>(
-        &'l self,
-        path: &'l std::path::Path,
-    ) -> impl Iterator<Item = &'l Arc<LogFile>> {
+    pub fn at<'l>(&'l self, path: &'l std::path::Path) -> impl Iterator<Item = &'l Arc<LogFile>> {
         let files = self.files.iter();
         files.filter(move |file| file.target().path() == Some(path))
     }
 
     /// Lines that were lost.
-    pub(crate) fn lost(&self) -> &LostLines {
+    pub fn lost(&self) -> &LostLines {
         &self.lost
     }
 }

@@ -17,11 +17,11 @@ use tutti_log::syslog::{self, Syslog};
 use tutti_sys::log_stream::{Later, LogStream};
 
 /// Counts the lines that logs of one kind have lost since the server started, whatever they are now.
-pub(crate) type Lost = Arc<AtomicU64>;
+pub type Lost = Arc<AtomicU64>;
 
 /// A log, as opened last.
 #[derive(Debug)]
-pub(crate) struct LogFile {
+pub struct LogFile {
     target: LogTarget,
     /// The beginning of messages, where they go to a syslog server.
     syslog: Option<Syslog>,
@@ -35,7 +35,7 @@ impl LogFile {
     ///
     /// # Errors
     /// Those of `open`, or no descriptor is left.
-    pub(crate) fn open(
+    pub fn open(
         target: &LogTarget,
         lost: &Lost,
         open: impl FnOnce(&Path) -> io::Result<OwnedFd>,
@@ -58,34 +58,35 @@ impl LogFile {
         }))
     }
 
-    pub(crate) fn target(&self) -> &LogTarget {
+    /// Where its lines go.
+    pub fn target(&self) -> &LogTarget {
         &self.target
     }
 
     /// Writes to this descriptor from now on.
-    pub(crate) fn replace(&self, descriptor: OwnedFd) {
+    pub fn replace(&self, descriptor: OwnedFd) {
         self.stream.store(stream(descriptor, &self.lost));
     }
 
     /// True if lines are messages of their own.
-    pub(crate) fn is_syslog(&self) -> bool {
+    pub fn is_syslog(&self) -> bool {
         self.syslog.is_some()
     }
 
     /// Appends what a line begins with that is for this log.
-    pub(crate) fn begin(&self, out: &mut Vec<u8>) {
+    pub fn begin(&self, out: &mut Vec<u8>) {
         if let Some(syslog) = &self.syslog {
             syslog.begin(None, out);
         }
     }
 
     /// Writes whole lines.
-    pub(crate) fn write(&self, lines: &[u8]) {
+    pub fn write(&self, lines: &[u8]) {
         self.stream.load().write(lines);
     }
 
     /// The line for the daemon's log about lines that were lost, if there is something new; `kind` says which log this is.
-    pub(crate) fn news(&self, kind: &str) -> Option<String> {
+    pub fn news(&self, kind: &str) -> Option<String> {
         let stream = self.stream.load();
         if stream.lost() == 0 {
             return None;
@@ -100,7 +101,7 @@ fn stream(descriptor: OwnedFd, lost: &Lost) -> Arc<LogStream> {
 }
 
 /// Opens a log for append; creates it if need be.
-pub(crate) fn open_append(path: &Path) -> io::Result<OwnedFd> {
+pub fn open_append(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOCTTY;
     // 0644 is what Unit and nginx create logs with.
     Ok(rustix::fs::open(path, flags, Mode::from_raw_mode(0o644))?)

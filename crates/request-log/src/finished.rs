@@ -7,19 +7,21 @@ use tutti_http::FieldLines;
 use tutti_routing::{LogSecond, LogTime, ResponseInfo};
 
 /// The end of an exchange.
-pub(crate) struct Finished<'a> {
+pub struct Finished<'a> {
     /// When the first byte of its request came.
-    pub(crate) begun: Instant,
-    pub(crate) status: u16,
-    pub(crate) body_bytes: u64,
+    pub begun: Instant,
+    /// The status of the answer.
+    pub status: u16,
+    /// Bytes of its body that were sent.
+    pub body_bytes: u64,
     /// The fields of the response's head as it was sent.
-    pub(crate) head: &'a FieldLines,
+    pub head: &'a FieldLines,
     /// When it was sent; `None`: it is not, yet.
-    pub(crate) time: Option<SentAt>,
+    pub time: Option<SentAt>,
 }
 
 /// A moment: its second, as logs write it, and the milliseconds that have passed of it.
-pub(crate) type SentAt = (Rc<LogSecond>, u16);
+pub type SentAt = (Rc<LogSecond>, u16);
 
 impl ResponseInfo for Finished<'_> {
     fn status(&self) -> u16 {

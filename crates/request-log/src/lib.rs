@@ -1,0 +1,19 @@
+//! The logs of requests: access logs, the slow log, the files and servers that their lines go to.
+//!
+//! `server` tells a log of each request when it has ended; lines are collected for a thread and written before it sleeps. Knows no connection.
+//!
+//! Must never: hold up a request because a log cannot be written, or lose a line without counting it.
+
+#![forbid(unsafe_code)]
+
+mod access_log;
+mod finished;
+mod log_file;
+mod logs;
+mod slow;
+
+pub use access_log::{AccessLog, AccessLogs, LogBuffer};
+pub use finished::{Finished, SentAt};
+pub use log_file::{LogFile, Lost, open_append};
+pub use logs::{Logs, LostLines};
+pub use slow::{Entry, Phases, Server, SlowLog};
