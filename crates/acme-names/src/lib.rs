@@ -57,6 +57,38 @@ pub fn is_mail_address(text: &str) -> bool {
             .is_some_and(|(user, host)| !user.is_empty() && !host.is_empty() && !host.contains('@'))
 }
 
+/// True if somebody can be asked there by HTTP: an absolute URL with a host, as requests take it.
+pub fn is_web_address(text: &str) -> bool {
+    let rest = ["http://", "https://"].iter();
+    let rest = rest.filter_map(|scheme| text.strip_prefix(scheme)).next();
+    let Some(rest) = rest else { return false };
+    let host = rest.split(['/', '?']).next().unwrap_or_default();
+    let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, '#' | '<' | '>' | '"' | '\\');
+    !host.is_empty() && !host.contains('@') && rest.chars().all(is_plain)
+}
+
+/// A name that a client asks for, as it is in a certificate that is got on demand: in lower case; `None`: it can have none.
+pub fn on_demand(name: &str) -> Option<String> {
+    let name = name.to_ascii_lowercase();
+    // The last part of a name is never a number: that would be an address (RFC 3696 §2).
+    let top = name.rsplit('.').next().unwrap_or_default();
+    let is_name = !top.bytes().all(|byte| byte.is_ascii_digit()) && !name.contains(':');
+    // The name is in the name of the bundle, whole.
+    let fits = name.len() <= LONGEST_IN_BUNDLE;
+    (is_name && fits && check(&name, Some(Proof::Connection)).is_ok()).then_some(name)
+}
+
+/// Account and name of a bundle that is for one name.
+pub fn parts(bundle: &str) -> Option<(&str, &str)> {
+    let (account, name) = bundle.strip_prefix(PREFIX)?.rsplit_once(':')?;
+    (on_demand(name).as_deref() == Some(name)).then_some((account, name))
+}
+
+/// The name of the bundle for a name that clients ask for.
+pub fn bundle_on_demand(account: &str, name: &str) -> String {
+    format!("{PREFIX}{account}:{name}")
+}
+
 /// Looks whether an authority may take this name for a certificate, with names shown to be ours in this way, if it is known.
 ///
 /// # Errors
@@ -130,6 +162,86 @@ mod tests {
         }
         assert!(check("127.0.0.1", dns).is_err());
         assert!(check(&format!("{}.com", "x".repeat(64)), http).is_err());
+    }
+
+    #[test]
+    fn names_of_clients_are_looked_at_before_anything_else() {
+        assert_eq!(
+            on_demand("WWW.example.com").as_deref(),
+            Some("www.example.com")
+        );
+        assert_eq!(
+            on_demand("xn--bcher-kva.example").as_deref(),
+            Some("xn--bcher-kva.example")
+        );
+        let long = format!("{}.example.com", "x".repeat(63));
+        assert!(on_demand(&long).is_some());
+        for name in [
+            "",
+            ".",
+            "localhost",
+            "example.com.",
+            "192.0.2.1",
+            "1.2.3",
+            "0x7f.1",
+            "2001:db8::1",
+            "*.example.com",
+            "_dmarc.example.com",
+            "a b.example.com",
+            "a/../b.com",
+            "bücher.example",
+            "a.com:443",
+            "-a.com",
+            "a-.com",
+            "a\0.com",
+            &format!("{long}.{long}"),
+        ] {
+            assert_eq!(on_demand(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_bundle_tells_its_account_and_name() {
+        let bundle = bundle_on_demand("le", "a.example.com");
+        assert_eq!(bundle, super::bundle("le", &["a.example.com".to_owned()]));
+        assert_eq!(parts(&bundle), Some(("le", "a.example.com")));
+        assert_eq!(
+            parts("acme:a:b:c.example.com"),
+            Some(("a:b", "c.example.com"))
+        );
+        for other in [
+            "acme:le:a.example.com+0123456789abcdef",
+            "acme:le:*.example.com",
+            "acme:le:",
+            "le:a.example.com",
+            "acme:le:A.example.com",
+        ] {
+            assert_eq!(parts(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn somebody_to_be_asked_has_a_host_and_a_scheme() {
+        for text in [
+            "http://127.0.0.1:9000/may",
+            "https://a.example.com",
+            "http://[::1]/a?b=c",
+        ] {
+            assert!(is_web_address(text), "{text}");
+        }
+        for text in [
+            "",
+            "127.0.0.1",
+            "ftp://a",
+            "http://",
+            "http:///a",
+            "http://u@a/",
+            "http://a/#b",
+            "http://a/ b",
+            "HTTP://a\r\n",
+        ] {
+            assert!(!is_web_address(text), "{text}");
+        }
     }
 
     fn called(names: &[&str]) -> String {

@@ -46,6 +46,29 @@ pub(crate) struct CertificateDocument {
     pub(crate) retry_at: Option<i64>,
     /// Why the last one failed, and when.
     pub(crate) last_error: Option<(String, i64)>,
+    /// It was got because a client asked for it.
+    pub(crate) demand: Option<Demand>,
+}
+
+impl CertificateDocument {
+    /// True if an order is under way that has not failed yet.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.order.is_some() && self.failures == 0
+    }
+}
+
+/// A name that clients ask for. Times are seconds since 1970.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Demand {
+    /// When it was ordered last, for a client.
+    pub(crate) ordered: i64,
+    /// When it was used last.
+    pub(crate) used: i64,
+    /// The registered domain that it belongs to.
+    pub(crate) domain: String,
+    /// The network of the client it was ordered for.
+    pub(crate) client: String,
 }
 
 /// A certificate that has come.
@@ -141,6 +164,17 @@ impl Documents {
             self.texts()
                 .insert(format!("{CERTIFICATE_DOCUMENT}{bundle}"), text);
         }
+    }
+
+    /// All documents of certificates, by the name of the bundle.
+    pub(crate) fn certificates(&self) -> Vec<(String, CertificateDocument)> {
+        let bundles = self.bundles().into_iter();
+        bundles
+            .map(|bundle| {
+                let document = self.certificate(&bundle);
+                (bundle, document)
+            })
+            .collect()
     }
 
     /// The bundles that there are documents of.

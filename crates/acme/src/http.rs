@@ -31,7 +31,7 @@ const LONGEST_REQUEST: Duration = Duration::from_secs(30);
 const MOST_BYTES: usize = 1 << 20;
 
 /// How this server calls itself.
-const NAME: &str = concat!("tutti/", env!("CARGO_PKG_VERSION"));
+pub(crate) const NAME: &str = concat!("tutti/", env!("CARGO_PKG_VERSION"));
 
 /// The client of one attempt. Clones are the same thing.
 #[derive(Clone)]

@@ -13,13 +13,18 @@
 //! | `http` | requests to authorities: bounded in time and size |
 //! | `accounts` | accounts with authorities |
 //! | `answers` | answers to authorities that ask whether names are ours |
+//! | `asking` | the question whether a name may have a certificate |
+//! | `demand` | names that clients ask for: which are ordered, and who waits |
 //! | `order` | one order, from wherever it was left |
 //! | `scheduler` | which order is next |
+//! | `wishes` | names that clients ask for, on their way to the scheduler |
 
 #![forbid(unsafe_code)]
 
 mod accounts;
 mod answers;
+mod asking;
+mod demand;
 mod documents;
 mod failure;
 mod http;
@@ -27,6 +32,7 @@ mod line;
 mod order;
 mod scheduler;
 mod times;
+mod wishes;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -38,6 +44,7 @@ use tutti_protocol::{AcmeHello, ToAcme};
 use tutti_role::unprivileged;
 use tutti_sys::daemon;
 
+use self::demand::Wish;
 use self::line::Link;
 use self::scheduler::Scheduler;
 
@@ -64,6 +71,18 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
         };
         match news {
             ToAcme::Plan { plan } => scheduler.follow(*plan),
+            ToAcme::Want {
+                id,
+                account,
+                name,
+                client,
+            } => scheduler.want(Wish {
+                id,
+                account,
+                name,
+                client,
+            }),
+            ToAcme::Used { account, name } => scheduler.note_use(&account, &name),
             ToAcme::LogReopened => reopen(&log, descriptors),
             ToAcme::Hello(_) | ToAcme::Done { .. } | ToAcme::Failed { .. } => {}
         }

@@ -70,6 +70,7 @@ impl Attempt<'_> {
             directory: document.directory.clone(),
             names: document.names.clone(),
             issued: Some(issued),
+            demand: document.demand.clone(),
             ..CertificateDocument::default()
         };
         self.keep(document).await

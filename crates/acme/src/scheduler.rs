@@ -5,7 +5,7 @@
 //! before its pause is over.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use instant_acme::{CertificateIdentifier, Error};
@@ -16,6 +16,8 @@ use tutti_protocol::{
 };
 
 use crate::answers::Answers;
+use crate::asking::Asker;
+use crate::demand::{self, Demands};
 use crate::documents::{CertificateDocument, Documents, Issued};
 use crate::failure::{Cure, Failure};
 use crate::http::Authority;
@@ -41,23 +43,33 @@ const NO_ADVICE: i64 = 86_400;
 /// How long until the authority is asked again that could not say.
 const ADVICE_AGAIN: i64 = 3600;
 
+/// A certificate that could not be deleted is deleted after this time.
+const LET_GO_AGAIN: Duration = Duration::from_secs(60);
+
+/// The use of a certificate is noted on disk so often, in seconds.
+const NOTE_AGAIN: i64 = 86_400;
+
 /// A handle: clones are the same thing.
 #[derive(Clone)]
-pub(crate) struct Scheduler(Arc<Inner>);
+pub(crate) struct Scheduler(pub(crate) Arc<Inner>);
 
-struct Inner {
-    link: Arc<Link>,
-    log: Log,
-    documents: Documents,
+pub(crate) struct Inner {
+    pub(crate) link: Arc<Link>,
+    pub(crate) log: Log,
+    pub(crate) documents: Documents,
     answers: Answers,
     state: Mutex<State>,
-    wake: Notify,
+    pub(crate) wake: Notify,
     first_pause: Duration,
+    /// Held while a name is added.
+    pub(crate) beginning: tokio::sync::Mutex<()>,
+    /// Made when it is needed.
+    pub(crate) asker: OnceLock<Result<Asker, String>>,
 }
 
 #[derive(Default)]
-struct State {
-    plan: AcmePlan,
+pub(crate) struct State {
+    pub(crate) plan: AcmePlan,
     /// Bundles that something is done for.
     busy: BTreeSet<String>,
     /// Those of them that are ordered.
@@ -66,6 +78,8 @@ struct State {
     told: Option<BTreeMap<String, CertificateNews>>,
     /// The controller may be another: it is told everything anew.
     is_new: bool,
+    /// Names that clients ask for.
+    pub(crate) demands: Demands,
 }
 
 /// Something to be done for a certificate.
@@ -73,21 +87,28 @@ enum Task {
     Order,
     /// Ask the authority when it is to be renewed.
     AskAdvice,
+    /// Note that it is used: nothing is known of that.
+    NoteUse,
+    /// Let it go: nobody uses it.
+    LetGo,
 }
 
 impl Scheduler {
     pub(crate) fn new(link: Arc<Link>, log: Log, hello: AcmeHello) -> Scheduler {
         let first_pause = std::env::var(PAUSE).ok().and_then(|text| text.parse().ok());
+        let documents = Documents::new(Arc::clone(&link), hello.documents);
         Scheduler(Arc::new(Inner {
-            documents: Documents::new(Arc::clone(&link), hello.documents),
             answers: Answers::new(Arc::clone(&link)),
             state: Mutex::new(State {
-                plan: hello.plan,
+                plan: demand::with_orders(hello.plan, &documents),
                 is_new: true,
                 ..State::default()
             }),
             wake: Notify::new(),
             first_pause: first_pause.map_or(times::FIRST_PAUSE, Duration::from_secs),
+            documents,
+            beginning: tokio::sync::Mutex::default(),
+            asker: OnceLock::new(),
             link,
             log,
         }))
@@ -97,7 +118,7 @@ impl Scheduler {
     pub(crate) fn follow(&self, plan: AcmePlan) {
         {
             let mut state = self.0.state();
-            state.plan = plan;
+            state.plan = demand::with_orders(plan, &self.0.documents);
             state.is_new = true;
         }
         self.0.wake.notify_one();
@@ -129,13 +150,19 @@ impl Scheduler {
                 continue;
             }
             let document = self.0.document(bundle, wanted, account);
-            let due = self.0.due(&document, &plan, bundle, wanted, now);
+            let due = self
+                .0
+                .due(&document, &plan, bundle, wanted, &state.demands, now);
             let asks = document.issued.as_ref().map_or(i64::MAX, |one| one.ask_at);
+            let is_stored = wanted.until.is_some();
+            let is_over = demand::is_over(&document, account.on_demand.as_ref(), is_stored, now);
             let task = match () {
+                () if wanted.is_on_demand && is_over => Task::LetGo,
+                () if wanted.is_on_demand && document.demand.is_none() => Task::NoteUse,
                 () if due <= now && state.ordering.len() < MOST_ORDERS => Task::Order,
                 // One that ends wakes this.
                 () if due <= now => continue,
-                () if wanted.is_stored && asks <= now => Task::AskAdvice,
+                () if is_stored && asks <= now => Task::AskAdvice,
                 () => {
                     next = next.min(due).min(asks);
                     continue;
@@ -151,6 +178,8 @@ impl Scheduler {
                 match task {
                     Task::Order => inner.order(&bundle, &wanted, &account).await,
                     Task::AskAdvice => inner.ask_advice(&bundle, &wanted, &account).await,
+                    Task::NoteUse => inner.keep_use(&bundle, &wanted, &account).await,
+                    Task::LetGo => inner.let_go(&bundle, &wanted).await,
                 }
                 {
                     let mut state = inner.state();
@@ -165,7 +194,7 @@ impl Scheduler {
 }
 
 impl Inner {
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -183,6 +212,7 @@ impl Inner {
         CertificateDocument {
             directory: account.directory.clone(),
             names: wanted.names.clone(),
+            demand: known.demand,
             ..CertificateDocument::default()
         }
     }
@@ -195,10 +225,22 @@ impl Inner {
         plan: &AcmePlan,
         bundle: &str,
         wanted: &CertificatePlan,
+        demands: &Demands,
         now: i64,
     ) -> i64 {
-        let own = times::due(document, bundle, wanted.is_stored, now);
-        if document.issued.is_some() && wanted.is_stored {
+        let is_stored = wanted.until.is_some();
+        let own = times::due(document, bundle, is_stored, now);
+        let is_lost = document.issued.is_none() && document.demand.is_none();
+        match wanted.until {
+            _ if !wanted.is_on_demand => {}
+            // Nothing is known of it any more but how long it holds: not all of them are ordered anew at once.
+            Some(until) if is_lost => return own.max(until.saturating_sub(times::LAST_MONTH)),
+            Some(_) => return own,
+            // Nobody waits for one that has failed: its next handshake begins anew.
+            None if demands.is_waited_for(bundle) || document.is_under_way() => return own,
+            None => return i64::MAX,
+        }
+        if document.issued.is_some() && is_stored {
             return own;
         }
         let former = self.documents.bundles();
@@ -230,9 +272,14 @@ impl Inner {
             .line(Level::Info, &format!("{verb} a certificate for `{names}`"));
         self.tell_news(unix_time()).await;
         match self.try_order(bundle, wanted, account, &mut document).await {
-            Ok(()) => self.has_come(bundle, &document).await,
+            Ok(()) => {
+                self.has_come(bundle, &document).await;
+                self.end_wishes(bundle, None);
+            }
             Err(failure) => {
+                let why = failure.message.clone();
                 self.has_failed(bundle, wanted, document, failure).await;
+                self.end_wishes(bundle, Some(&why));
             }
         }
     }
@@ -275,7 +322,7 @@ impl Inner {
 
     async fn has_come(&self, bundle: &str, document: &CertificateDocument) {
         if let Some(wanted) = self.state().plan.certificates.get_mut(bundle) {
-            wanted.is_stored = true;
+            wanted.until = document.issued.as_ref().map(|issued| issued.until);
         }
         let now = unix_time();
         if times::due(document, bundle, true, now) > now {
@@ -385,6 +432,64 @@ impl Inner {
         }
     }
 
+    pub(crate) fn answer(&self, id: u64, error: Option<String>) {
+        self.link.tell(&FromAcme::Wanted { id, error });
+    }
+
+    /// Those who wait for a certificate have it, or do not get it.
+    pub(crate) fn end_wishes(&self, bundle: &str, error: Option<&str>) {
+        let waiting = self.state().demands.end(bundle);
+        for id in waiting {
+            self.answer(id, error.map(str::to_owned));
+        }
+    }
+
+    /// Notes that a certificate is used.
+    pub(crate) async fn keep_use(
+        &self,
+        bundle: &str,
+        wanted: &CertificatePlan,
+        account: &AccountPlan,
+    ) {
+        let now = unix_time();
+        let mut document = self.document(bundle, wanted, account);
+        let demand = document.demand.get_or_insert_default();
+        if now.abs_diff(demand.used) < NOTE_AGAIN.unsigned_abs()
+            || self.state().ordering.contains(bundle)
+        {
+            return;
+        }
+        demand.used = now;
+        if self
+            .documents
+            .keep_certificate(bundle, &document)
+            .await
+            .is_err()
+        {
+            self.documents.note_certificate(bundle, &document);
+        }
+    }
+
+    /// Lets a certificate go.
+    async fn let_go(&self, bundle: &str, wanted: &CertificatePlan) {
+        if wanted.until.is_some() {
+            let make = |id| FromAcme::Tell {
+                id,
+                message: ForController::Release {
+                    bundle: bundle.to_owned(),
+                },
+            };
+            if self.link.request(&make, Vec::new()).await.is_err() {
+                // Nothing is lost by another attempt, after a while.
+                return tokio::time::sleep(LET_GO_AGAIN).await;
+            }
+            let text = format!("the certificate `{bundle}` is not used any more, and is deleted");
+            self.log.line(Level::Notice, &text);
+        }
+        self.state().plan.certificates.remove(bundle);
+        self.documents.discard_certificate(bundle).await;
+    }
+
     /// Forgets certificates that nobody wants any more, once no pause of theirs is to be kept.
     async fn forget_old(&self, now: i64) {
         for bundle in self.documents.bundles() {
@@ -392,6 +497,10 @@ impl Inner {
                 continue;
             }
             let document = self.documents.certificate(&bundle);
+            if demand::is_over(&document, None, false, now) {
+                self.documents.discard_certificate(&bundle).await;
+                continue;
+            }
             let until = document.issued.as_ref().map_or(0, |issued| issued.until);
             let pause = document.retry_at.unwrap_or(0);
             if until.max(pause) < now {
@@ -410,10 +519,10 @@ impl Inner {
                 let account = plan.accounts.get(&wanted.account)?;
                 let document = self.document(bundle, wanted, account);
                 let is_ordering = state.ordering.contains(bundle);
-                let due = || self.due(&document, plan, bundle, wanted, now);
+                let due = || self.due(&document, plan, bundle, wanted, &state.demands, now);
                 let news = CertificateNews {
                     is_ordering,
-                    next_order: (!is_ordering).then(due),
+                    next_order: (!is_ordering).then(due).filter(|due| *due < i64::MAX),
                     failures: document.failures,
                     last_error: document.last_error.clone(),
                 };
@@ -443,7 +552,7 @@ impl Inner {
 }
 
 /// Seconds since 1970 by the clock.
-fn unix_time() -> i64 {
+pub(crate) fn unix_time() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     i64::try_from(now.unwrap_or_default().as_secs()).unwrap_or(i64::MAX)
 }

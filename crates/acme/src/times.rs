@@ -16,6 +16,9 @@ const SHORT_LIFE: i64 = 10 * 86_400;
 /// The last part of a life that no authority's advice reaches into: one part of twenty.
 const LAST_PART: i64 = 20;
 
+/// A certificate of which nothing is known but its end is renewed so long before that.
+pub(crate) const LAST_MONTH: i64 = 30 * 86_400;
+
 /// Pause after the first failure; doubled each time. Let's Encrypt allows five failures of a name in an hour.
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_secs(300);
 

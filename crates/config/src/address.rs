@@ -445,7 +445,7 @@ pub(crate) fn parse_proxy(url: &str) -> Result<ProxyUrl, (AddressError, Option<S
 }
 
 /// The address of a name server; without a port it is that of the DNS (RFC 1035 §4.2).
-pub(crate) fn parse_name_server(text: &str) -> Option<SocketAddr> {
+pub fn parse_name_server(text: &str) -> Option<SocketAddr> {
     const DNS_PORT: u16 = 53;
     let address = text.parse::<SocketAddr>().ok();
     let address = address.or_else(|| Some(SocketAddr::new(text.parse().ok()?, DNS_PORT)))?;

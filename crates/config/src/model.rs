@@ -53,13 +53,14 @@ pub use self::upstream::{
 };
 pub use crate::address::{
     AddressPattern, AddressSet, GatewayKind, IpRange, ListenAddress, UpstreamAddress,
+    parse_name_server,
 };
 pub use crate::pattern::{OutOfSteps, Pattern, PatternKind, Patterns};
 pub use crate::table::JwtAlgorithm;
 pub use crate::table::{
     ChallengeWord, EarlyHints, Encoding, ForwardedHeaders, Http2, Http3, HttpVersion,
-    ListingFormat, Missed, ProxyVersion, ScheduleOptions, SetCookie, SpoolerOptions,
-    UpstreamOptions, WebSocket,
+    ListingFormat, Missed, NameserverOptions, OnDemandOptions, ProxyVersion, ScheduleOptions,
+    SetCookie, SpoolerOptions, TsigAlgorithm, UpstreamOptions, WebSocket,
 };
 pub use tutti_cron::{Timetable, written};
 pub use tutti_document::Pointer;

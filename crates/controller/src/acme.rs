@@ -4,20 +4,23 @@
 //! the configuration asks for one, for the names it asks for; an answer to an authority only if it can be nothing else. What must never
 //! happen: that this process changes anything but such a certificate.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 use tutti_config::Diagnostic;
-use tutti_config::model::{AcmeAccount, ChallengeWord, written};
+use tutti_config::model::{
+    AcmeAccount, ChallengeWord, NameserverOptions, TsigAlgorithm, parse_name_server, written,
+};
 use tutti_control::StoreError;
 use tutti_log::Level;
 use tutti_protocol::{
     AccountPlan, AcmePlan, CertificatePlan, Challenge, ChallengeKind, ForController,
-    FromController, Question,
+    FromController, NameserverPlan, OnDemandPlan, Question, Store,
 };
+use tutti_role::certificates::{accounts_on_demand, is_on_demand};
 use tutti_tls::Bundle;
 
 use super::service::{ControllerService, Inner, News};
@@ -49,6 +52,7 @@ impl ControllerService {
             ForController::Certificate { bundle, pem } => {
                 self.0.take_certificate(bundle, pem).await
             }
+            ForController::Release { bundle } => self.0.release(bundle).await,
             ForController::Challenges { challenges } => self.0.answer_authorities(challenges).await,
             ForController::Status { certificates } => {
                 self.0.note_news(certificates);
@@ -69,17 +73,36 @@ impl Inner {
             let plan = CertificatePlan {
                 account: certificate.account.clone(),
                 names: certificate.names.clone(),
-                is_stored: stored.get(&bundle).is_some(),
+                until: stored.get(&bundle).map(|bundle| bundle.expiry()),
+                is_on_demand: false,
             };
             (bundle, plan)
         });
-        let certificates: BTreeMap<_, _> = certificates.collect();
-        let is_used = |name: &str| certificates.values().any(|one| one.account == name);
+        let mut certificates: BTreeMap<_, _> = certificates.collect();
+        let on_demand: BTreeSet<&str> = accounts_on_demand(&config).collect();
+        for account in &on_demand {
+            for (name, bundle) in stored.on_demand(account) {
+                let plan = CertificatePlan {
+                    account: (*account).to_owned(),
+                    names: vec![name.clone()],
+                    until: Some(bundle.expiry()),
+                    is_on_demand: true,
+                };
+                let name = tutti_acme_names::bundle_on_demand(account, &name);
+                certificates.entry(name).or_insert(plan);
+            }
+        }
+        let is_used = |name: &str| {
+            on_demand.contains(name) || certificates.values().any(|one| one.account == name)
+        };
         let accounts = config.settings.acme.iter();
         let accounts = accounts.filter(|(name, _)| is_used(name));
-        let accounts = accounts.map(|(name, account)| (name.clone(), account_plan(account)));
-        let accounts = accounts.collect();
-        let plan = (!certificates.is_empty()).then(|| {
+        let accounts = accounts.map(|(name, account)| {
+            let is_on_demand = on_demand.contains(name.as_str());
+            (name.clone(), account_plan(account, is_on_demand))
+        });
+        let accounts: BTreeMap<_, _> = accounts.collect();
+        let plan = (!accounts.is_empty()).then(|| {
             Box::new(AcmePlan {
                 accounts,
                 certificates,
@@ -96,12 +119,18 @@ impl Inner {
         let _alone = self.changing.lock().await;
         let config = self.config.load_full();
         let mut wanted = config.acme_certificates.iter();
-        let wanted = wanted.find(|wanted| wanted.bundle() == name);
-        let wanted = wanted.ok_or("the configuration does not ask for it any more")?;
+        let names = match wanted.find(|wanted| wanted.bundle() == name) {
+            Some(wanted) => wanted.names.clone(),
+            None if is_on_demand(&config, &name) => {
+                let parts = tutti_acme_names::parts(&name);
+                parts.map(|(_, host)| host.to_owned()).into_iter().collect()
+            }
+            None => return Err("the configuration does not ask for it any more".to_owned()),
+        };
         let bundle = Bundle::parse(pem.as_bytes(), SystemTime::now())
             .map_err(|error| format!("what the authority sent cannot be used: {error}"))?;
         let is_address = |name: &str| name.parse::<IpAddr>().is_ok();
-        let mut names = wanted.names.iter();
+        let mut names = names.iter();
         if let Some(missing) = names.find(|name| !is_address(name) && !bundle.is_for(name)) {
             return Err(format!("what the authority sent is not for `{missing}`"));
         }
@@ -118,6 +147,18 @@ impl Inner {
         Ok(())
     }
 
+    /// Deletes a certificate that was got on demand and is not used any more.
+    async fn release(&self, name: String) -> Result<(), String> {
+        if !is_on_demand(&self.config.load(), &name) {
+            return Err("it was not got on demand".to_owned());
+        }
+        match self.discard(Store::Certificates, name).await {
+            // Then it stays, and is renewed like those of its kind.
+            Ok(()) | Err(StoreError::Unknown | StoreError::Used(_)) => Ok(()),
+            Err(_) => Err("it cannot be deleted".to_owned()),
+        }
+    }
+
     async fn answer_authorities(&self, challenges: Vec<Challenge>) -> Result<(), String> {
         if challenges.len() > MOST_CHALLENGES || !challenges.iter().all(is_plain) {
             return Err("these are no answers to an authority".to_owned());
@@ -132,7 +173,8 @@ impl Inner {
     fn note_news(&self, mut news: News) {
         let config = self.config.load();
         let wanted = &config.acme_certificates;
-        news.retain(|name, _| wanted.iter().any(|wanted| wanted.bundle() == *name));
+        let wanted: BTreeSet<String> = wanted.iter().map(|wanted| wanted.bundle()).collect();
+        news.retain(|name, _| wanted.contains(name) || is_on_demand(&config, name));
         for one in news.values_mut() {
             if let Some((error, _)) = &mut one.last_error {
                 *error = error.chars().take(LONGEST_ERROR).collect();
@@ -150,14 +192,23 @@ impl Inner {
             all.insert(name.to_owned(), entry);
         }
         let news = self.acme_news.load();
-        for wanted in &self.config.load().acme_certificates {
-            let name = wanted.bundle();
+        let config = self.config.load();
+        let wanted = config.acme_certificates.iter();
+        let wanted = wanted.map(|one| (one.bundle(), one.account.clone(), one.names.clone()));
+        let mut wanted: Vec<_> = wanted.collect();
+        let known = news.keys().filter_map(|name| {
+            let (account, host) = tutti_acme_names::parts(name)?;
+            is_on_demand(&config, name)
+                .then(|| (name.clone(), account.to_owned(), vec![host.to_owned()]))
+        });
+        wanted.extend(known);
+        for (name, account, names) in wanted {
             let is_stored = stored.get(&name).is_some();
             let known = news.get(&name).cloned().unwrap_or_default();
             let entry = all
                 .entry(name)
-                .or_insert_with(|| json!({"names": wanted.names, "until": null}));
-            entry["account"] = wanted.account.clone().into();
+                .or_insert_with(|| json!({"names": names, "until": null}));
+            entry["account"] = account.into();
             entry["state"] = match (known.is_ordering, is_stored) {
                 (true, _) => "ordering",
                 (false, true) => "valid",
@@ -174,7 +225,7 @@ impl Inner {
     }
 }
 
-fn account_plan(account: &AcmeAccount) -> AccountPlan {
+fn account_plan(account: &AcmeAccount, is_on_demand: bool) -> AccountPlan {
     let options = &account.options;
     let eab = account.eab.as_ref();
     AccountPlan {
@@ -188,8 +239,39 @@ fn account_plan(account: &AcmeAccount) -> AccountPlan {
             ChallengeWord::Dns => ChallengeKind::Dns,
         },
         hook: options.hook.clone(),
+        nameserver: account.nameserver.as_ref().and_then(nameserver_plan),
         roots: options.roots.clone(),
+        on_demand: account
+            .on_demand
+            .as_ref()
+            .filter(|_| is_on_demand)
+            .map(|on_demand| OnDemandPlan {
+                ask: on_demand.ask.clone(),
+                hourly: [
+                    on_demand.hourly,
+                    on_demand.hourly_per_domain,
+                    on_demand.hourly_per_client,
+                ],
+                most: on_demand.most,
+                unused: i64::from(on_demand.unused) * 86_400,
+            }),
     }
+}
+
+fn nameserver_plan(options: &NameserverOptions) -> Option<NameserverPlan> {
+    let algorithm = match options.algorithm {
+        TsigAlgorithm::HmacSha256 => "hmac-sha256",
+        TsigAlgorithm::HmacSha384 => "hmac-sha384",
+        TsigAlgorithm::HmacSha512 => "hmac-sha512",
+    };
+    Some(NameserverPlan {
+        // The configuration has been checked.
+        server: parse_name_server(&options.server)?,
+        zone: options.zone.clone(),
+        key: options.key.clone(),
+        algorithm: algorithm.to_owned(),
+        secret_file: options.secret_file.clone(),
+    })
 }
 
 /// True if it can be nothing but an answer to an authority.

@@ -111,10 +111,15 @@ impl Inner {
             Store::Certificates => certificates = certificates.without(&name),
             Store::JsModules => modules = modules.without(&name),
         }
+        let is_on_demand = certificates::is_on_demand(&config, &name);
         let change = Change::Discard { store, name };
         self.change_stored(change, &certificates, &modules).await?;
         self.certificates.store(Arc::new(certificates));
         self.js_modules.store(Arc::new(modules));
+        if is_on_demand {
+            // The next client who asks for it has it got anew.
+            self.plan_certificates();
+        }
         Ok(())
     }
 

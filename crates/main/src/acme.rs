@@ -1,6 +1,6 @@
 //! The process for automatic certificates, the hooks that run for it, and the requests of it that the controller has.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Instant;
 
@@ -9,6 +9,9 @@ use tutti_sys::signal;
 
 use super::own_process::OwnProcess;
 use super::restarts::Restarts;
+
+/// Most documents: a process in wrong hands does not fill the disk. An account has at most 5000 certificates on demand.
+const MOST_DOCUMENTS: usize = 20_000;
 
 /// Longest document.
 const MOST_BYTES: usize = 256 * 1024;
@@ -23,6 +26,11 @@ pub(super) struct Acme {
     /// Requests that the controller has.
     pub(super) asked: BTreeSet<u64>,
     pub(super) hooks: Vec<Hook>,
+    /// Names of the documents that are kept.
+    pub(super) kept: BTreeSet<String>,
+    /// Certificates that clients ask for: router and its number of the request, by the number that the process has.
+    pub(super) wishes: BTreeMap<u64, (i32, u64)>,
+    pub(super) last_wish: u64,
 }
 
 /// A hook that runs.
@@ -48,10 +56,11 @@ impl Acme {
             name.strip_prefix(CERTIFICATE_DOCUMENT),
         ) {
             (Some(account), _) => plan.accounts.contains_key(account),
-            (None, Some(bundle)) => plan.certificates.contains_key(bundle),
+            (None, Some(bundle)) => plan.allows(bundle),
             (None, None) => false,
         };
-        is_planned && text.len() <= MOST_BYTES
+        let is_room = self.kept.contains(name) || self.kept.len() < MOST_DOCUMENTS;
+        is_planned && is_room && text.len() <= MOST_BYTES
     }
 
     /// When something is due.
@@ -87,7 +96,8 @@ mod tests {
         let certificate = CertificatePlan {
             account: "le".to_owned(),
             names: Vec::new(),
-            is_stored: false,
+            until: None,
+            is_on_demand: false,
         };
         let plan = AcmePlan {
             accounts: BTreeMap::new(),
@@ -108,5 +118,9 @@ mod tests {
         }
         let long = "x".repeat(MOST_BYTES + 1);
         assert!(!acme.may_keep("certificate-acme:le:a", &long));
+        acme.kept = (0..MOST_DOCUMENTS).map(|n| n.to_string()).collect();
+        assert!(!acme.may_keep("certificate-acme:le:a", "{}"));
+        acme.kept.insert("certificate-acme:le:a".to_owned());
+        assert!(acme.may_keep("certificate-acme:le:a", "{}"));
     }
 }

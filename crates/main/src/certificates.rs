@@ -46,7 +46,10 @@ impl Supervisor {
         }
         self.acme.plan = plan;
         match (&self.acme.plan, self.acme.process.is_some()) {
-            (None, _) => self.acme.kill(),
+            (None, _) => {
+                self.acme.kill();
+                self.wishes_unanswered();
+            }
             (Some(plan), true) => {
                 let plan = plan.clone();
                 self.tell_acme(&ToAcme::Plan { plan }, Vec::new());
@@ -56,17 +59,18 @@ impl Supervisor {
     }
 
     pub(super) fn start_acme(&mut self) {
-        let Some(plan) = &self.acme.plan else {
+        let Some(plan) = self.acme.plan.clone() else {
             return;
         };
         let (documents, errors) = stored::load_shelf(&self.instance.places.state, Shelf::Acme);
         for error in errors {
             self.instance.log.line(Level::Alert, &error.to_string());
         }
+        self.acme.kept = documents.keys().cloned().collect();
         let hello = AcmeHello {
             log: self.instance.log.style().clone(),
             documents,
-            plan: AcmePlan::clone(plan),
+            plan: *plan,
         };
         match launch(&self.instance, hello) {
             Ok(process) => {
@@ -81,7 +85,7 @@ impl Supervisor {
         }
     }
 
-    fn tell_acme(&mut self, message: &ToAcme, descriptors: Vec<OwnedFd>) {
+    pub(super) fn tell_acme(&mut self, message: &ToAcme, descriptors: Vec<OwnedFd>) {
         let Some(process) = &mut self.acme.process else {
             return;
         };
@@ -132,6 +136,9 @@ impl Supervisor {
             FromAcme::Keep { id, name, text } => {
                 let kept = if self.acme.may_keep(&name, &text) {
                     stored::keep_on(state, Shelf::Acme, &name, &text)
+                        .map(|()| {
+                            self.acme.kept.insert(name);
+                        })
                         .map_err(|error| error.to_string())
                 } else {
                     Err("the configuration asks for no such document".to_owned())
@@ -140,6 +147,7 @@ impl Supervisor {
             }
             FromAcme::Discard { id, name } => {
                 let gone = stored::discard_from(state, Shelf::Acme, &name);
+                self.acme.kept.remove(&name);
                 self.answer_acme(id, gone.map_err(|error| error.to_string()));
             }
             FromAcme::RunHook {
@@ -153,6 +161,7 @@ impl Supervisor {
                     self.answer_acme(id, Err(error));
                 }
             }
+            FromAcme::Wanted { id, error } => self.wish_done(id, error),
             FromAcme::Tell { id, message } => self.pass_on(id, message),
         }
     }
@@ -229,6 +238,7 @@ impl Supervisor {
             return false;
         };
         self.acme.kill();
+        self.wishes_unanswered();
         if !self.is_stopping() && self.acme.plan.is_some() {
             let text = format!(
                 "process {pid} for automatic certificates {ended}; certificates stay as they are until the next"

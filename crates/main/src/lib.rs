@@ -46,6 +46,7 @@ mod temporary;
 mod trial;
 mod users;
 mod watchdog;
+mod wishes;
 
 use std::ffi::OsString;
 use std::fs::{self, File};

@@ -200,6 +200,8 @@ impl Holdings {
                 None
             }
             FromRouter::Ready
+            | FromRouter::WantCertificate { .. }
+            | FromRouter::CertificateUsed { .. }
             | FromRouter::Alive { .. }
             | FromRouter::Frozen
             | FromRouter::Unfit { .. }

@@ -127,6 +127,15 @@ impl Supervisor {
                     self.tell_delivered(spooler, job);
                 }
             }
+            FromRouter::WantCertificate {
+                id,
+                account,
+                name,
+                client,
+            } => self.want_certificate((pid, id), account, name, client),
+            FromRouter::CertificateUsed { account, name } => {
+                self.certificate_used(account, name);
+            }
             // Sockets and logs are the business of the one that serves.
             FromRouter::Unlisten { .. }
             | FromRouter::UnlistenDatagrams { .. }

@@ -3,12 +3,14 @@
 //! A row is a typed field with its documentation, its kind (what a value may be), its default and its unit. From the rows come
 //! the typed structure, its defaults, the table that configurations are checked against, the JSON Schema and the reference
 //! page, and the JSON that a language host is started with. The options of each type of application are in one file here
-//! ([`php`], [`python`], …), used by the server and by its host; those of the server itself are in `tutti-config`. Pure:
+//! ([`php`], [`python`], …), used by the server and by its host; those of [`tls`] and of automatic certificates ([`acme`]) are here too, the
+//! others of the server itself in `tutti-config`. Pure:
 //! no I/O. What must never happen: an option that is read under a name or as a type that its row does not have; both
 //! fail to compile.
 
 #![forbid(unsafe_code)]
 
+pub mod acme;
 pub mod application;
 mod complaint;
 #[doc(hidden)]
@@ -17,6 +19,7 @@ pub mod external;
 mod format;
 pub mod isolation;
 pub mod java;
+pub mod kinds;
 pub mod log_target;
 pub mod logging;
 pub mod mules;
@@ -32,6 +35,7 @@ pub mod size;
 mod switch;
 pub mod syslog;
 pub mod table;
+pub mod tls;
 mod typed;
 pub mod types;
 pub mod wasm;

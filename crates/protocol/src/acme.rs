@@ -1,6 +1,7 @@
 //! The messages between main and the process for automatic certificates, and what it and the controller say to each other through main.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -31,6 +32,50 @@ pub struct AcmePlan {
     pub certificates: BTreeMap<String, CertificatePlan>,
 }
 
+impl AcmePlan {
+    /// True for the bundle of a certificate that it names, or that may be got on demand.
+    pub fn allows(&self, bundle: &str) -> bool {
+        let is_on_demand = || {
+            let (account, _) = tutti_acme_names::parts(bundle)?;
+            self.on_demand(account)
+        };
+        self.certificates.contains_key(bundle) || is_on_demand().is_some()
+    }
+
+    /// How an account gets certificates on demand, if it does.
+    pub fn on_demand(&self, account: &str) -> Option<&OnDemandPlan> {
+        self.accounts.get(account)?.on_demand.as_ref()
+    }
+}
+
+/// Certificates that are got when a client asks for one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OnDemandPlan {
+    /// URL that says which names may have one.
+    pub ask: String,
+    /// Names that are ordered for the first time in an hour: all, of one registered domain, for one client.
+    pub hourly: [u32; 3],
+    /// Most names.
+    pub most: usize,
+    /// Seconds after which an unused one is let go.
+    pub unused: i64,
+}
+
+/// A name server that takes updates.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NameserverPlan {
+    /// Its address.
+    pub server: SocketAddr,
+    /// The zone that has the records.
+    pub zone: Option<String>,
+    /// Name of the key.
+    pub key: String,
+    /// Algorithm of the key.
+    pub algorithm: String,
+    /// File with the secret.
+    pub secret_file: PathBuf,
+}
+
 /// An account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccountPlan {
@@ -46,8 +91,12 @@ pub struct AccountPlan {
     pub challenge: ChallengeKind,
     /// Program for records in the DNS.
     pub hook: Option<PathBuf>,
+    /// Name server that takes those records.
+    pub nameserver: Option<NameserverPlan>,
     /// Who vouches for the directory; `None`: the authorities of the system.
     pub roots: Option<PathBuf>,
+    /// Certificates on demand.
+    pub on_demand: Option<OnDemandPlan>,
 }
 
 /// How names are shown to be ours.
@@ -69,8 +118,10 @@ pub struct CertificatePlan {
     pub account: String,
     /// The names it is for.
     pub names: Vec<String>,
-    /// It is stored.
-    pub is_stored: bool,
+    /// Until when it holds, if it is stored.
+    pub until: Option<i64>,
+    /// It was got on demand: it is renewed while it is used.
+    pub is_on_demand: bool,
 }
 
 /// An answer that the server gives to whoever asks whether a name is ours.
@@ -103,6 +154,11 @@ pub enum ForController {
         bundle: String,
         /// Chain and key.
         pem: String,
+    },
+    /// A certificate that was got on demand is not used any more: delete it.
+    Release {
+        /// Name of its bundle.
+        bundle: String,
     },
     /// Have the router give these answers, and no others.
     Challenges {
@@ -139,6 +195,24 @@ pub enum ToAcme {
     Plan {
         /// All of them.
         plan: Box<AcmePlan>,
+    },
+    /// A client asks for this name; answered with [`FromAcme::Wanted`].
+    Want {
+        /// To be repeated.
+        id: u64,
+        /// The account.
+        account: String,
+        /// The name.
+        name: String,
+        /// Who asks.
+        client: Option<IpAddr>,
+    },
+    /// A certificate that was got on demand has been used.
+    Used {
+        /// The account.
+        account: String,
+        /// The name.
+        name: String,
     },
     /// A request succeeded.
     Done {
@@ -188,6 +262,13 @@ pub enum FromAcme {
         name: String,
         /// Its value.
         value: String,
+    },
+    /// The certificate that a client has asked for is in force, or there is none.
+    Wanted {
+        /// Number of the wish.
+        id: u64,
+        /// Why not.
+        error: Option<String>,
     },
     /// Pass this on to the controller; answered when that has done it.
     Tell {

@@ -30,7 +30,8 @@ use std::path::PathBuf;
 pub use access::{Access, Token};
 pub use acme::{
     ACCOUNT_DOCUMENT, AccountPlan, AcmeHello, AcmePlan, CERTIFICATE_DOCUMENT, CertificateNews,
-    CertificatePlan, Challenge, ChallengeKind, ForController, FromAcme, ToAcme,
+    CertificatePlan, Challenge, ChallengeKind, ForController, FromAcme, NameserverPlan,
+    OnDemandPlan, ToAcme,
 };
 pub use controller::{ControllerHello, FromController, Reason, ToController};
 pub use grants::{ApplicationGrant, CommandGrant, Grants, PlaceGrant};

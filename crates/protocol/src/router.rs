@@ -1,7 +1,7 @@
 //! The messages between main and a router.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -235,6 +235,24 @@ pub enum FromRouter {
         start: String,
         /// Which of its processes, from 0; `None`: only look whether it can be run.
         process: Option<u32>,
+    },
+    /// Have a certificate got that a client asks for. Answered when it is in force.
+    WantCertificate {
+        /// Number of the request.
+        id: u64,
+        /// The account that gets it.
+        account: String,
+        /// The name that it is for.
+        name: String,
+        /// Who asks.
+        client: Option<IpAddr>,
+    },
+    /// A certificate that was got on demand has been used.
+    CertificateUsed {
+        /// The account that has got it.
+        account: String,
+        /// The name that it is for.
+        name: String,
     },
     /// This prototype is ready and need not give way any more.
     Settle {

@@ -56,6 +56,15 @@ impl Certificates {
         self.0.keys().map(String::as_str)
     }
 
+    /// Those that an account has got on demand or could have, by the name of the host.
+    pub fn on_demand(&self, account: &str) -> Vec<(String, Arc<Bundle>)> {
+        let bundles = self.0.iter().filter_map(|(name, bundle)| {
+            let (by, host) = tutti_acme_names::parts(name)?;
+            (by == account).then(|| (host.to_owned(), Arc::clone(bundle)))
+        });
+        bundles.collect()
+    }
+
     /// A copy that has this bundle under this name.
     pub fn with(&self, name: &str, bundle: Arc<Bundle>) -> Certificates {
         let mut copy = self.clone();
@@ -86,6 +95,20 @@ pub fn warn(name: &str, bundle: &Bundle, log: &Log) {
             &format!("certificate bundle `{name}`: {warning}"),
         );
     }
+}
+
+/// True if a configuration lets clients have this bundle on demand.
+pub fn is_on_demand(config: &Config, name: &str) -> bool {
+    let account = tutti_acme_names::parts(name).map(|(account, _)| account);
+    account.is_some_and(|account| accounts_on_demand(config).any(|one| one == account))
+}
+
+/// The accounts that get certificates on demand for a listener.
+pub fn accounts_on_demand(config: &Config) -> impl Iterator<Item = &str> {
+    let listeners = config.listeners.iter();
+    let tls = listeners.filter_map(|listener| listener.tls.as_ref());
+    let on_demand = tls.filter_map(|tls| tls.on_demand.as_ref());
+    on_demand.map(|on_demand| on_demand.account.as_str())
 }
 
 /// Where a configuration names a bundle.

@@ -20,6 +20,7 @@ mod service;
 mod sink;
 mod status;
 mod stored;
+mod wishes;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -11,6 +11,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::mpsc::Sender;
 use tutti_config::model;
 use tutti_config::{Config, Diagnostics, Pointer};
 use tutti_pool::{AppSpec, Application, Manager};
@@ -23,10 +24,11 @@ use tutti_server::{Datagrams, SpoolsNeeded, Surroundings};
 use tutti_spool::{Spool, SpoolPlace};
 use tutti_sys::unnamed::UnnamedFile;
 use tutti_telemetry::{Exporters, Tracer};
-use tutti_tls::Bundle;
+use tutti_tls::{Bundle, Demands, Wanted};
 
 use super::guard_files::{self, GuardFiles};
 use super::line::Link;
+use super::wishes;
 
 /// Sockets and logs of main's that are in use by the configuration in force.
 #[derive(Default)]
@@ -53,6 +55,7 @@ pub(super) struct Unopened {
 /// Asks main to open, and knows what is open.
 pub(super) struct Openings {
     link: Arc<Link>,
+    wishes: Sender<Wanted>,
     /// The part of QUIC that is common to all routers.
     quic: QuicHello,
     /// Main's folder of temporary files.
@@ -100,6 +103,7 @@ pub(super) struct Fetched<'a> {
     pub(super) opened: &'a mut Opened,
     pub(super) applications: &'a tutti_pool::Prepared,
     pub(super) certificates: &'a Certificates,
+    pub(super) wishes: &'a Sender<Wanted>,
     pub(super) guard_files: GuardFiles,
     pub(super) exporters: &'a Exporters,
 }
@@ -159,6 +163,10 @@ impl Surroundings for Fetched<'_> {
         self.certificates.get(name)
     }
 
+    fn demands(&mut self, account: &str) -> Option<Demands> {
+        Some(demands(self.certificates, self.wishes, account))
+    }
+
     fn tracer(&mut self, telemetry: &model::Telemetry) -> Result<Arc<Tracer>, String> {
         self.exporters.start(telemetry)
     }
@@ -168,6 +176,7 @@ impl Surroundings for Fetched<'_> {
 pub(super) struct Running<'a> {
     pub(super) manager: &'a Manager,
     pub(super) certificates: &'a Certificates,
+    pub(super) wishes: &'a Sender<Wanted>,
 }
 
 impl Surroundings for Running<'_> {
@@ -191,16 +200,33 @@ impl Surroundings for Running<'_> {
     fn certificate(&mut self, name: &str) -> Option<Arc<Bundle>> {
         self.certificates.get(name)
     }
+
+    fn demands(&mut self, account: &str) -> Option<Demands> {
+        Some(demands(self.certificates, self.wishes, account))
+    }
+}
+
+fn demands(certificates: &Certificates, wishes: &Sender<Wanted>, account: &str) -> Demands {
+    Demands {
+        known: certificates.on_demand(account),
+        desk: wishes.clone(),
+    }
 }
 
 impl Openings {
     pub(super) fn new(link: Arc<Link>, tmpdir: PathBuf, quic: QuicHello) -> Openings {
         Openings {
+            wishes: wishes::take(&link),
             link,
             quic,
             tmpdir,
             held: Mutex::default(),
         }
+    }
+
+    /// Takes what clients want of certificates on demand.
+    pub(super) fn wishes(&self) -> &Sender<Wanted> {
+        &self.wishes
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {

@@ -23,7 +23,7 @@ use tutti_role::certificates::Certificates;
 use tutti_role::standing::Standings;
 use tutti_role::{context, fault};
 use tutti_script::Modules;
-use tutti_server::{Challenges, Server};
+use tutti_server::Server;
 use tutti_telemetry::{Counts, Exporters};
 
 use super::commands;
@@ -262,7 +262,8 @@ impl Inner {
             }
         }
         let tls = Arc::new(tls);
-        self.server.set_challenges(Challenges { http, tls });
+        self.server
+            .set_challenges(tutti_tls::AuthorityAnswers { http, tls });
         Ok(())
     }
 
@@ -281,7 +282,7 @@ impl Inner {
                 self.prepare_stored(renewed)
             }
             Change::Discard { store, name } => {
-                self.prepare_stored(self.stored.discarding(store, &name))
+                self.prepare_stored(self.stored.discarding(&self.config.load(), store, &name))
             }
         }
     }
@@ -331,6 +332,7 @@ impl Inner {
         let mut around = Running {
             manager: &self.manager,
             certificates,
+            wishes: self.openings.wishes(),
         };
         self.server.prepare(config, &mut around)
     }
@@ -379,6 +381,7 @@ impl Inner {
             opened: &mut opened,
             applications: &applications,
             certificates: &certificates,
+            wishes: self.openings.wishes(),
             guard_files,
             exporters: &self.exporters,
         };

@@ -62,6 +62,7 @@ impl Stored {
                     .map_err(|error| invalid(error.to_string()))?;
                 renewed.certificates = renewed.certificates.with(name, Arc::new(bundle));
                 !certificates::places(&config, name).is_empty()
+                    || certificates::is_on_demand(&config, name)
             }
             Store::JsModules => {
                 let module = js_modules::parse(name, text.as_bytes())
@@ -79,10 +80,13 @@ impl Stored {
     }
 
     /// The stored things without one that nothing names.
-    pub(super) fn discarding(&self, store: Store, name: &str) -> Renewed {
+    pub(super) fn discarding(&self, config: &Config, store: Store, name: &str) -> Renewed {
         let mut renewed = self.unchanged();
         match store {
-            Store::Certificates => renewed.certificates = renewed.certificates.without(name),
+            Store::Certificates => {
+                renewed.certificates = renewed.certificates.without(name);
+                renewed.config = certificates::is_on_demand(config, name).then(|| config.clone());
+            }
             Store::JsModules => renewed.js_modules = renewed.js_modules.without(name),
         }
         renewed

@@ -2,9 +2,13 @@
 //!
 //! Must never: wait for a client without a deadline, or let one that only tries the port fill the log.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
+
+use tokio::sync::oneshot;
+use tutti_tls::{Hello, Offer, Outcome};
 
 use rustix::net::Shutdown;
 use tutti_conn::socket::try_send;
@@ -25,6 +29,9 @@ const HINT: &str = "This port speaks HTTPS: the address begins with https://\n";
 /// How long a handshake may still take when the listener is being closed.
 const LAST_MOMENT: Millis = 500;
 
+/// How long a handshake may take once its certificate has come.
+const AFTER_CERTIFICATE: Millis = 10_000;
+
 /// How long a client that was told so is listened to.
 const LISTEN_ON: Millis = 2_000;
 
@@ -33,6 +40,7 @@ pub(crate) async fn shake(connection: &Connection) -> bool {
     let Some(tls) = connection.channel.transport().and_then(Transport::tls) else {
         return true;
     };
+    let refusal = certificate(connection, tls).await;
     let mut is_hurried = false;
     // `Err(None)`: it took too long.
     let outcome = poll_fn(|cx| {
@@ -63,13 +71,66 @@ pub(crate) async fn shake(connection: &Connection) -> bool {
                 HandshakeError::Gone => NoTls::Closed,
                 _ => NoTls::Protocol,
             });
-            log(connection, &error.to_string());
+            match refusal.filter(|_| matches!(error, HandshakeError::NoCertificate)) {
+                Some(refusal) => log(connection, &refusal),
+                None => log(connection, &error.to_string()),
+            }
             if matches!(error, HandshakeError::Plain) {
                 answer_plain(connection, tls).await;
             }
         }
     }
     false
+}
+
+/// Waits for the certificate of the name that the client asks for, where it is got on demand. Returns why there is none.
+async fn certificate(connection: &Connection, tls: &TlsSocket) -> Option<String> {
+    let snapshot = connection.local.snapshot_of(&connection.listener);
+    let on_demand = snapshot.offer_of(connection.listener.id)?.on_demand()?;
+    let timeout = on_demand.timeout();
+    let mut hello = Hello::default();
+    let name = poll_fn(|cx| match tls.poll_hello(&mut hello, cx) {
+        Poll::Pending if connection.is_overdue() || connection.is_ending() => Poll::Ready(None),
+        polled => polled,
+    });
+    let name = name.await?;
+    let client = connection.client_address();
+    let offer = snapshot.offer_of(connection.listener.id)?;
+    let outcome = offer.want(&name, client.map(|address| address.ip()))?;
+    drop(snapshot);
+    let timeout = Millis::try_from(timeout.as_millis()).unwrap_or(Millis::MAX);
+    connection.set_deadline(now_millis().saturating_add(timeout));
+    let outcome = outcome_of(connection, outcome).await;
+    connection.set_deadline(now_millis().saturating_add(AFTER_CERTIFICATE));
+    let snapshot = connection.local.snapshot_of(&connection.listener);
+    let challenges = connection.local.shared.challenges.load();
+    let renew = |offer: &Offer| tls.renew(offer, Some(&challenges.tls));
+    match outcome {
+        // The listener may be gone: the handshake goes on as it began.
+        Ok(()) => snapshot
+            .offer_of(connection.listener.id)
+            .map(renew)?
+            .err()
+            .map(|error| error.to_string()),
+        Err(why) => Some(format!("no certificate for `{name}`: {why}")),
+    }
+}
+
+/// Waits for a certificate, until the deadline of the connection or its end.
+async fn outcome_of(connection: &Connection, mut outcome: oneshot::Receiver<Outcome>) -> Outcome {
+    poll_fn(|cx| match Pin::new(&mut outcome).poll(cx) {
+        Poll::Ready(told) => {
+            Poll::Ready(told.unwrap_or_else(|_| Err("nobody gets it any more".to_owned())))
+        }
+        Poll::Pending if connection.is_overdue() => {
+            Poll::Ready(Err("it has not come in time; its order goes on".to_owned()))
+        }
+        Poll::Pending if connection.is_ending() => {
+            Poll::Ready(Err("the listener is being closed".to_owned()))
+        }
+        Poll::Pending => Poll::Pending,
+    })
+    .await
 }
 
 /// Tells a client that speaks plain HTTP, and listens for a moment to what it still sends, or the reset might overtake the answer.

@@ -14,10 +14,8 @@
 mod accept;
 mod action;
 mod arrival;
-mod authorities;
 mod body;
 mod caches;
-mod challenges;
 mod channel;
 mod channel_io;
 mod collector;
@@ -72,7 +70,6 @@ mod waiting;
 mod websocket;
 
 pub use caches::CacheStatus;
-pub use challenges::Challenges;
 pub use connection_task::LAST_REQUEST;
 pub use posts::{NotStored, Post};
 pub use scraper::Scrape;

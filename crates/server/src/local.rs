@@ -22,7 +22,6 @@ use tutti_pool::{Level, LogSink, Threads};
 use tutti_proxy::Resources;
 use tutti_quic::Ports;
 
-use crate::challenges::Challenges;
 use crate::own_fields::OwnFields;
 use crate::posts::Desk;
 use crate::scraper::Scraper;
@@ -67,7 +66,7 @@ pub(crate) enum Command {
 /// The state that all threads share.
 pub(crate) struct Shared {
     pub(crate) live: ArcSwap<Snapshot>,
-    pub(crate) challenges: ArcSwap<Challenges>,
+    pub(crate) challenges: ArcSwap<tutti_tls::AuthorityAnswers>,
     pub(crate) log: Arc<dyn LogSink>,
     pub(crate) pool: Arc<Threads>,
     pub(crate) counters: Vec<Arc<ThreadCounters>>,

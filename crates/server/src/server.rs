@@ -18,7 +18,6 @@ use tutti_proxy::{Monitor, Report};
 use tutti_quic::Ports;
 use tutti_upstream::{ServerStatus, Upstream};
 
-use crate::challenges::Challenges;
 use crate::local::{Command, Shared};
 use crate::posts::{Desk, Post};
 use crate::scraper::{Scrape, Scraper};
@@ -129,7 +128,7 @@ impl Server {
     }
 
     /// Gives these answers to authorities from now on, and no others.
-    pub fn set_challenges(&self, challenges: Challenges) {
+    pub fn set_challenges(&self, challenges: tutti_tls::AuthorityAnswers) {
         self.shared.challenges.store(Arc::new(challenges));
     }
 

@@ -19,9 +19,8 @@ use tutti_routing::{Modules, Router};
 use tutti_spool::Spool;
 use tutti_telemetry::Tracer;
 use tutti_tls::{Bundle, Client, Offer, OfferError, Source};
-use tutti_upstream::Upstream;
+use tutti_upstream::{Upstream, authorities};
 
-use crate::authorities;
 use crate::counts::Counts;
 use crate::entrance::{self, ListenerEntry};
 use crate::snapshot_faults::bind_fault;
@@ -426,6 +425,11 @@ fn offer(
         None => old,
     };
     let offer = Offer::new(tls, &mut find, protocols, before)?;
+    if let Some(on_demand) = &tls.on_demand
+        && let Some(demands) = around.demands(&on_demand.account)
+    {
+        offer.begin_demands(demands);
+    }
     Ok(Some(Arc::new(offer)))
 }
 

@@ -10,7 +10,7 @@ use tutti_pool::Application;
 use tutti_quic::Datagrams;
 use tutti_spool::Spool;
 use tutti_telemetry::Tracer;
-use tutti_tls::Bundle;
+use tutti_tls::{Bundle, Demands};
 
 use tutti_request_log::open_append;
 
@@ -71,6 +71,11 @@ pub trait Surroundings {
 
     /// The certificate bundle of this name.
     fn certificate(&mut self, _name: &str) -> Option<Arc<Bundle>> {
+        None
+    }
+
+    /// The certificates that this account has got on demand, and the way to others.
+    fn demands(&mut self, _account: &str) -> Option<Demands> {
         None
     }
 

@@ -13,6 +13,16 @@ use crate::pem;
 /// The protocol inside TLS by which authorities ask (RFC 8737 §6.2).
 pub const ACME_PROTOCOL: &[u8] = b"acme-tls/1";
 
+/// All answers that authorities are given, by requests (RFC 8555 §8.3) and by handshakes (RFC 8737). They go before routes: a token that
+/// nobody has set is nobody's business here, and the routes decide.
+#[derive(Debug, Default)]
+pub struct AuthorityAnswers {
+    /// Content by token.
+    pub http: BTreeMap<String, String>,
+    /// Certificates by name.
+    pub tls: Arc<Challenges>,
+}
+
 /// Answers by the name that is asked for.
 #[derive(Debug, Default)]
 pub struct Challenges(BTreeMap<String, Arc<CertifiedKey>>);

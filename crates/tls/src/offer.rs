@@ -1,5 +1,6 @@
 //! Makes of a listener's options the configuration that rustls takes.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use rustls::server::{
 };
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, SignatureAlgorithm};
+use tokio::sync::oneshot;
 use tutti_config::model::{
     AcmeCertificate, Authority, Pointer, StoredName, Tickets, Tls, TlsClients, TlsSession,
 };
@@ -17,6 +19,7 @@ use crate::bundle::Bundle;
 use crate::challenges::Challenges;
 use crate::connection::Connection;
 use crate::names::Fit;
+use crate::on_demand::{Demands, OnDemand, Outcome};
 use crate::provider;
 use crate::quic::QuicOffer;
 use crate::sessions::Sessions;
@@ -64,6 +67,7 @@ pub type Find<'a> = &'a mut dyn FnMut(Source<'_>) -> Result<Arc<Bundle>, String>
 #[derive(Debug)]
 pub struct Offer {
     config: Arc<ServerConfig>,
+    choice: Arc<Choice>,
     quic: Option<QuicOffer>,
     memory: Memory,
 }
@@ -90,7 +94,7 @@ impl Offer {
         protocols: &[&[u8]],
         previous: Option<&Offer>,
     ) -> Result<Offer, OfferError> {
-        let choice = choice(tls, find)?;
+        let choice = Arc::new(choice(tls, find)?);
         let provider = provider::limited(&tls.protocol);
         let fault = |error: rustls::Error| OfferError::at(&tls.pointer, error.to_string());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -112,7 +116,7 @@ impl Offer {
                 (builder.with_client_cert_verifier(verifier), rule)
             }
         };
-        let mut config = builder.with_cert_resolver(Arc::new(choice));
+        let mut config = builder.with_cert_resolver(choice.clone());
         let memory = match previous.map(|previous| &previous.memory) {
             Some(memory) if memory.settings == tls.session && memory.rule == rule => memory.clone(),
             _ => memory(tls, rule)?,
@@ -129,6 +133,7 @@ impl Offer {
         Ok(Offer {
             quic: QuicOffer::new(&config, rule != NO_RULE),
             config: Arc::new(config),
+            choice,
             memory,
         })
     }
@@ -141,6 +146,27 @@ impl Offer {
     /// The same for QUIC; `None` without TLS 1.3.
     pub fn quic(&self) -> Option<&QuicOffer> {
         self.quic.as_ref()
+    }
+
+    /// Certificates on demand, if it has such.
+    pub fn on_demand(&self) -> Option<&OnDemand> {
+        self.choice.on_demand.as_ref()
+    }
+
+    /// Takes the certificates on demand that there are. Called once, before there is a connection.
+    pub fn begin_demands(&self, demands: Demands) {
+        if let Some(on_demand) = self.on_demand() {
+            on_demand.begin(demands);
+        }
+    }
+
+    /// Asks for the certificate of a name that a client asks for, where it is got on demand; `None`: there is nothing to wait for.
+    pub fn want(&self, name: &str, client: Option<IpAddr>) -> Option<oneshot::Receiver<Outcome>> {
+        let mut bundles = self.choice.bundles.iter();
+        if bundles.any(|(bundle, _)| bundle.names().fit(name).is_some()) {
+            return None;
+        }
+        self.on_demand()?.want(name, client)
     }
 
     /// For a new connection. Authorities are answered with `challenges`.
@@ -233,6 +259,7 @@ fn choice(tls: &Tls, find: Find<'_>) -> Result<Choice, OfferError> {
     }
     Ok(Choice {
         bundles,
+        on_demand: tls.on_demand.as_ref().map(OnDemand::new),
         allows_tls13: tls.protocol.allows_tls13,
     })
 }
@@ -241,6 +268,7 @@ fn choice(tls: &Tls, find: Find<'_>) -> Result<Choice, OfferError> {
 #[derive(Debug)]
 struct Choice {
     bundles: Vec<(Arc<Bundle>, Arc<CertifiedKey>)>,
+    on_demand: Option<OnDemand>,
     allows_tls13: bool,
 }
 
@@ -270,7 +298,7 @@ impl Choice {
 impl ResolvesServerCert for Choice {
     fn resolve(&self, client: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         // Documented: an exact name goes before a wildcard, then the order of the list counts; no match is the first bundle.
-        if let [(_, only)] = self.bundles.as_slice() {
+        if let ([(_, only)], None) = (self.bundles.as_slice(), &self.on_demand) {
             return Some(Arc::clone(only));
         }
         let usable = || {
@@ -279,11 +307,15 @@ impl ResolvesServerCert for Choice {
                 .filter(|(_, key)| self.can_use(key, &client))
         };
         let asked = client.server_name().map(str::to_ascii_lowercase);
-        let named = asked.and_then(|asked| {
-            [Fit::Exact, Fit::Wildcard].into_iter().find_map(|fit| {
-                usable().find(|(bundle, _)| bundle.names().fit(&asked) == Some(fit))
-            })
+        let named = asked.as_ref().and_then(|asked| {
+            [Fit::Exact, Fit::Wildcard]
+                .into_iter()
+                .find_map(|fit| usable().find(|(bundle, _)| bundle.names().fit(asked) == Some(fit)))
         });
+        if let (None, Some(on_demand), Some(asked)) = (named, &self.on_demand, &asked) {
+            // Another in its place would only hide that there is none.
+            return on_demand.key(asked).cloned();
+        }
         let chosen = named.or_else(|| usable().next()).or(self.bundles.first());
         chosen.map(|(_, key)| Arc::clone(key))
     }

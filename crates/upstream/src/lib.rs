@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod authorities;
 mod balance;
 mod checks;
 mod connection;

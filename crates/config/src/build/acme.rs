@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use data_encoding::BASE64URL_NOPAD;
-use tutti_acme_names::{Proof, check, is_mail_address};
+use tutti_acme_names::{Proof, check, is_mail_address, is_web_address};
 use tutti_document::{Diagnostic, Node, Pointer, shorten, suggest};
+use tutti_options::table::Opt;
 
 use super::builder::Builder;
 use super::reader::{Reader, each, strings};
-use crate::model::{AcmeAccount, AcmeCertificate, Eab, StoredName};
+use crate::model::{AcmeAccount, AcmeCertificate, Eab, StoredName, TlsOnDemand};
 use crate::table::{
-    AcmeOptions, CertificateSourceOptions, ChallengeWord, EabOptions, RootOptions, SettingsOptions,
+    AcmeOptions, CertificateSourceOptions, ChallengeWord, EabOptions, NameserverOptions,
+    OnDemandOptions, RootOptions, SettingsOptions,
 };
 
 /// Most names of one certificate: Let's Encrypt takes no more.
@@ -54,30 +56,66 @@ impl<'d> Builder<'d> {
             }
         }
         for option in [&AcmeOptions::hook, &AcmeOptions::roots] {
-            if let Some((node, pointer)) = reader.get(option)
-                && !node.as_str().is_none_or(|path| path.starts_with('/'))
-            {
-                self.wrong(node, pointer, "the path does not begin with `/`");
-            }
+            self.must_be_absolute(reader, option);
         }
-        match (options.challenge, &options.hook) {
-            (ChallengeWord::Dns, None) => {
-                if let Some((node, pointer)) = reader.get(&AcmeOptions::challenge) {
-                    let message =
-                        "`dns-01` needs a `hook`, the program that puts the record into the DNS";
-                    self.wrong(node, pointer, message);
-                }
-            }
-            (ChallengeWord::Http | ChallengeWord::TlsAlpn, Some(_)) => {
-                let message = "`hook` has no effect without `\"challenge\": \"dns-01\"`";
-                self.refuse(reader, &AcmeOptions::hook, message);
-            }
-            _ => {}
-        }
+        let nameserver = reader.inner(&AcmeOptions::rfc2136);
+        self.check_records(reader, &options);
         let eab = reader.inner(&AcmeOptions::eab);
         AcmeAccount {
-            options,
             eab: eab.and_then(|eab| self.eab(&eab)),
+            nameserver: nameserver.map(|inner| self.nameserver(&inner)),
+            on_demand: reader
+                .inner(&AcmeOptions::on_demand)
+                .map(|inner| self.on_demand(&inner)),
+            options,
+        }
+    }
+
+    /// Who puts the records of `dns-01` into the DNS.
+    fn check_records(&mut self, reader: &Reader<'d>, options: &AcmeOptions) {
+        let ways = [&AcmeOptions::hook, &AcmeOptions::rfc2136];
+        let given = ways.map(|way| reader.has(way));
+        if options.challenge != ChallengeWord::Dns {
+            for way in ways {
+                let message = format!(
+                    "`{}` has no effect without `\"challenge\": \"dns-01\"`",
+                    way.name
+                );
+                self.refuse(reader, way, &message);
+            }
+        } else if given == [true, true] {
+            let message = "a record is put into the DNS by a `hook` or by `rfc2136`, not by both";
+            self.refuse(reader, &AcmeOptions::hook, message);
+        } else if let (Some((node, pointer)), [false, false]) =
+            (reader.get(&AcmeOptions::challenge), given)
+        {
+            let message = "`dns-01` needs a `hook`, the program that puts the record into the DNS, or `rfc2136`, a name server that takes it";
+            self.wrong(node, pointer, message);
+        }
+    }
+
+    fn nameserver(&mut self, reader: &Reader<'d>) -> NameserverOptions {
+        self.must_be_absolute(reader, &NameserverOptions::secret_file);
+        reader.read()
+    }
+
+    fn on_demand(&mut self, reader: &Reader<'d>) -> OnDemandOptions {
+        if let Some((node, pointer)) = reader.get(&OnDemandOptions::ask)
+            && !node.as_str().is_none_or(is_web_address)
+        {
+            let fault = Diagnostic::new(pointer, "nobody can be asked there").expect(
+                "a URL that begins with `http://` or `https://`, without `#`, user and spaces",
+            );
+            self.faults.value(fault, node);
+        }
+        reader.read()
+    }
+
+    fn must_be_absolute(&mut self, reader: &Reader<'d>, option: &Opt) {
+        if let Some((node, pointer)) = reader.get(option)
+            && !node.as_str().is_none_or(|path| path.starts_with('/'))
+        {
+            self.wrong(node, pointer, "the path does not begin with `/`");
         }
     }
 
@@ -103,7 +141,12 @@ impl<'d> Builder<'d> {
             self.refuse(reader, &CertificateSourceOptions::file, message);
         }
         let account = reader.text(&CertificateSourceOptions::acme)?;
-        let challenge = self.acme_challenge(account, reader);
+        let found = self.acme_options(account, reader);
+        if reader.read::<CertificateSourceOptions>().on_demand {
+            self.names_on_demand(account, reader, found.as_ref());
+            return None;
+        }
+        let challenge = found.map(|found| found.read::<AcmeOptions>().challenge);
         let proof = challenge.map(|word| match word {
             ChallengeWord::Dns => Proof::Record,
             ChallengeWord::Http | ChallengeWord::TlsAlpn => Proof::Connection,
@@ -143,14 +186,36 @@ impl<'d> Builder<'d> {
         Some(stored)
     }
 
-    /// How names are shown to be ours with this account, which must be there.
-    fn acme_challenge(&mut self, account: &str, reader: &Reader<'d>) -> Option<ChallengeWord> {
+    /// Certificates for the names that clients ask for.
+    fn names_on_demand(&mut self, account: &str, reader: &Reader<'d>, found: Option<&Reader<'d>>) {
+        let message = "a certificate is for these `names` or for those that clients ask for, not for both: write two";
+        self.refuse(reader, &CertificateSourceOptions::names, message);
+        let Some(found) = found else { return };
+        let place = reader.place(&CertificateSourceOptions::on_demand);
+        let Some(options) = found.inner(&AcmeOptions::on_demand) else {
+            let message = format!(
+                "the account `{}` has no `on_demand` with an `ask`, which says which names may have a certificate",
+                shorten(account)
+            );
+            return self.wrong(reader.node, place, message);
+        };
+        if self.on_demand.is_some() {
+            let message = "only one account gets certificates on demand for a listener";
+            return self.wrong(reader.node, place, message);
+        }
+        self.on_demand = Some(TlsOnDemand {
+            account: account.to_owned(),
+            timeout: options.read::<OnDemandOptions>().timeout,
+        });
+    }
+
+    /// The options of this account, which must be there.
+    fn acme_options(&mut self, account: &str, reader: &Reader<'d>) -> Option<Reader<'d>> {
         let settings = self.root.child(RootOptions::settings.name);
         let accounts = settings.and_then(|node| node.child(SettingsOptions::acme.name));
         let members = accounts.map(Node::members).unwrap_or_default();
         if let Some(found) = members.iter().find(|member| *member.name == *account) {
-            let found = Reader::new(&found.node, Pointer::root());
-            return Some(found.read::<AcmeOptions>().challenge);
+            return Some(Reader::new(&found.node, Pointer::root()));
         }
         let (node, pointer) = reader.get(&CertificateSourceOptions::acme)?;
         let message = format!(

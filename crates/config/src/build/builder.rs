@@ -6,7 +6,7 @@ use tutti_document::{Diagnostic, Node, Pointer};
 
 use crate::check::{self, Faults};
 use crate::context::Context;
-use crate::model::{AcmeCertificate, CertificateFile, Limit, Pass};
+use crate::model::{AcmeCertificate, CertificateFile, Limit, Pass, TlsOnDemand};
 use crate::table::ROOT;
 use crate::template::Template;
 use tutti_options::table::Opt;
@@ -27,6 +27,8 @@ pub(super) struct Builder<'d> {
     pub(super) in_error_page: bool,
     /// Those found so far.
     pub(super) acme_certificates: Vec<AcmeCertificate>,
+    /// Belongs to the `tls` that is being built.
+    pub(super) on_demand: Option<TlsOnDemand>,
 }
 
 impl<'d> Builder<'d> {

@@ -12,6 +12,10 @@ impl<'d> Builder<'d> {
     pub(super) fn dashboard(&mut self, reader: Reader<'d>) -> Option<Dashboard> {
         let tls = reader.inner(&DashboardOptions::tls);
         let tls = tls.map(|tls| self.tls(tls));
+        if tls.as_ref().is_some_and(|tls| tls.on_demand.is_some()) {
+            let message = "the dashboard has no certificates on demand: write its `names`";
+            self.refuse(&reader, &DashboardOptions::tls, message);
+        }
         let options: DashboardOptions = reader.read();
         if let Some((node, pointer)) = reader.get(&DashboardOptions::token_file)
             && options

@@ -59,6 +59,7 @@ pub fn validate(document: &Document, context: &Context) -> Result<Config, Diagno
         limits: BTreeMap::new(),
         in_error_page: false,
         acme_certificates: Vec::new(),
+        on_demand: None,
     };
     let config = builder.config();
     let mut list = builder.faults.list;

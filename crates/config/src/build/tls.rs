@@ -43,6 +43,7 @@ impl<'d> Builder<'d> {
             protocol: settings.protocol,
             session,
             clients,
+            on_demand: self.on_demand.take(),
         }
     }
 
@@ -63,13 +64,14 @@ impl<'d> Builder<'d> {
         let certificate = reader
             .get(&UpstreamTlsOptions::certificate)
             .and_then(|(node, pointer)| self.certificate(node, pointer));
-        if let (Some(name), Some(tls)) = (&certificate, options.inner(&UpstreamOptions::tls))
-            && let Some((node, _)) = tls.get(&UpstreamTlsOptions::certificate)
-            && AcmeCertificate::is_named_by(&name.name)
+        let named = certificate.as_ref();
+        let is_automatic = named.is_some_and(|name| AcmeCertificate::is_named_by(&name.name));
+        if let Some((node, pointer)) = reader.get(&UpstreamTlsOptions::certificate)
             && node.as_str().is_none()
+            && (self.on_demand.take().is_some() || is_automatic)
         {
             let message = "a certificate of `acme` is for clients of this server: servers do not take it for a client's";
-            self.wrong(node, name.pointer.clone(), message);
+            self.wrong(node, pointer, message);
         }
         UpstreamTls {
             authorities,

@@ -3,7 +3,7 @@
 use std::fmt;
 use tutti_document::Pointer;
 
-use crate::table::AcmeOptions;
+use crate::table::{AcmeOptions, NameserverOptions, OnDemandOptions};
 
 /// An account of `settings.acme`.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,6 +12,10 @@ pub struct AcmeAccount {
     pub options: AcmeOptions,
     /// External account binding.
     pub eab: Option<Eab>,
+    /// Name server that takes updates.
+    pub nameserver: Option<NameserverOptions>,
+    /// Certificates for names that clients ask for.
+    pub on_demand: Option<OnDemandOptions>,
 }
 
 /// A key that binds an account to one elsewhere. Not shown in logs.

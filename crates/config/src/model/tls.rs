@@ -22,6 +22,17 @@ pub struct Tls {
     pub session: TlsSession,
     /// `client_ca`: clients show certificates.
     pub clients: Option<TlsClients>,
+    /// Certificates for names that clients ask for.
+    pub on_demand: Option<TlsOnDemand>,
+}
+
+/// Certificates that are got when a client asks for one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsOnDemand {
+    /// Name of the account.
+    pub account: String,
+    /// How long a handshake waits for one.
+    pub timeout: Duration,
 }
 
 /// A certificate in files: a bundle that main reads, under the path of the first.

@@ -2,11 +2,6 @@
 
 use tutti_options::table::{Kind, Text};
 
-/// A string, or an array of them.
-pub(super) const STRINGS: Kind = Kind::OneOf(&[
-    Kind::String(Text::Reference),
-    Kind::Array(&Kind::String(Text::Reference)),
-]);
 /// An address pattern, or an array of them.
 pub(super) const ADDRESSES: Kind = Kind::OneOf(&[
     Kind::String(Text::Address),

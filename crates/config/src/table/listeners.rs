@@ -5,7 +5,7 @@ use tutti_options::{Options as _, Switch, Typed as _, Unread, options};
 
 use super::kinds::ADDRESSES;
 use super::routes::ErrorOptions;
-use super::tls::TlsOptions;
+use tutti_options::tls::TlsOptions;
 
 options! {
     /// A socket to accept requests on. Its name is the address: `*:80`, `127.0.0.1:8080`, `[::1]:8080`, `unix:/path` or

@@ -1,6 +1,5 @@
 //! The server's own options; those of applications are in `tutti-options`.
 
-mod acme;
 mod cache;
 mod delivery;
 mod gateways;
@@ -13,10 +12,8 @@ mod logs;
 mod root;
 mod routes;
 mod settings;
-mod tls;
 mod upstreams;
 
-pub use acme::{ACME, AcmeOptions, ChallengeWord, EAB, EabOptions};
 pub use cache::{CACHE, CACHE_STORE, CacheOptions, CacheStoreOptions, SetCookie};
 pub use delivery::{EarlyHints, MAINTENANCE, MIRROR, MaintenanceOptions, MirrorOptions};
 pub use gateways::{FASTCGI, FastCgi, SCGI, Scgi, UWSGI, Uwsgi};
@@ -44,7 +41,7 @@ pub use settings::{
     DashboardOptions, Encoding, HTTP, HttpOptions, RESOLVER, ResolverOptions, SETTINGS, STATIC,
     SettingsOptions, Static, TELEMETRY, TelemetryOptions, WEBSOCKET, WebSocket,
 };
-pub use tls::{
+pub use tutti_options::tls::{
     CERTIFICATE_SOURCE, CertificateSourceOptions, ClientVerify, TLS, TLS_SESSION, TlsOptions,
     TlsSessionOptions, UPSTREAM_TLS, UpstreamTlsOptions,
 };
@@ -55,6 +52,10 @@ pub use upstreams::{
 
 pub(crate) use logs::DEFAULT_LOG_FORMAT;
 
+pub use tutti_options::acme::{
+    ACME, AcmeOptions, ChallengeWord, EAB, EabOptions, NAMESERVER, NameserverOptions, ON_DEMAND,
+    OnDemandOptions, TsigAlgorithm,
+};
 pub use tutti_options::application::COMMON;
 pub use tutti_options::table::{CASELESS, DECODED, Kind, Names, Object, Opt, Origin, PLAIN, Text};
 pub use tutti_options::types::{ApplicationType, TYPES};

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tutti_options::acme::AcmeOptions;
 use tutti_options::table::{CASELESS, Kind, Names, Text};
 use tutti_options::{Switch, Typed as _, Unread, options, words};
 
-use super::acme::AcmeOptions;
 use super::cache::CacheStoreOptions;
 use super::delivery::{EarlyHints, MaintenanceOptions};
 use super::logs::RequestIdOptions;
-use super::tls::TlsOptions;
+use tutti_options::tls::TlsOptions;
 
 /// Longest time an option can tell: 68 years.
 const MAX_SECONDS: i64 = 0x7fff_ffff;

@@ -6,7 +6,7 @@ use tutti_options::table::{Kind, Names, Text};
 use tutti_options::{Limit, Options as _, Scalar, Shape, Tree, Typed, Unread, options, words};
 
 use super::gateways::{FastCgi, Scgi, Uwsgi};
-use super::tls::UpstreamTlsOptions;
+use tutti_options::tls::UpstreamTlsOptions;
 
 options! {
     /// A group of servers; a request goes to one of them

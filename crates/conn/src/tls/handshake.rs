@@ -2,11 +2,17 @@
 //!
 //! Must never: answer a client twice, or take the first bytes of plain HTTP for a broken record without saying so.
 
+use std::sync::Arc;
 use std::task::{Context, Poll};
+
+use tutti_tls::{Challenges, Hello, Offer};
 
 use super::session::End;
 use super::socket::TlsSocket;
 use crate::socket::{Attempt, Received, poll_attempt, poll_receive, try_send};
+
+/// Most bytes that are read in search of a client's first message: one with large key shares has two thousand.
+const MOST_HELLO: usize = 64 * 1024;
 
 /// The reason why there is no TLS on a connection.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +44,12 @@ impl TlsSocket {
         let io = self.io();
         let session = &mut *self.session.borrow_mut();
         loop {
+            // A record of a handshake begins with 22 (RFC 8446 §5.1), a request with a method.
+            let first = session.incoming.first();
+            if !session.has_begun && first.is_some_and(u8::is_ascii_uppercase) {
+                return Poll::Ready(Err(HandshakeError::Plain));
+            }
+            session.has_begun |= first.is_some();
             if let Err(error) = session.process(None) {
                 // The client is told by an alert, if it takes it at once.
                 let _ = try_send(io.get_ref(), &mut session.outgoing);
@@ -82,13 +94,43 @@ impl TlsSocket {
                     return Poll::Pending;
                 }
             }
-            // A record of a handshake begins with 22 (RFC 8446 §5.1), a request with a method.
-            let first = session.incoming.first();
-            if !has_begun && first.is_some_and(u8::is_ascii_uppercase) {
-                return Poll::Ready(Err(HandshakeError::Plain));
-            }
-            session.has_begun = true;
         }
+    }
+
+    /// Reads the first message of the client before the handshake begins: the name that it asks for, if a certificate for that can be
+    /// had on demand. Whatever ends the connection or is wrong with it is the handshake's to tell.
+    pub fn poll_hello(&self, hello: &mut Hello, cx: &mut Context<'_>) -> Poll<Option<String>> {
+        let session = &mut *self.session.borrow_mut();
+        loop {
+            if let Some(asked) = hello.look(&session.incoming) {
+                return Poll::Ready(asked);
+            }
+            let before = session.incoming.len();
+            match poll_receive(self.io(), session.room(), cx) {
+                Poll::Ready(Ok(Received::Bytes(_))) => {}
+                Poll::Ready(_) => return Poll::Ready(None),
+                Poll::Pending => {
+                    session.let_go();
+                    return Poll::Pending;
+                }
+            }
+            // No handshake begins with as much.
+            if before > MOST_HELLO {
+                return Poll::Ready(None);
+            }
+        }
+    }
+
+    /// Begins the handshake by another offer; nothing but [`TlsSocket::poll_hello`] has been called before.
+    ///
+    /// # Errors
+    /// rustls finds something wrong with the offer.
+    pub fn renew(
+        &self,
+        offer: &Offer,
+        challenges: Option<&Arc<Challenges>>,
+    ) -> Result<(), rustls::Error> {
+        self.session.borrow_mut().renew(offer, challenges)
     }
 
     /// Reads once, past TLS, and throws away what comes: true if the client may still be sending. For a client that speaks no TLS.

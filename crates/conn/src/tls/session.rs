@@ -85,6 +85,16 @@ impl Session {
         })
     }
 
+    /// Begins anew with another offer: nothing of what has come has been looked at.
+    pub(super) fn renew(
+        &mut self,
+        offer: &Offer,
+        challenges: Option<&Arc<Challenges>>,
+    ) -> Result<(), Error> {
+        self.connection = offer.begin(challenges)?;
+        Ok(())
+    }
+
     pub(super) fn is_handshaking(&self) -> bool {
         self.connection.is_handshaking()
     }

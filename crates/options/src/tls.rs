@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tutti_options::table::{Kind, Names, Text};
-use tutti_options::{Typed as _, Unread, options, words};
-
-use super::kinds::STRINGS;
+use crate::kinds::STRINGS;
+use crate::table::{Kind, Names, Text};
+use crate::{Typed as _, Unread, options, words};
 
 options! {
     /// TLS of a listener
@@ -40,6 +39,8 @@ options! {
         acme: Option<String> [kind(Kind::String(Text::Reference)), beyond()],
         /// The names it is for, and addresses where the authority takes them; `*.example.com` needs `dns-01`
         names: Vec<String> [kind(NAMES), beyond(), needs(&["acme"])],
+        /// Instead of `names`: certificates for the names that clients ask for, as far as `on_demand` of the account lets them
+        on_demand: bool [default("false"), beyond(), needs(&["acme"])],
     }
 }
 

@@ -15,7 +15,10 @@ use tutti_tls::Bundle;
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
 
 /// Reads a file, or says why not.
-pub(crate) fn read(path: &Path) -> Result<Bundle, String> {
+///
+/// # Errors
+/// Why it cannot be used, in words.
+pub fn read(path: &Path) -> Result<Bundle, String> {
     let shown = path.display();
     let unreadable =
         |error: std::io::Error| format!("the router's user cannot read `{shown}`: {error}");
@@ -35,10 +38,14 @@ pub(crate) fn read(path: &Path) -> Result<Bundle, String> {
 
 /// Those that the system trusts, read once, when they are first wanted.
 #[derive(Default)]
-pub(crate) struct System(Option<Vec<CertificateDer<'static>>>);
+pub struct System(Option<Vec<CertificateDer<'static>>>);
 
 impl System {
-    pub(crate) fn read(&mut self) -> Result<Vec<CertificateDer<'static>>, String> {
+    /// Reads them, or says why not.
+    ///
+    /// # Errors
+    /// The system trusts nobody.
+    pub fn read(&mut self) -> Result<Vec<CertificateDer<'static>>, String> {
         if let Some(known) = &self.0 {
             return Ok(known.clone());
         }
