@@ -15,6 +15,7 @@
 //! | `answers` | answers to authorities that ask whether names are ours |
 //! | `asking` | the question whether a name may have a certificate |
 //! | `demand` | names that clients ask for: which are ordered, and who waits |
+//! | `updates` | records in the DNS, by a name server that takes updates |
 //! | `order` | one order, from wherever it was left |
 //! | `scheduler` | which order is next |
 //! | `wishes` | names that clients ask for, on their way to the scheduler |
@@ -32,6 +33,7 @@ mod line;
 mod order;
 mod scheduler;
 mod times;
+mod updates;
 mod wishes;
 
 use std::io;

@@ -27,6 +27,7 @@ use crate::documents::{CertificateDocument, Documents, Issued};
 use crate::failure::{Cure, Failure, kind, words};
 use crate::http::Authority;
 use crate::line::Link;
+use crate::updates;
 
 /// An authority looks whether names are ours, or makes a certificate, within this time. Else the order is gone on with later.
 const PATIENCE: RetryPolicy = RetryPolicy::new().timeout(Duration::from_secs(90));
@@ -183,9 +184,7 @@ impl Attempt<'_> {
                     let record = answers::record(&name, &key);
                     // Before it is there: one that is half done is to be cleaned up, too.
                     given.records.push(record.clone());
-                    self.answers
-                        .hook(&self.wanted.account, true, &record)
-                        .await?;
+                    self.record(true, &record).await?;
                 }
             }
         }
@@ -209,11 +208,22 @@ impl Attempt<'_> {
         Ok(())
     }
 
+    /// Puts a record into the DNS, or removes it.
+    async fn record(&self, is_present: bool, record: &Record) -> Result<(), Failure> {
+        match &self.plan.nameserver {
+            Some(nameserver) => updates::change(nameserver, record, is_present).await,
+            None => {
+                let account = &self.wanted.account;
+                self.answers.hook(account, is_present, record).await
+            }
+        }
+    }
+
     async fn take_back(&self, given: &Given) {
         self.answers.end(self.bundle).await;
         for record in &given.records {
             // A record left over harms nobody: the next order has another.
-            let _ = self.answers.hook(&self.wanted.account, false, record).await;
+            let _ = self.record(false, record).await;
         }
     }
 

@@ -30,6 +30,8 @@ pub struct PebbleOptions {
     pub bad_nonces: u32,
     /// For how many seconds certificates hold.
     pub validity: u64,
+    /// The port of another DNS server that it asks.
+    pub dns: Option<u16>,
     /// Members of its configuration that replace others.
     pub more: Value,
 }
@@ -41,6 +43,7 @@ impl Default for PebbleOptions {
             tls: free_port(),
             bad_nonces: 0,
             validity: 90 * 86_400,
+            dns: None,
             more: json!({}),
         }
     }
@@ -117,7 +120,10 @@ impl Pebble {
         let pebble = Command::new(programs.join("pebble"))
             .arg("-config")
             .arg(&path)
-            .args(["-dnsserver", &format!("127.0.0.1:{records}")])
+            .args([
+                "-dnsserver",
+                &format!("127.0.0.1:{}", options.dns.unwrap_or(records)),
+            ])
             .env("PEBBLE_VA_NOSLEEP", "1")
             .env("PEBBLE_AUTHZREUSE", "0")
             .env("PEBBLE_WFE_NONCEREJECT", options.bad_nonces.to_string())

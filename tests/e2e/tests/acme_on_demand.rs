@@ -11,6 +11,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
+use tutti_e2e::documents::json_examples;
+use tutti_e2e::external::source;
 use tutti_e2e::pebble::{Pebble, PebbleOptions};
 use tutti_testkit::{ClosedPort, Server, ServerOptions, free_port, wait_until};
 
@@ -204,6 +206,36 @@ fn a_name_that_may_not_is_refused_and_not_asked_about_again() {
         ])
         .output();
     assert!(String::from_utf8_lossy(&plain.unwrap().stdout).contains("HTTPS"));
+}
+
+#[test]
+fn the_guide_s_example_works() {
+    let site = Site::start(&json!({}));
+    let page = fs::read_to_string(source("docs/acme.md")).unwrap();
+    let ports = [site.http, site.tls].map(|port| format!("127.0.0.1:{port}"));
+    let ask = format!("http://127.0.0.1:{}/may", site.http);
+    let places = [
+        ("*:80", ports[0].as_str()),
+        ("*:443", &ports[1]),
+        ("http://127.0.0.1:9000/may-have-a-certificate", &ask),
+    ];
+    let examples = json_examples(&page, &places).into_iter();
+    let mut examples = examples.filter(|example| example.to_string().contains("on_demand"));
+    let mut example = examples.next().unwrap();
+    let own = site.configuration(&json!({}));
+    example["settings"]["acme"]["letsencrypt"] = site
+        .pebble
+        .account(&example["settings"]["acme"]["letsencrypt"]);
+    // The guide's customers are asked for by an application, here it is a route; and the site is one.
+    let routes = example["routes"].as_object_mut().unwrap();
+    for name in ["plain", "customers"] {
+        assert!(routes.contains_key(name));
+        routes.insert(name.to_owned(), own["routes"].clone());
+    }
+    site.server.put("/config", &example);
+    assert_eq!(site.curl("shop.ok.example.com"), "201");
+    assert_eq!(site.curl("shop.example.com"), "");
+    assert_eq!(site.pebble.orders(), 1);
 }
 
 #[test]

@@ -1,0 +1,215 @@
+//! Records of `dns-01`, put into the DNS by updates (RFC 2136) that are signed with a key (TSIG, RFC 8945).
+//!
+//! By TCP, so that nothing has to be sent twice (RFC 7766). Must never happen: that an answer counts which is not signed with the same
+//! key, or that one is waited for without end.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use data_encoding::BASE64;
+use hickory_proto::op::update_message::{append, delete_by_rdata};
+use hickory_proto::op::{Message, Query, ResponseCode};
+use hickory_proto::rr::rdata::TXT;
+use hickory_proto::rr::rdata::tsig::TsigAlgorithm;
+use hickory_proto::rr::{Name, RData, Record as DnsRecord, RecordSet, RecordType, TSigner};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tutti_protocol::NameserverPlan;
+
+use crate::answers::Record;
+use crate::failure::Failure;
+
+/// A name server answers within this time, or not at all.
+const LONGEST_ANSWER: Duration = Duration::from_secs(30);
+
+/// How long others may keep the record, in seconds.
+const TIME_TO_LIVE: u32 = 60;
+
+/// How far the clocks may be apart, in seconds (RFC 8945 §10).
+const FUDGE: u16 = 300;
+
+/// Longest file with a secret.
+const MOST_BYTES: u64 = 64 * 1024;
+
+/// Puts a record into the DNS, or removes it.
+pub(crate) async fn change(
+    plan: &NameserverPlan,
+    record: &Record,
+    is_present: bool,
+) -> Result<(), Failure> {
+    let done = tokio::time::timeout(LONGEST_ANSWER, try_change(plan, record, is_present));
+    let told = match done.await {
+        Ok(done) => done,
+        Err(_) => Err(format!(
+            "no answer within {} seconds",
+            LONGEST_ANSWER.as_secs()
+        )),
+    };
+    told.map_err(|why| {
+        Failure::new(format!(
+            "the name server `{}` of `rfc2136` does not take the record: {why}",
+            plan.server
+        ))
+    })
+}
+
+async fn try_change(
+    plan: &NameserverPlan,
+    record: &Record,
+    is_present: bool,
+) -> Result<(), String> {
+    let signer = signer(plan)?;
+    let name = name(&record.name)?;
+    let zone = match &plan.zone {
+        Some(zone) => self::name(zone)?,
+        None => zone_of(plan, &name).await?,
+    };
+    if !zone.zone_of(&name) {
+        return Err(format!("`{name}` is not in the zone `{zone}`"));
+    }
+    let text = RData::TXT(TXT::new(vec![record.value.clone()]));
+    let mut records = RecordSet::with_ttl(name.clone(), RecordType::TXT, TIME_TO_LIVE);
+    records.insert(DnsRecord::from_rdata(name, TIME_TO_LIVE, text), 0);
+    let mut message = match is_present {
+        true => append(records, zone.clone(), false, false),
+        false => delete_by_rdata(records, zone.clone(), false),
+    };
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let signed = signer.sign_message(&message, now.as_secs());
+    let (signature, verifier) =
+        signed.map_err(|error| format!("the update cannot be signed: {error}"))?;
+    message.set_signature(signature);
+    let bytes = exchange(plan, &message).await?;
+    let answer = Message::from_vec(&bytes)
+        .map_err(|error| format!("its answer cannot be understood: {error}"))?;
+    let code = answer.metadata.response_code;
+    if let Some(mut verifier) = verifier
+        && let Err(error) = verifier.verify(&bytes)
+    {
+        // Who does not know the key cannot sign that.
+        return Err(format!(
+            "its answer is {code}, and not signed with the key `{}` ({error}); hint: name, algorithm and secret of the key, and the clocks",
+            plan.key
+        ));
+    }
+    match code {
+        ResponseCode::NoError => Ok(()),
+        code => Err(format!(
+            "its answer is {code} for the zone `{zone}`; hint: may the key `{}` update it?",
+            plan.key
+        )),
+    }
+}
+
+/// The zone that a name is in: the server says it of the name, or of those above it.
+async fn zone_of(plan: &NameserverPlan, name: &Name) -> Result<Name, String> {
+    let mut asked = name.clone();
+    while !asked.is_root() {
+        let mut question = Message::query();
+        question.metadata.recursion_desired = false;
+        question.add_query(Query::query(asked.clone(), RecordType::SOA));
+        let bytes = exchange(plan, &question).await?;
+        let answer = Message::from_vec(&bytes)
+            .map_err(|error| format!("its answer cannot be understood: {error}"))?;
+        let mut records = answer.answers.iter().chain(&answer.authorities);
+        let zone = records.find(|record| record.record_type() == RecordType::SOA);
+        if let Some(zone) = zone.filter(|zone| zone.name.zone_of(name)) {
+            return Ok(zone.name.clone());
+        }
+        asked = asked.base_name();
+    }
+    Err(format!(
+        "it has no zone for `{name}`; hint: `zone` names it"
+    ))
+}
+
+/// Sends a message, and receives the answer to it.
+async fn exchange(plan: &NameserverPlan, message: &Message) -> Result<Vec<u8>, String> {
+    let unreachable = |error: std::io::Error| format!("it cannot be reached: {error}");
+    let bytes = message.to_vec().map_err(|error| error.to_string())?;
+    let length = u16::try_from(bytes.len()).map_err(|error| error.to_string())?;
+    let mut stream = TcpStream::connect(plan.server).await.map_err(unreachable)?;
+    let framed = [&length.to_be_bytes()[..], &bytes].concat();
+    stream.write_all(&framed).await.map_err(unreachable)?;
+    let length = stream.read_u16().await.map_err(unreachable)?;
+    let mut answer = vec![0; usize::from(length)];
+    stream.read_exact(&mut answer).await.map_err(unreachable)?;
+    match answer.get(..2) == bytes.get(..2) {
+        true => Ok(answer),
+        false => Err("it answers something else".to_owned()),
+    }
+}
+
+fn name(text: &str) -> Result<Name, String> {
+    let mut name = Name::from_ascii(text).map_err(|error| format!("`{text}`: {error}"))?;
+    name.set_fqdn(true);
+    Ok(name)
+}
+
+fn signer(plan: &NameserverPlan) -> Result<TSigner, String> {
+    let algorithm = match plan.algorithm.as_str() {
+        "hmac-sha384" => TsigAlgorithm::HmacSha384,
+        "hmac-sha512" => TsigAlgorithm::HmacSha512,
+        _ => TsigAlgorithm::HmacSha256,
+    };
+    let secret = secret(&plan.secret_file)?;
+    TSigner::new(secret, algorithm, name(&plan.key)?, FUDGE).map_err(|error| error.to_string())
+}
+
+fn secret(path: &Path) -> Result<Vec<u8>, String> {
+    let unusable = |why: &str| {
+        format!(
+            "`{}` of `secret_file` cannot be used: {why}",
+            path.display()
+        )
+    };
+    let metadata = std::fs::metadata(path).map_err(|error| unusable(&error.to_string()))?;
+    if !metadata.is_file() || metadata.len() > MOST_BYTES {
+        return Err(unusable("it is no file of at most 64 KiB"));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| unusable(&error.to_string()))?;
+    let decoded = BASE64.decode(encoded(&text).as_bytes()).unwrap_or_default();
+    match decoded.is_empty() {
+        true => Err(unusable("the secret is not in Base64, or empty")),
+        false => Ok(decoded),
+    }
+}
+
+/// The secret in a file: the value of `secret` where it is one of BIND (`tsig-keygen`), else all of it.
+fn encoded(text: &str) -> String {
+    let value = text.split_once("secret").and_then(|(before, rest)| {
+        before.contains('{').then(|| {
+            rest.split(['"', ';', ' ', '\t', '\n'])
+                .find(|word| !word.is_empty())
+        })?
+    });
+    value.unwrap_or(text).split_ascii_whitespace().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_bare_or_in_a_key_of_bind() {
+        assert_eq!(encoded("c2Vj\ncmV0\n"), "c2VjcmV0");
+        let key = "key \"tutti\" {\n\talgorithm hmac-sha256;\n\tsecret \"c2VjcmV0\";\n};\n";
+        assert_eq!(encoded(key), "c2VjcmV0");
+        assert_eq!(encoded("key a { secret c2VjcmV0; };"), "c2VjcmV0");
+        // A name of a key may have the word in it.
+        assert_eq!(encoded("secretsecret"), "secretsecret");
+    }
+
+    #[test]
+    fn what_is_no_secret_is_told_with_its_place() {
+        let folder = std::env::temp_dir();
+        assert!(secret(&folder).unwrap_err().contains("no file"));
+        assert!(
+            secret(&folder.join("tutti-none"))
+                .unwrap_err()
+                .contains("`secret_file`")
+        );
+    }
+}
