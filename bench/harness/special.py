@@ -1,4 +1,4 @@
-"""Cases that are no load test: idle workers (P8), idle connections (P11), the transport alone (P12)."""
+"""Cases that are no load test: idle workers (P8), idle connections (P11), the transport alone (P12), a rate limit alone (P44)."""
 
 import re
 import shutil
@@ -98,6 +98,28 @@ def p12(context):
         return {**title, "facts": {}}, [Check(f"the micro-benchmark failed: {output.stderr[-500:]}", None)]
     facts = read_transport(output.stdout)
     return {**title, "facts": {"round trips": facts}}, transport_checks(facts)
+
+
+def p44(context):
+    """A rate limit: the micro-benchmark of `crates/guard`."""
+    title = {"id": "P44", "title": "a rate limit", "target": "≤ 0.3 µs a request, 1,000,000 keys in ≤ 100 MB"}
+    if not shutil.which("cargo"):
+        return {**title, "facts": {}}, [Check("cargo is not there: not measured", None)]
+    output = subprocess.run(["cargo", "bench", "-q", "-p", "tutti-guard", "--bench", "rate"], cwd=context.root,
+                            capture_output=True, text=True, check=False)
+    if output.returncode:
+        return {**title, "facts": {}}, [Check(f"the micro-benchmark failed: {output.stderr[-500:]}", None)]
+    facts = read_transport(output.stdout)
+    return {**title, "facts": {"time of one": facts}}, limit_checks(facts, output.stdout)
+
+
+def limit_checks(facts, text):
+    checks = [Check(f"{fact['what']} ≤ 300 ns: {fact['median_ns']}", fact["median_ns"] <= 300) for fact in facts]
+    memory = re.search(r"memory of 1000000 keys\s+(\d+) KiB", text)
+    if memory:
+        mib = int(memory[1]) / 1024
+        checks.append(Check(f"1,000,000 keys ≤ 100 MB: {mib:.1f}", mib <= 100))
+    return checks or [Check("the micro-benchmark printed nothing known: not measured", None)]
 
 
 def read_transport(text):
