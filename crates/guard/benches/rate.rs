@@ -1,4 +1,4 @@
-//! What a rate limit costs a request, and a million keys cost in memory.
+//! The cost of a rate limit: time of a request, and memory of a million keys.
 //!
 //! `cargo bench -p tutti-guard --bench rate`. Prints medians of batches, in the form that `bench/harness` reads.
 
