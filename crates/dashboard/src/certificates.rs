@@ -51,6 +51,46 @@ pub(crate) fn content(seen: &Seen, stored: &Value) -> Markup {
     html! {
         @if rows.is_empty() { p.note { "There are no certificates." } }
         @else { (table("certificates", "Stored certificates; of a chain, the first that ends counts", &columns, &rows)) }
+        (automatic(seen))
+    }
+}
+
+/// Certificates that come by themselves: when the next order is due, and why the last one failed.
+fn automatic(seen: &Seen) -> Markup {
+    let columns = [
+        words("Certificate"),
+        words("Account"),
+        words("State"),
+        words("Next order"),
+        words("Failures"),
+        words("Last error"),
+    ];
+    let Some(look) = seen.now.as_ref() else {
+        return html! {};
+    };
+    let all = members(&look.status, "/certificates");
+    let all = all.filter(|(_, certificate)| certificate.get("state").is_some());
+    let rows: Vec<Vec<Markup>> = all
+        .map(|(name, certificate)| {
+            let failures = certificate.get("failures").and_then(Value::as_u64);
+            let failures = failures.unwrap_or(0);
+            let mood = match certificate.get("state").and_then(Value::as_str) {
+                Some("valid") if failures == 0 => Mood::Good,
+                Some("missing") if failures > 0 => Mood::Bad,
+                _ => Mood::Doubtful,
+            };
+            vec![
+                html! { (name) },
+                html! { (plain(certificate.get("account"))) },
+                state(&plain(certificate.get("state")), mood),
+                html! { (plain(certificate.get("next_order"))) },
+                html! { (failures) },
+                html! { (plain(certificate.pointer("/last_error/message"))) },
+            ]
+        })
+        .collect();
+    html! {
+        @if !rows.is_empty() { (table("automatic", "Certificates that come by themselves", &columns, &rows)) }
     }
 }
 

@@ -53,13 +53,16 @@ struct Known {
     told: AtomicU64,
 }
 
+/// Certificates by the name of the host.
+type AllKnown = HashMap<Box<str>, Known>;
+
 /// Certificates on demand of one listener.
 #[derive(Debug)]
 pub struct OnDemand {
     account: String,
     timeout: Duration,
     /// Set once, before there is any connection.
-    demands: OnceLock<(HashMap<Box<str>, Known>, mpsc::Sender<Wanted>)>,
+    demands: OnceLock<(AllKnown, mpsc::Sender<Wanted>)>,
 }
 
 impl OnDemand {

@@ -6,6 +6,7 @@
     reason = "a test fails by panicking"
 )]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use tutti_e2e::documents::json_examples;
 use tutti_e2e::external::source;
 use tutti_e2e::pebble::{Pebble, PebbleOptions};
-use tutti_testkit::{ClosedPort, Server, ServerOptions, free_port, wait_until};
+use tutti_testkit::{ClosedPort, Server, ServerOptions, free_port, is_root, skipped, wait_until};
 
 /// A server that gets certificates on demand, and its authority. Names below `ok.example.com` and `ok.example.org` may have one.
 struct Site {
@@ -33,10 +34,14 @@ fn options() -> ServerOptions {
 
 impl Site {
     fn start(on_demand: &Value) -> Site {
+        Site::start_with(on_demand, &options())
+    }
+
+    fn start_with(on_demand: &Value, options: &ServerOptions) -> Site {
         let wanted = PebbleOptions::default();
         let site = Site {
             pebble: Pebble::start(&wanted),
-            server: Server::start(&options()),
+            server: Server::start(options),
             http: wanted.http,
             tls: wanted.tls,
         };
@@ -386,6 +391,68 @@ fn a_storm_of_names_has_nothing_ordered_and_fills_no_memory() {
     }
     assert_eq!(site.pebble.orders(), 1);
     assert_eq!(site.curl("a.ok.example.com"), "201");
+    assert_eq!(site.curl("b.ok.example.com"), "201");
+}
+
+/// A small file system over a folder, in the server's own mount namespace.
+fn on_a_small_disk() -> ServerOptions {
+    let script = "for last; do :; done; state=; previous=; for word; do [ \"$previous\" = --statedir ] && state=$word; previous=$word; done; \
+        mkdir -p \"$state\" && mount -t tmpfs -o size=256k,mode=700 tmpfs \"$state\" && exec \"$@\"";
+    let wrapper = [
+        "env",
+        "TUTTI_ACME_PAUSE=0",
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        script,
+        "sh",
+    ];
+    ServerOptions {
+        wrapper: wrapper.map(str::to_owned).to_vec(),
+        ..ServerOptions::default()
+    }
+}
+
+#[test]
+fn on_a_full_disk_nothing_is_ordered_twice_and_it_goes_on_when_there_is_room() {
+    if !is_root() {
+        return skipped("only root can mount a small file system");
+    }
+    let site = Site::start_with(&json!({}), &on_a_small_disk());
+    // As the server sees it.
+    let state = PathBuf::from(format!(
+        "/proc/{}/root{}",
+        site.server.pid(),
+        site.server.folder().join("state").display()
+    ));
+    let fill = state.join("fill");
+    let block = vec![0; 4096];
+    let mut file = fs::File::create(&fill).unwrap();
+    while std::io::Write::write_all(&mut file, &block).is_ok() {}
+    let full = fs::metadata(&fill).unwrap().len();
+    assert_eq!(site.curl("a.ok.example.com"), "");
+    site.server.wait_for_log("No space left on device");
+    assert_eq!((site.pebble.accounts(), site.pebble.orders()), (0, 0));
+    // With each page of room it comes a step further: the account, the order, the certificate, which does not fit at first.
+    let mut steps = BTreeSet::new();
+    for pages in 1..32 {
+        file.set_len(full - pages * 4096).unwrap();
+        let status = site.curl("a.ok.example.com");
+        steps.insert((site.pebble.accounts(), site.pebble.orders(), status.clone()));
+        if status == "201" {
+            break;
+        }
+    }
+    let orders = (
+        site.pebble.accounts(),
+        site.pebble.orders(),
+        site.pebble.issued(),
+    );
+    assert_eq!(orders, (1, 1, 1), "{steps:?} {}", site.server.log());
+    assert!(steps.contains(&(1, 1, String::new())), "{steps:?}");
+    assert_eq!(site.curl("a.ok.example.com"), "201");
+    file.set_len(0).unwrap();
     assert_eq!(site.curl("b.ok.example.com"), "201");
 }
 
