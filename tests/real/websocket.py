@@ -4,6 +4,10 @@ import base64
 import os
 import socket
 import struct
+import time
+
+# Seconds to wait for a message. A server's pings go on for ever, and would keep a test waiting as long.
+PATIENCE = 60
 
 
 class WebSocket:
@@ -30,8 +34,11 @@ class WebSocket:
     def say(self, text):
         self._frame(1, text.encode())
 
-    def hear(self):
+    def hear(self, until=None):
         """The next text; (code, reason) of a close; `None` at the end."""
+        until = until or time.monotonic() + PATIENCE
+        if time.monotonic() > until:
+            raise TimeoutError("no message came, only pings")
         head = self.file.read(2)
         if len(head) < 2:
             return None
@@ -43,7 +50,7 @@ class WebSocket:
         data = self.file.read(length)
         if head[0] & 15 == 9:
             self._frame(10, data)
-            return self.hear()
+            return self.hear(until)
         if head[0] & 15 == 8:
             return struct.unpack(">H", data[:2])[0], data[2:].decode()
         return data.decode()

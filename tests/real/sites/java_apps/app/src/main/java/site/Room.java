@@ -15,14 +15,20 @@ class Room extends TextWebSocketHandler {
 
     @Override
     public void afterConnectionEstablished(WebSocketSession session) throws IOException {
-        members.add(new ConcurrentWebSocketSessionDecorator(session, 5000, 1 << 20));
-        session.sendMessage(new TextMessage("welcome"));
+        WebSocketSession member = new ConcurrentWebSocketSessionDecorator(session, 5000, 1 << 20);
+        members.add(member);
+        member.sendMessage(new TextMessage("welcome"));
     }
 
     @Override
-    protected void handleTextMessage(WebSocketSession session, TextMessage message) throws IOException {
+    protected void handleTextMessage(WebSocketSession session, TextMessage message) {
         for (WebSocketSession member : members) {
-            member.sendMessage(message);
+            try {
+                member.sendMessage(message);
+            } catch (IOException | IllegalStateException gone) {
+                // It leaves at this moment; the others hear all the same.
+                members.remove(member);
+            }
         }
     }
 
