@@ -63,6 +63,13 @@ impl Acme {
         is_planned && is_room && text.len() <= MOST_BYTES
     }
 
+    /// True if a router may ask for a certificate of this name: whether there may be one, others decide.
+    pub(super) fn may_want(&self, account: &str, name: &str) -> bool {
+        let plan = self.plan.as_ref();
+        plan.is_some_and(|plan| plan.on_demand(account).is_some())
+            && tutti_acme_names::on_demand(name).as_deref() == Some(name)
+    }
+
     /// When something is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let hooks = self.hooks.iter().map(|hook| hook.until);
@@ -87,9 +94,63 @@ impl Acme {
 mod tests {
     use std::collections::BTreeMap;
 
-    use tutti_protocol::CertificatePlan;
+    use tutti_protocol::{AccountPlan, CertificatePlan, ChallengeKind, OnDemandPlan};
 
     use super::*;
+
+    fn account(on_demand: Option<OnDemandPlan>) -> AccountPlan {
+        AccountPlan {
+            directory: String::new(),
+            contact: Vec::new(),
+            eab: None,
+            profile: None,
+            challenge: ChallengeKind::Http,
+            hook: None,
+            nameserver: None,
+            roots: None,
+            on_demand,
+        }
+    }
+
+    #[test]
+    fn a_router_may_ask_for_names_on_demand_and_for_nothing_else() {
+        let on_demand = OnDemandPlan {
+            ask: "http://127.0.0.1:9000/".to_owned(),
+            hourly: [1, 1, 1],
+            most: 1,
+            unused: 1,
+        };
+        let accounts = [("le", Some(on_demand)), ("inside", None)];
+        let accounts = accounts.map(|(name, on_demand)| (name.to_owned(), account(on_demand)));
+        let mut acme = Acme::default();
+        assert!(!acme.may_want("le", "a.example.com"));
+        acme.plan = Some(Box::new(AcmePlan {
+            accounts: accounts.into(),
+            certificates: BTreeMap::new(),
+        }));
+        assert!(acme.may_want("le", "a.example.com"));
+        for (account, name) in [
+            ("inside", "a.example.com"),
+            ("other", "a.example.com"),
+            ("", "a.example.com"),
+            ("le", "*.example.com"),
+            ("le", "A.example.com"),
+            ("le", "../../etc"),
+            ("le", "192.0.2.1"),
+            ("le", ""),
+        ] {
+            assert!(!acme.may_want(account, name), "{account} {name}");
+        }
+        // Nor is anything else kept for it.
+        assert!(acme.may_keep("certificate-acme:le:a.example.com", "{}"));
+        for name in [
+            "certificate-acme:inside:a.example.com",
+            "certificate-acme:le:a.example.com+0",
+            "certificate-acme:le:../x",
+        ] {
+            assert!(!acme.may_keep(name, "{}"), "{name}");
+        }
+    }
 
     #[test]
     fn only_documents_that_the_configuration_asks_for_are_kept() {

@@ -24,7 +24,7 @@ impl Supervisor {
         client: Option<IpAddr>,
     ) {
         let refusal = match () {
-            () if !self.may_want(&account, &name) => "the configuration lets nobody have it",
+            () if !self.acme.may_want(&account, &name) => "the configuration lets nobody have it",
             () if self.acme.process().is_none() => "nobody gets certificates at the moment",
             () if self.acme.wishes.len() >= MOST_WISHES => "too many names are asked for at once",
             () => {
@@ -45,15 +45,9 @@ impl Supervisor {
 
     /// A router has used a certificate that was got on demand.
     pub(super) fn certificate_used(&mut self, account: String, name: String) {
-        if self.may_want(&account, &name) {
+        if self.acme.may_want(&account, &name) {
             self.tell_acme(&ToAcme::Used { account, name }, Vec::new());
         }
-    }
-
-    fn may_want(&self, account: &str, name: &str) -> bool {
-        let plan = self.acme.plan.as_ref();
-        plan.is_some_and(|plan| plan.on_demand(account).is_some())
-            && tutti_acme_names::on_demand(name).as_deref() == Some(name)
     }
 
     /// The process for certificates has an answer.

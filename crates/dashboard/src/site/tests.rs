@@ -68,6 +68,11 @@ impl Service for Hostile {
             "upstreams": {(HOSTILE): {"servers": {(HOSTILE): {"state": HOSTILE, "health_check": {"state": HOSTILE, "last_failure": HOSTILE}}}}},
             "spoolers": {(HOSTILE): {"problem": HOSTILE}},
             "schedules": {(HOSTILE): {"last": {"result": HOSTILE, "started": HOSTILE}}},
+            "certificates": {
+                "uploaded": {"names": [HOSTILE], "until": HOSTILE},
+                "acme:le:a.example.com": {"names": ["a.example.com"], "until": null, "account": "le", "state": "missing",
+                    "next_order": "2027-01-22T19:12:31Z", "failures": 3, "last_error": {"message": HOSTILE, "at": HOSTILE}},
+            },
             "problems": [{"pointer": HOSTILE, "message": HOSTILE}],
         });
         Box::pin(std::future::ready(Ok(status)))
@@ -209,6 +214,25 @@ async fn every_page_shows_hostile_names_as_text_and_no_secret() {
         ["apply"],
         "the reload's alone"
     );
+}
+
+#[tokio::test]
+async fn certificates_that_come_by_themselves_are_shown_with_their_next_order_and_last_error() {
+    let fixture = fixture().await;
+    let page = text(&fixture.ask(with_token(Method::Get, "/certificates")).await);
+    let table = page.split("Certificates that come by themselves").nth(1);
+    let table = table.unwrap().split("</table>").next().unwrap();
+    for told in [
+        "acme:le:a.example.com",
+        "missing",
+        "2027-01-22T19:12:31Z",
+        "3",
+        "&lt;img",
+    ] {
+        assert!(table.contains(told), "{told}: {table}");
+    }
+    // One that was uploaded has no next order.
+    assert!(!table.contains("uploaded"), "{table}");
 }
 
 #[tokio::test]
