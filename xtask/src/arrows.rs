@@ -68,7 +68,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("quic", &["config", "conn", "http", "sys", "tls"]),
     (
         "request-log",
-        &["config", "conn", "http", "log", "routing", "sys"],
+        &["config", "conn", "http", "log", "metrics", "routing", "sys"],
     ),
     (
         "server",

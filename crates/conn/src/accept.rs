@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(accepted.len(), 2);
         listener.bounds.set(0, 0);
         assert_eq!(batch(&mut accepted), Batch::Empty);
-        assert_eq!(accepted.len(), 4);
+        assert_eq!(accepted.len(), 3);
         accepted.clear();
         listener.bounds.set(1, 0);
         listener.close();

@@ -1,4 +1,4 @@
-//! The logs of requests: access logs, the slow log, the files and servers that their lines go to.
+//! The logs of requests, which get a line when one has ended: access logs, the slow log, the files and servers that lines go to; and counts by what answered.
 //!
 //! `server` tells a log of each request when it has ended; lines are collected for a thread and written before it sleeps. Knows no connection.
 //!
@@ -7,12 +7,14 @@
 #![forbid(unsafe_code)]
 
 mod access_log;
+mod counts;
 mod finished;
 mod log_file;
 mod logs;
 mod slow;
 
 pub use access_log::{AccessLog, AccessLogs, LogBuffer};
+pub use counts::{Answerer, Answers, Counts};
 pub use finished::{Finished, SentAt};
 pub use log_file::{LogFile, Lost, open_append};
 pub use logs::{Logs, LostLines};

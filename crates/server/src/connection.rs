@@ -18,7 +18,6 @@ use tutti_pool::Whereabouts;
 use tutti_routing::RuleSet;
 
 use crate::channel::Channel;
-use crate::counts::{Answerer, Counts};
 use crate::forwarded::Origin;
 use crate::local::Local;
 use crate::stream::Stream;
@@ -28,6 +27,7 @@ use tutti_conn::connections::Entry;
 use tutti_conn::listener::{ListenerHold, Peer, inet};
 use tutti_conn::send_deadline::SendDeadline;
 use tutti_request_log::Phases;
+use tutti_request_log::{Answerer, Counts};
 
 /// How long a connection whose listener is being closed may take to send its first request, if that has not come yet.
 pub(crate) const LAST_MOMENT: Millis = 500;

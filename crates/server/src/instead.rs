@@ -15,7 +15,6 @@ use tutti_http::{
 };
 use tutti_routing::ResponseHeader;
 
-use crate::counts::Answerer;
 use crate::plan::Changes;
 use crate::refusals;
 use crate::request::Request;
@@ -23,6 +22,7 @@ use crate::respond::{Page, Persistence};
 use crate::step::Step;
 use crate::substitute::{Kept, Mended, Substitute, Way};
 use tutti_conn::output::Output;
+use tutti_request_log::Answerer;
 
 /// Answers in place of others for one request; more are a circle. nginx allows ten.
 const MOST: u8 = 8;

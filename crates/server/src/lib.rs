@@ -22,7 +22,6 @@ mod collector;
 mod concern;
 mod connection;
 mod connection_task;
-mod counts;
 mod dispatch;
 mod early_hints;
 mod entrance;

@@ -22,7 +22,6 @@ use tutti_routing::RequestInfo as _;
 use crate::action::answer::{Answer, Begun, Head};
 use crate::action::{app, upstream};
 use crate::channel_io::unless_gone;
-use crate::counts::Answerer;
 use crate::early_hints;
 use crate::instead;
 use crate::plan::{Act, Changes, Plan};
@@ -35,6 +34,7 @@ use tutti_cache::{Forward, Hit, hit as told_hit};
 use tutti_cache::{Purpose, Recording, Terms};
 use tutti_cache::{of_caches, validators};
 use tutti_conn::connections::NEVER;
+use tutti_request_log::Answerer;
 
 /// Bytes of a stored body that are put into the output at once; a larger one goes out piece by piece, so that a slow client does not have
 /// a copy of it in memory.

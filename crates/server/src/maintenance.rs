@@ -6,11 +6,11 @@ use tutti_http::FieldLines;
 use tutti_routing::RequestInfo as _;
 
 use crate::action::share::{self, Found};
-use crate::counts::Answerer;
 use crate::instead;
 use crate::plan::{Act, Plan, Served};
 use crate::refusals;
 use crate::request::Request;
+use tutti_request_log::Answerer;
 
 /// The answer to a request while there is maintenance. `None`: there is none, or not for this client. Jobs of the server itself go on.
 pub(crate) fn act(request: &Request<'_>) -> Option<Act> {

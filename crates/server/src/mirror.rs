@@ -6,26 +6,21 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::task::{Context, Poll};
 
 use tutti_config::model::{Mirror, UpstreamProtocol};
 use tutti_http::edits::Edit;
 use tutti_http::http2::is_connection_specific;
 use tutti_http::{
-    BodyLength, FieldLines, Known, Limits, Method, Progress, RequestHead, Trailers, write_field,
-    write_request_line,
+    BodyLength, Known, Limits, Method, Progress, RequestHead, write_field, write_request_line,
 };
 use tutti_pool::Level;
-use tutti_proxy::{AnswerHead, Backlog, Body, BodyFault, Cgi, Client, Destination, RequestBody};
+use tutti_proxy::{Body, Cgi, Destination, Nobody};
 use tutti_routing::RequestInfo as _;
 use tutti_upstream::{CopyFate, Upstream};
 
 use crate::collector::Collected;
 use crate::local::Local;
 use crate::request::Request;
-use tutti_conn::clock::Millis;
-use tutti_conn::connections::NEVER;
-use tutti_conn::output::Gone;
 
 /// Sends a copy of the request, if there is to be one. `body` is all of its body.
 pub(crate) fn copy(request: &Request<'_>, body: &Collected) {
@@ -136,13 +131,20 @@ impl Copy {
                 bytes => Body::Memory(bytes),
             },
         };
-        let mut nobody = Nobody {
-            copy: &self,
-            fate: CopyFate::Failed,
+        let log = |level: Level, line: &str| self.local.log(level, line);
+        let complain = |line: &str| {
+            let line = format!("a copy of a request: {line}");
+            self.local.complain(Level::Warn, &line);
         };
+        let mut nobody = Nobody::new(self.remote, self.is_https, &log, &complain);
         let resources = &self.local.proxy;
         let _ = tutti_proxy::run(request, &mut nobody, None, resources).await;
-        nobody.fate
+        match nobody.outcome() {
+            Ok(()) => CopyFate::Answered,
+            // There was no room for it.
+            Err(503) => CopyFate::Dropped,
+            Err(_) => CopyFate::Failed,
+        }
     }
 }
 
@@ -183,124 +185,6 @@ fn head(request: &Request<'_>, body: usize) -> Option<(Box<RequestHead>, Vec<u8>
     match head.parse(&bytes, &limits) {
         Ok(Progress::Complete { length }) if length == bytes.len() => Some((head, bytes)),
         _ => None,
-    }
-}
-
-/// The client of a copy, who throws everything away.
-struct Nobody<'c> {
-    copy: &'c Copy,
-    fate: CopyFate,
-}
-
-/// A body that is never read while it comes.
-enum NoBody {}
-
-impl RequestBody for NoBody {
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<bool, BodyFault>> {
-        match *self {}
-    }
-    fn piece(&self) -> &[u8] {
-        match *self {}
-    }
-    fn consume(&mut self, _: usize) {
-        match *self {}
-    }
-    fn trailers(&self) -> Trailers {
-        match *self {}
-    }
-    fn deadline(&self) -> Millis {
-        match *self {}
-    }
-    fn start_clock(&mut self) {
-        match *self {}
-    }
-    fn stop_clock(&mut self) {
-        match *self {}
-    }
-    fn awaits_continue(&self) -> bool {
-        match *self {}
-    }
-}
-
-impl Client for Nobody<'_> {
-    type Body = NoBody;
-    type Answer = ();
-    type Ending = ();
-
-    fn remote(&self) -> Option<SocketAddr> {
-        self.copy.remote
-    }
-    fn local(&self) -> Option<SocketAddr> {
-        None
-    }
-    fn is_https(&self) -> bool {
-        self.copy.is_https
-    }
-    fn may_wait(&self) -> bool {
-        false
-    }
-    fn log(&self, level: Level, line: &str) {
-        self.copy.local.log(level, line);
-    }
-    fn complain(&self, line: &str) {
-        let line = format!("a copy of a request: {line}");
-        self.copy.local.complain(Level::Warn, &line);
-    }
-    fn interim<'f>(&mut self, _: u16, _: impl Iterator<Item = (&'f [u8], &'f [u8])>) {}
-    fn send_continue(&mut self, body: &mut NoBody) {
-        match *body {}
-    }
-    fn switch<'f>(&mut self, _: impl Iterator<Item = (&'f [u8], &'f [u8])>) {}
-    fn begin<'f>(
-        &mut self,
-        _: &AnswerHead,
-        _: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
-    ) -> Result<(), Gone> {
-        Ok(())
-    }
-    fn write<'b>(
-        &mut self,
-        _: &mut (),
-        _: impl Iterator<Item = &'b [u8]> + Clone,
-    ) -> Result<(), Gone> {
-        Ok(())
-    }
-    fn finish(&mut self, _: &mut (), _: Trailers) -> Result<(), Gone> {
-        Ok(())
-    }
-    fn end(&mut self, _: ()) {
-        self.fate = CopyFate::Answered;
-    }
-    fn break_off(&mut self, _: &()) {}
-    fn abandon(&mut self, _: u16) {}
-    fn note_reset(&mut self, _: u32) {}
-    fn fail(&mut self, status: u16, _: &FieldLines, _: bool) {
-        // 503: there was no room for it.
-        if status == 503 {
-            self.fate = CopyFate::Dropped;
-        }
-    }
-    fn refuse(&mut self, _: u16) {}
-    fn discard(&mut self) {}
-    fn unsent(&self) -> u64 {
-        0
-    }
-    fn allowance(&self, most: usize) -> usize {
-        most
-    }
-    fn deliver(&mut self, _: &mut Context<'_>) -> Result<Millis, Gone> {
-        Ok(NEVER)
-    }
-    // The time of the copy as a whole ends it.
-    fn wake_at(&self, _: Millis) {}
-    fn try_send(&mut self) -> Result<bool, Gone> {
-        Ok(true)
-    }
-    fn poll_room(&mut self, _: &mut Context<'_>, _: Backlog, _: Millis) -> Poll<Result<(), Gone>> {
-        Poll::Ready(Ok(()))
-    }
-    async fn flush(&mut self) -> Result<(), Gone> {
-        Ok(())
     }
 }
 

@@ -9,7 +9,6 @@ use tutti_pool::Level;
 use tutti_routing::{Failure, Modules, RequestInfo, ResponseHeader, RouteEvent, Seen};
 
 use crate::connection::Connection;
-use crate::counts::Answerer;
 use crate::plan::Changes;
 use crate::refusals;
 use crate::request_id;
@@ -22,6 +21,7 @@ use crate::substitute::{Mended, Substitute};
 use tutti_conn::output::{Gone, Output};
 use tutti_files::compression::{Choice, Described};
 use tutti_files::conditional::Conditions;
+use tutti_request_log::Answerer;
 use tutti_request_log::Finished;
 use tutti_request_log::{Entry, Phases, Server, SlowLog};
 

@@ -16,7 +16,6 @@ use tutti_routing::{Action, Decision, NotBelow, RequestInfo as _, ScriptFailed, 
 use crate::action::share::{self, Found};
 use crate::action::upstream::destination;
 use crate::concern::{Concern, concern};
-use crate::counts::Answerer;
 use crate::early_hints;
 use crate::maintenance;
 use crate::plan::{Act, Folder, Plan, Served};
@@ -32,6 +31,7 @@ use tutti_files::cache::{CachedFile, Lookup};
 use tutti_files::compression;
 use tutti_files::listing;
 use tutti_files::place::{Bounds, Place};
+use tutti_request_log::Answerer;
 
 /// Decides what `request` is answered with.
 pub(crate) fn plan(request: &Request<'_>) -> Plan {

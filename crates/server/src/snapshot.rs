@@ -21,7 +21,6 @@ use tutti_telemetry::Tracer;
 use tutti_tls::{Bundle, Client, Offer, OfferError, Source};
 use tutti_upstream::{Upstream, authorities};
 
-use crate::counts::Counts;
 use crate::entrance::{self, ListenerEntry};
 use crate::snapshot_faults::bind_fault;
 use crate::spoken::spoken;
@@ -32,6 +31,7 @@ use tutti_conn::holdings::Store;
 use tutti_conn::listener::Listener;
 use tutti_files::compression::Compression;
 use tutti_files::mime::MimeTypes;
+use tutti_request_log::Counts;
 use tutti_request_log::Logs;
 
 /// `settings.http`, in the units they are used in.

@@ -4,13 +4,13 @@ use tutti_http::{BodyLength, FieldLines, Trailers};
 use tutti_pool::Level;
 
 use crate::action::answer::{self, Begun, Head};
-use crate::counts::Answerer;
 use crate::instead::{self, Failure};
 use crate::plan::Changes;
 use crate::request::Request;
 use crate::respond::{Own, Page, Persistence};
 use crate::step::Step;
 use tutti_conn::output::{Gone, Output};
+use tutti_request_log::Answerer;
 
 /// An answer in place of the action's.
 pub(crate) struct Answer {

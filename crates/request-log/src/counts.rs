@@ -15,7 +15,7 @@ use tutti_routing::Action;
 
 /// The kinds of answers to a request, each counted for itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Answerer {
+pub enum Answerer {
     /// The server, because the request is refused or no route takes it.
     #[default]
     Nothing,
@@ -39,7 +39,7 @@ pub(crate) enum Answerer {
 
 impl Answerer {
     /// The one that an action leads to.
-    pub(crate) fn of(action: &Action<'_>) -> Self {
+    pub fn of(action: &Action<'_>) -> Self {
         match action {
             Action::Application(found) => Self::Application(found.index),
             Action::Upstream(index) => Self::Upstream(*index),
@@ -63,7 +63,7 @@ struct Cells {
 type Answered = Arc<PerThread<Cells>>;
 
 /// The cells of all that may answer requests of a configuration.
-pub(crate) struct Counts {
+pub struct Counts {
     threads: usize,
     nothing: Answered,
     share: Answered,
@@ -79,7 +79,7 @@ pub(crate) struct Counts {
 
 impl Counts {
     /// For so many threads, and for no application or upstream.
-    pub(crate) fn new(threads: usize) -> Self {
+    pub fn new(threads: usize) -> Self {
         let cells = || Arc::new(PerThread::new(threads));
         Self {
             threads,
@@ -96,12 +96,12 @@ impl Counts {
     }
 
     /// The number of listen threads.
-    pub(crate) fn threads(&self) -> usize {
+    pub fn threads(&self) -> usize {
         self.threads
     }
 
     /// The counts of another configuration, which go on where it has something of the same name.
-    pub(crate) fn of<'n>(
+    pub fn of<'n>(
         &self,
         applications: impl Iterator<Item = &'n str>,
         upstreams: impl Iterator<Item = &'n str>,
@@ -143,7 +143,7 @@ impl Counts {
     }
 
     /// Counts a request of a thread, answered with this status after `took`.
-    pub(crate) fn note(
+    pub fn note(
         &self,
         thread: u32,
         answerer: Answerer,
@@ -175,7 +175,7 @@ impl Counts {
     }
 
     /// Calls `each` with labels (action, application, upstream) and sums of all answerers.
-    pub(crate) fn each(&self, mut each: impl FnMut([&str; 3], &Answers)) {
+    pub fn each(&self, mut each: impl FnMut([&str; 3], &Answers)) {
         each(["none", "", ""], &Answers::sum(&self.nothing));
         each(["share", "", ""], &Answers::sum(&self.share));
         each(["return", "", ""], &Answers::sum(&self.returned));
@@ -198,9 +198,11 @@ fn once(all: &[(Box<str>, Answered)]) -> BTreeMap<&str, &Answered> {
 }
 
 /// Holds what all threads have counted of one answerer.
-pub(crate) struct Answers {
-    pub(crate) classes: [(&'static str, u64); 5],
-    pub(crate) durations: Histogram,
+pub struct Answers {
+    /// Answers, by the class of their status.
+    pub classes: [(&'static str, u64); 5],
+    /// How long they took.
+    pub durations: Histogram,
 }
 
 impl Answers {
