@@ -425,3 +425,34 @@ async def app(scope, receive, send):
     while (event := await receive())['type'] == 'websocket.receive':
         await send({'type': 'websocket.send', 'text': event['text']})
 ";
+
+#[test]
+fn connections_of_one_client_are_bounded_over_quic_too() {
+    let server = site(&json!(true));
+    let mut bounded = config(&server, &json!(true));
+    for (_, listener) in bounded["listeners"].as_object_mut().unwrap() {
+        listener["max_connections_per_client"] = json!(2);
+    }
+    server.put("/config", &bounded);
+    let address = server.address();
+    run(async {
+        let mut first = Client::connect(server.port()).await;
+        let second = Client::connect(server.port()).await;
+        let again = || first.endpoint.connect(address, "localhost").unwrap();
+        let refused = again().await.map(drop).unwrap_err();
+        assert!(
+            matches!(refused, quinn::ConnectionError::ConnectionClosed(_)),
+            "{refused}"
+        );
+        server
+            .wait_for_log("connection refused: client 127.0.0.1 has `max_connections_per_client`");
+        second.quic.close(0_u8.into(), b"");
+        // It counts until the server has seen that it is over.
+        let mut third = again().await;
+        while third.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            third = again().await;
+        }
+        assert_eq!(first.get("/page").await.unwrap().status, 200);
+    });
+}
