@@ -24,6 +24,8 @@ pub enum Variable {
     RequestId,
     /// `$request_line`.
     RequestLine,
+    /// `$protocol`.
+    Protocol,
     /// `$request_time`.
     RequestTime,
     /// `$status`.
@@ -140,6 +142,12 @@ pub const PLAIN_VARIABLES: &[PlainVariable] = &[
         Variable::RequestLine,
         "The first line of the request, as it came",
         "GET /blog/new%20post?page=2 HTTP/1.1",
+    ),
+    plain(
+        "protocol",
+        Variable::Protocol,
+        "The protocol of the request",
+        "HTTP/3.0",
     ),
     plain(
         "request_time",
@@ -312,6 +320,7 @@ fn is_of_response(variable: &Variable) -> bool {
         | Variable::RemoteUser
         | Variable::RequestId
         | Variable::RequestLine
+        | Variable::Protocol
         | Variable::Tls(_)
         | Variable::Argument(_)
         | Variable::Cookie(_)

@@ -119,9 +119,21 @@ impl Stream {
         }
     }
 
-    /// The head has said how long the body is.
-    pub fn expect(&self, content_length: Option<u64>) {
-        self.receiving.borrow_mut().reader.expect(content_length);
+    /// The head has said how long the body is. Nobody reads one that is to be empty, so what has come of it is looked at now.
+    ///
+    /// # Errors
+    /// There is more, and the stream has been given up.
+    pub fn expect(&self, content_length: Option<u64>) -> Result<(), Gone> {
+        let mut receiving = self.receiving.borrow_mut();
+        receiving.reader.expect(content_length);
+        if content_length == Some(0)
+            && let Err(fault) = self.read_frames(&mut receiving)
+        {
+            drop(receiving);
+            self.quic.fail(self.id, fault);
+            return Err(Gone::Closed);
+        }
+        Ok(())
     }
 
     /// The trailer fields of a request whose body has ended.

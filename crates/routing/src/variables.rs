@@ -26,6 +26,11 @@ pub(crate) fn value<R: RequestInfo + ?Sized>(variable: &Variable, request: &R, o
         Variable::Method => out.extend_from_slice(request.method()),
         Variable::RequestUri => request_uri(request.target(), out),
         Variable::RequestLine => out.extend_from_slice(request.request_line()),
+        Variable::Protocol => {
+            let words = request.request_line().rsplit(|byte| *byte == b' ');
+            let last = words.take(1).find(|word| word.starts_with(b"HTTP/"));
+            out.extend_from_slice(last.unwrap_or_default());
+        }
         Variable::TimeLocal | Variable::TimeIso8601 | Variable::Msec => {
             let response = request.response();
             if let Some(time) = response.and_then(ResponseInfo::time) {

@@ -48,9 +48,10 @@ impl Stream {
     }
 
     /// The head has said how long the body is. `h2` sees to it by itself.
-    pub(crate) fn expect(&self, content_length: Option<u64>) {
-        if let Self::Http3(stream) = self {
-            stream.expect(content_length);
+    pub(crate) fn expect(&self, content_length: Option<u64>) -> Result<(), Gone> {
+        match self {
+            Self::Http2(_) => Ok(()),
+            Self::Http3(stream) => stream.expect(content_length),
         }
     }
 

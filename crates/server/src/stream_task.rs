@@ -65,7 +65,10 @@ pub(crate) fn begin(
         Ok(()) => {
             let (request, output) = pipeline.parts(&connection);
             if let Channel::Stream(stream) = &connection.channel {
-                stream.expect(request.view.facts().content_length);
+                let length = request.view.facts().content_length;
+                if stream.expect(length).is_err() {
+                    return pipeline.give_back(&connection.local);
+                }
             }
             arrival::note(&request);
             pipeline.step = dispatch::start(&request, output);

@@ -20,6 +20,7 @@ pub mod external;
 pub mod fpm;
 pub mod http2;
 pub mod http3;
+pub mod http3_raw;
 pub mod java;
 pub mod lossy;
 pub mod node;

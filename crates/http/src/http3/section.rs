@@ -48,6 +48,9 @@ impl Section {
             authority,
             protocol,
         } = &section.pseudo;
+        if section.is_nameless() {
+            return Err(SectionError::Malformed);
+        }
         let is_connect = section.value_of(method) == Some(b"CONNECT");
         let is_whole = match (is_connect, protocol.is_some()) {
             // RFC 9114 §4.4: it has a place to go to, and nothing else.
@@ -58,6 +61,14 @@ impl Section {
         match is_whole {
             true => Ok(section),
             false => Err(SectionError::Malformed),
+        }
+    }
+
+    /// True if an empty name stands where whoever is asked is named (§4.3.1).
+    fn is_nameless(&self) -> bool {
+        match self.authority() {
+            Some(authority) => authority.is_empty(),
+            None => self.fields().any(|field| field == (b"host", b"")),
         }
     }
 

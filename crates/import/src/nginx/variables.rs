@@ -86,6 +86,7 @@ fn same_elsewhere(name: &str) -> Option<String> {
         "request_method" => "method",
         "remote_addr" => "remote_addr",
         "request_id" => "request_id",
+        "server_protocol" => "protocol",
         "request" => "request_line",
         "status" => "status",
         "body_bytes_sent" | "bytes_sent" => "body_bytes_sent",
@@ -125,7 +126,6 @@ fn scripted(name: &str) -> Option<String> {
         "proxy_add_x_forwarded_for" => {
             "headers['X-Forwarded-For'] ? headers['X-Forwarded-For'] + ', ' + remoteAddr : remoteAddr".to_owned()
         }
-        "server_protocol" => r"(/ (HTTP\/[0-9.]+)$/.exec(vars.request_line) ?? [])[1] ?? ''".to_owned(),
         _ => return None,
     })
 }

@@ -1,0 +1,176 @@
+//! A client of HTTP/3 that says whatever a test likes: fields of any bytes, frames in any order.
+//!
+//! Requests are written here, in the plainest form that QPACK has; only answers are read by the server's own code.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use quinn::{Connection, Endpoint, ReadError, ReadToEndError};
+use tutti_http::http3::decode;
+
+use crate::http3::connect_quic;
+
+/// Kinds of frames (RFC 9114 §7.2).
+const DATA: u64 = 0;
+const HEADERS: u64 = 1;
+
+/// A field: name and value, whatever they are.
+pub type Field<'a> = (&'a [u8], &'a [u8]);
+
+/// The end of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// An answer.
+    Answered(Answer),
+    /// The server gave the stream up, with this code.
+    Reset(u64),
+}
+
+/// An answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// Its fields, `:status` among them.
+    pub fields: BTreeMap<String, String>,
+    /// Its body.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// The status.
+    pub fn status(&self) -> u16 {
+        let status = self.fields.get(":status").map(|status| status.parse());
+        status.and_then(Result::ok).unwrap_or_default()
+    }
+}
+
+impl Outcome {
+    /// True if no request has come of it: a status for mistakes of clients, or a stream that is given up.
+    pub fn is_refused(&self) -> bool {
+        match self {
+            Self::Answered(answer) => [400, 413, 417, 431, 501].contains(&answer.status()),
+            Self::Reset(_) => true,
+        }
+    }
+}
+
+/// A connection.
+pub struct Raw {
+    /// Kept while the connection is used.
+    pub endpoint: Endpoint,
+    /// QUIC's side of it.
+    pub quic: Connection,
+}
+
+impl Raw {
+    /// Connects to a port of this machine.
+    pub async fn connect(port: u16) -> Self {
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let (endpoint, quic) = connect_quic(address).await;
+        Self { endpoint, quic }
+    }
+
+    /// Sends a head, a body and trailers, each where it is given, and returns what becomes of them.
+    ///
+    /// # Panics
+    /// The connection ends, or what comes is no HTTP/3.
+    pub async fn send(
+        &self,
+        head: &[Field<'_>],
+        body: Option<&[u8]>,
+        trailers: &[Field<'_>],
+    ) -> Outcome {
+        let (mut sending, mut receiving) = self.quic.open_bi().await.expect("a stream");
+        let mut bytes = frame(HEADERS, &section(head));
+        if let Some(body) = body {
+            bytes.extend(frame(DATA, body));
+        }
+        if !trailers.is_empty() {
+            bytes.extend(frame(HEADERS, &section(trailers)));
+        }
+        // A server that refuses a request need not read it.
+        if sending.write_all(&bytes).await.is_ok() {
+            let _ = sending.finish();
+        }
+        match receiving.read_to_end(1 << 24).await {
+            Ok(bytes) => Outcome::Answered(answer(&bytes)),
+            Err(ReadToEndError::Read(ReadError::Reset(code))) => Outcome::Reset(code.into_inner()),
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
+
+/// A frame.
+pub fn frame(kind: u64, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    number(kind, &mut bytes);
+    number(payload.len() as u64, &mut bytes);
+    bytes.extend_from_slice(payload);
+    bytes
+}
+
+/// A field section without tables and without Huffman's code (RFC 9204 §4.5.6).
+pub fn section(fields: &[Field<'_>]) -> Vec<u8> {
+    let mut bytes = vec![0, 0];
+    for (name, value) in fields {
+        prefixed(0x20, 3, name, &mut bytes);
+        prefixed(0, 7, value, &mut bytes);
+    }
+    bytes
+}
+
+/// A string behind its length, which begins in the last `bits` bits of a byte (RFC 7541 §5.1).
+fn prefixed(flags: u8, bits: u32, text: &[u8], out: &mut Vec<u8>) {
+    let most = (1_usize << bits) - 1;
+    if text.len() < most {
+        out.push(flags | text.len() as u8);
+    } else {
+        out.push(flags | most as u8);
+        let mut rest = text.len() - most;
+        while rest >= 0x80 {
+            out.push(rest as u8 | 0x80);
+            rest >>= 7;
+        }
+        out.push(rest as u8);
+    }
+    out.extend_from_slice(text);
+}
+
+/// An integer of QUIC (RFC 9000 §16), in four bytes where one does not do.
+fn number(value: u64, out: &mut Vec<u8>) {
+    match u8::try_from(value) {
+        Ok(short) if short < 0x40 => out.push(short),
+        _ => out.extend_from_slice(&(0x8000_0000 | value as u32).to_be_bytes()),
+    }
+}
+
+/// Reads an integer and takes it from the front.
+fn take_number(bytes: &mut &[u8]) -> u64 {
+    let first = *bytes.first().expect("a number");
+    let length = 1 << (first >> 6);
+    let (number, rest) = bytes.split_at(length);
+    *bytes = rest;
+    let mask = u64::MAX >> (64 - 8 * length + 2);
+    number
+        .iter()
+        .fold(0, |value, byte| value << 8 | u64::from(*byte))
+        & mask
+}
+
+fn answer(mut bytes: &[u8]) -> Answer {
+    let mut answer = Answer::default();
+    while !bytes.is_empty() {
+        let (kind, length) = (take_number(&mut bytes), take_number(&mut bytes));
+        let (payload, rest) = bytes.split_at(length as usize);
+        bytes = rest;
+        match kind {
+            DATA => answer.body.extend_from_slice(payload),
+            HEADERS => decode(payload, 1 << 16, |name, value| {
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                answer.fields.insert(text(name), text(value));
+            })
+            .expect("a section"),
+            _ => {}
+        }
+    }
+    answer
+}
