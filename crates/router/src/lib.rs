@@ -40,7 +40,7 @@ use tutti_role::certificates::Certificates;
 use tutti_role::unprivileged;
 use tutti_role::{context, js_modules, log_faults};
 use tutti_server::{Options, Scrape, Server};
-use tutti_sys::{daemon, proc};
+use tutti_sys::{daemon, log_stream, proc};
 use tutti_telemetry::Exporters;
 
 use self::changes::Changes;
@@ -59,6 +59,9 @@ const LAST_DELIVERIES: Duration = Duration::from_secs(2);
 /// Longest time for the last spans of a router that ends in peace.
 const LAST_SPANS: Duration = Duration::from_secs(5);
 
+/// Longest time for readers of logs to take the last lines that wait for them.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
 /// How to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
@@ -71,7 +74,9 @@ enum Stop {
 
 /// Runs until main says stop.
 pub fn run() -> ExitCode {
-    unprivileged::run("router", serve)
+    let code = unprivileged::run("router", serve);
+    log_stream::finish(LAST_LINES);
+    code
 }
 
 /// The whole router, in one function.

@@ -10,7 +10,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags};
@@ -24,6 +25,35 @@ const MOST_WAITING: usize = 1024 * 1024;
 
 /// The bytes that a pipe which is ready takes whole (PIPE_BUF, pipe(7)).
 const ALWAYS_TAKEN: usize = 4096;
+
+/// The threads of this process that wait for readers.
+static THREADS: Threads = Threads {
+    count: Mutex::new(0),
+    one_less: Condvar::new(),
+};
+
+struct Threads {
+    count: Mutex<usize>,
+    one_less: Condvar,
+}
+
+impl Threads {
+    fn count(&self) -> MutexGuard<'_, usize> {
+        // A number: whole even if a holder panicked.
+        self.count.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits until readers have taken the lines that wait for them ([`Later::Thread`]), at most so long. A process that ends calls it last:
+/// lines that still wait then are lost, and nobody is told.
+pub fn finish(longest: Duration) {
+    let count = THREADS.count();
+    drop(
+        THREADS
+            .one_less
+            .wait_timeout_while(count, longest, |count| *count > 0),
+    );
+}
 
 /// How a write is kept from waiting.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -182,8 +212,12 @@ impl LogStream {
         if !waiting.bytes.is_empty() && self.later == Later::Thread && !waiting.has_thread {
             let stream = Arc::clone(self);
             let thread = std::thread::Builder::new().name("log".to_owned());
+            *THREADS.count() += 1;
             // Without a thread the next line tries again.
             waiting.has_thread = thread.spawn(move || stream.wait_for_reader()).is_ok();
+            if !waiting.has_thread {
+                *THREADS.count() -= 1;
+            }
         }
     }
 
@@ -301,6 +335,8 @@ impl LogStream {
             self.flush_locked(&mut waiting);
             if waiting.bytes.is_empty() {
                 waiting.has_thread = false;
+                *THREADS.count() -= 1;
+                THREADS.one_less.notify_all();
                 return;
             }
         }
