@@ -25,7 +25,6 @@ use tutti_quic::Ports;
 use crate::own_fields::OwnFields;
 use crate::posts::Desk;
 use crate::scraper::Scraper;
-use crate::snapshot::Snapshot;
 use tutti_conn::buffers::Buffers;
 use tutti_conn::clock::now_millis;
 use tutti_conn::connections::Connections;
@@ -35,6 +34,7 @@ use tutti_conn::listener::{Accepted, Listener, ListenerHold};
 use tutti_files::cache::{CacheLimits, FileCache};
 use tutti_files::mime::MimeTypes;
 use tutti_request_log::LogBuffer;
+use tutti_snapshot::Snapshot;
 
 /// An order to a listen thread.
 pub(crate) enum Command {

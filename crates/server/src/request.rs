@@ -15,7 +15,6 @@ use crate::request_id;
 use crate::respond::{self, Page, Persistence};
 use crate::response_headers::{self, Refused};
 use crate::route_log;
-use crate::snapshot::Snapshot;
 use crate::step::Step;
 use crate::substitute::{Mended, Substitute};
 use tutti_conn::output::{Gone, Output};
@@ -24,6 +23,7 @@ use tutti_files::conditional::Conditions;
 use tutti_request_log::Answerer;
 use tutti_request_log::Finished;
 use tutti_request_log::{Entry, Phases, Server, SlowLog};
+use tutti_snapshot::Snapshot;
 
 /// A request in its context.
 #[derive(Clone, Copy)]

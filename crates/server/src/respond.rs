@@ -13,8 +13,8 @@ use crate::channel::Channel;
 use crate::connection::Connection;
 use crate::local::Local;
 pub(crate) use crate::own_fields::Own;
-use crate::snapshot::Snapshot;
 use tutti_conn::output::Output;
+use tutti_snapshot::Snapshot;
 
 /// The state of a connection after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

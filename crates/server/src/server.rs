@@ -21,14 +21,13 @@ use tutti_upstream::{ServerStatus, Upstream};
 use crate::local::{Command, Shared};
 use crate::posts::{Desk, Post};
 use crate::scraper::{Scrape, Scraper};
-use crate::snapshot::{Prepared, Snapshot, SpoolsNeeded};
-use crate::surroundings::Surroundings;
 use crate::thread;
 use tutti_conn::clock::now_millis;
 use tutti_conn::counters::Totals;
 use tutti_conn::holdings::Held;
 use tutti_conn::listener::{Accepted, Listener, ListenerHold, Peer};
 use tutti_files::cache::CacheLimits;
+use tutti_snapshot::{Prepared, Snapshot, SpoolsNeeded, Surroundings};
 
 /// The terms on which a server is started.
 pub struct Options {

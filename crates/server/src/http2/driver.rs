@@ -18,7 +18,6 @@ use tutti_http2::{Heads, Hub, Kind, Stream};
 use tutti_pool::Level;
 
 use crate::connection::Connection;
-use crate::snapshot::Timeouts;
 use crate::stream_task::{self, Asked};
 use crate::waiting::{self, Ending};
 use tutti_conn::buffers::BUFFER_BYTES;
@@ -26,6 +25,7 @@ use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::Gone;
 use tutti_conn::socket::Received;
+use tutti_snapshot::Timeouts;
 
 /// Looks at everything in a row, before other connections of the thread get a turn.
 const TURNS: u32 = 16;

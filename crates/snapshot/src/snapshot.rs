@@ -1,7 +1,7 @@
 //! The configuration as requests see it: prepared as a whole, swapped in one step, kept until its last request has ended.
 //!
-//! `prepare` may fail and leaves nothing behind: sockets it bound are closed when [`Prepared`] is dropped. `commit` (in
-//! [`Server`](crate::Server)) cannot fail. What did not change is carried over: listening sockets, MIME table, access log file.
+//! `prepare` may fail and leaves nothing behind: sockets it bound are closed when [`Prepared`] is dropped. The server's `commit` cannot fail.
+//! It carries over what did not change: listening sockets, MIME table, access log file.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,7 +22,7 @@ use tutti_tls::{Bundle, Client, Offer, OfferError, Source};
 use tutti_upstream::{Upstream, authorities};
 
 use crate::entrance::{self, ListenerEntry};
-use crate::snapshot_faults::bind_fault;
+use crate::faults::bind_fault;
 use crate::spoken::spoken;
 use crate::surroundings::Surroundings;
 use tutti_cache::stores;
@@ -36,69 +36,80 @@ use tutti_request_log::Logs;
 
 /// `settings.http`, in the units they are used in.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Timeouts {
-    pub(crate) header_read: Millis,
-    pub(crate) body_read: Millis,
-    pub(crate) send: Millis,
-    pub(crate) idle: Millis,
+pub struct Timeouts {
+    /// `header_read_timeout`.
+    pub header_read: Millis,
+    /// `body_read_timeout`.
+    pub body_read: Millis,
+    /// `send_timeout`.
+    pub send: Millis,
+    /// `idle_timeout`.
+    pub idle: Millis,
 }
 
 /// One whole configuration.
-pub(crate) struct Snapshot {
-    pub(crate) limits: Limits,
-    pub(crate) timeouts: Timeouts,
-    pub(crate) websocket: SessionOptions,
+pub struct Snapshot {
+    /// Bounds on the heads and bodies of requests.
+    pub limits: Limits,
+    /// How long clients are waited for.
+    pub timeouts: Timeouts,
+    /// `settings.http.websocket`.
+    pub websocket: SessionOptions,
     /// `Server` has the version.
-    pub(crate) shows_version: bool,
-    pub(crate) mime: Arc<MimeTypes>,
+    pub shows_version: bool,
+    /// The types of files.
+    pub mime: Arc<MimeTypes>,
     mime_source: BTreeMap<String, String>,
-    pub(crate) listeners: Vec<ListenerEntry>,
-    pub(crate) router: Router,
+    /// The ways in with a socket.
+    pub listeners: Vec<ListenerEntry>,
+    /// The compiled routes.
+    pub router: Router,
     /// Ways in for the jobs of spoolers, runs of schedules among them, which have no socket; as the router numbers them.
     job_entrances: Vec<ListenerEntry>,
     /// The same for the questions of guards.
     question_entrances: Vec<ListenerEntry>,
     /// In the order of their names, as the router numbers them.
-    pub(crate) spoolers: Vec<Arc<model::Spooler>>,
+    pub spoolers: Vec<Arc<model::Spooler>>,
     /// In the order of their names, as the router numbers them.
-    pub(crate) applications: Vec<Arc<Application>>,
+    pub applications: Vec<Arc<Application>>,
     /// As the router numbers them.
-    pub(crate) upstreams: Vec<Arc<Upstream>>,
+    pub upstreams: Vec<Arc<Upstream>>,
     /// How the names of their servers are looked up.
-    pub(crate) resolver: model::Resolver,
+    pub resolver: model::Resolver,
     /// Large bodies of requests to upstreams; there if there is an upstream.
-    pub(crate) body_spool: Option<Spool>,
+    pub body_spool: Option<Spool>,
     /// Where answers wait for slow clients; there if there is an upstream or an application, and `response_buffering` is not 0.
-    pub(crate) store: Option<Store>,
+    pub store: Option<Store>,
     /// `body_temp_path`.
     body_folder: Option<PathBuf>,
-    pub(crate) logs: Logs,
+    /// Access logs and the slow log.
+    pub logs: Logs,
     /// `None`: requests are not traced.
-    pub(crate) tracer: Option<Arc<Tracer>>,
+    pub tracer: Option<Arc<Tracer>>,
     /// The modules that scripts of the configuration may use.
-    pub(crate) modules: Modules,
+    pub modules: Modules,
     /// `None`: responses are sent as they are.
-    pub(crate) compression: Option<Compression>,
+    pub compression: Option<Compression>,
     /// A listener has `forwarded`.
-    pub(crate) believes_fields: bool,
+    pub believes_fields: bool,
     /// Who is told the ids of requests, and whose are believed.
-    pub(crate) request_id: Option<Box<model::RequestId>>,
+    pub request_id: Option<Box<model::RequestId>>,
     /// `None`: requests are served.
-    pub(crate) maintenance: Option<Box<model::Maintenance>>,
+    pub maintenance: Option<Box<model::Maintenance>>,
     /// Who gets 103.
-    pub(crate) early_hints: model::EarlyHints,
+    pub early_hints: model::EarlyHints,
     /// `log_route`.
-    pub(crate) logs_routes: bool,
+    pub logs_routes: bool,
     /// `chunked_transform`.
-    pub(crate) accepts_chunked: bool,
+    pub accepts_chunked: bool,
     /// Bodies of requests to applications up to this size stay in memory.
-    pub(crate) body_buffer_bytes: usize,
+    pub body_buffer_bytes: usize,
     /// Requests by what answered them.
-    pub(crate) counts: Counts,
+    pub counts: Counts,
     /// The guards of actions, as the router numbers them.
-    pub(crate) guards: Guards,
+    pub guards: Guards,
     /// The stores of responses.
-    pub(crate) caches: Vec<Arc<tutti_cache::Store>>,
+    pub caches: Vec<Arc<tutti_cache::Store>>,
 }
 
 /// The spools that a change needs and the server does not have: what [`Surroundings`] will be asked for.
@@ -112,9 +123,10 @@ pub struct SpoolsNeeded {
 
 /// A configuration that is ready to be used.
 pub struct Prepared {
-    pub(crate) snapshot: Snapshot,
+    /// It replaces the one in force.
+    pub snapshot: Snapshot,
     /// Listeners that the live configuration does not have.
-    pub(crate) added: Vec<Arc<Listener>>,
+    pub added: Vec<Arc<Listener>>,
 }
 
 impl Snapshot {
@@ -122,7 +134,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// None: there is nothing in it that could be at fault.
-    pub(crate) fn empty(threads: usize) -> Result<Self, Diagnostics> {
+    pub fn empty(threads: usize) -> Result<Self, Diagnostics> {
         let config = Config::default();
         let mut empty = Self::settings(&config, None, Router::compile(&config)?);
         empty.counts = Counts::new(threads);
@@ -193,7 +205,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// Why it cannot be made; answers wait in memory then.
-    pub(crate) fn open_store(
+    pub fn open_store(
         &mut self,
         config: &Config,
         previous: &Snapshot,
@@ -226,7 +238,7 @@ impl Snapshot {
     }
 
     /// The spools that a configuration needs besides those of this one.
-    pub(crate) fn spools_needed(&self, config: &Config) -> SpoolsNeeded {
+    pub fn spools_needed(&self, config: &Config) -> SpoolsNeeded {
         let http = &config.settings.http;
         let has_servers = !config.upstreams.is_empty() || config.proxies().next().is_some();
         let has_answers = has_servers || !config.applications.is_empty();
@@ -238,55 +250,55 @@ impl Snapshot {
     }
 
     /// Limits of HTTP/2 on a listener; `None` if it is not spoken there.
-    pub(crate) fn http2_of(&self, listener: u64) -> Option<model::Http2> {
+    pub fn http2_of(&self, listener: u64) -> Option<model::Http2> {
         let position = self.position_of(listener)?;
         self.listeners.get(position)?.http2
     }
 
     /// HTTP/3 on a listener; `None` if it is not spoken there.
-    pub(crate) fn http3_of(&self, listener: u64) -> Option<&Spoken> {
+    pub fn http3_of(&self, listener: u64) -> Option<&Spoken> {
         let position = self.position_of(listener)?;
         self.listeners.get(position)?.http3.as_ref()
     }
 
     /// All ways in.
-    pub(crate) fn entrances(&self) -> impl Iterator<Item = &ListenerEntry> {
+    pub fn entrances(&self) -> impl Iterator<Item = &ListenerEntry> {
         let own = self.job_entrances.iter().chain(&self.question_entrances);
         self.listeners.iter().chain(own)
     }
 
     /// The way in for a question of a guard, by its number among those that ask.
-    pub(crate) fn question_entrance(&self, number: usize) -> Option<&Arc<Listener>> {
+    pub fn question_entrance(&self, number: usize) -> Option<&Arc<Listener>> {
         let entry = self.question_entrances.get(number)?;
         Some(&entry.listener)
     }
 
     /// True of the ways in for the questions of guards.
-    pub(crate) fn is_question(&self, listener: u64) -> bool {
+    pub fn is_question(&self, listener: u64) -> bool {
         let mut entrances = self.question_entrances.iter();
         entrances.any(|entry| entry.listener.id == listener)
     }
 
     /// The way in for the jobs of this spooler.
-    pub(crate) fn entrance_of(&self, spooler: &str) -> Option<&ListenerEntry> {
+    pub fn entrance_of(&self, spooler: &str) -> Option<&ListenerEntry> {
         let mut entrances = self.job_entrances.iter();
         entrances.find(|entry| entry.listener.name() == spooler)
     }
 
     /// True of the way in for the jobs of a spooler.
-    pub(crate) fn is_of_job(&self, listener: u64) -> bool {
+    pub fn is_of_job(&self, listener: u64) -> bool {
         let mut entrances = self.job_entrances.iter();
         entrances.any(|entry| entry.listener.id == listener)
     }
 
     /// The number of a listener in this configuration.
-    pub(crate) fn position_of(&self, listener: u64) -> Option<usize> {
+    pub fn position_of(&self, listener: u64) -> Option<usize> {
         self.entrances()
             .position(|entry| entry.listener.id == listener)
     }
 
     /// Returns a listener's offer to clients, if it speaks TLS.
-    pub(crate) fn offer_of(&self, listener: u64) -> Option<&Offer> {
+    pub fn offer_of(&self, listener: u64) -> Option<&Offer> {
         let entry = self.listeners.get(self.position_of(listener)?)?;
         entry.offer.as_deref()
     }
@@ -295,7 +307,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// Listeners that cannot be bound, a log that cannot be opened, each at its place.
-    pub(crate) fn prepare(
+    pub fn prepare(
         config: &Config,
         previous: &Snapshot,
         around: &mut dyn Surroundings,

@@ -18,31 +18,35 @@ pub(crate) fn next_id() -> u64 {
 }
 
 /// A listener of this configuration.
-pub(crate) struct ListenerEntry {
-    pub(crate) listener: Arc<Listener>,
-    pub(crate) address: model::ListenAddress,
-    pub(crate) backlog: Option<i32>,
+pub struct ListenerEntry {
+    /// Its socket and its counters, which outlive a configuration.
+    pub listener: Arc<Listener>,
+    /// Where it is, by which it is known again.
+    pub address: model::ListenAddress,
+    /// `backlog`.
+    pub backlog: Option<i32>,
     /// Bounds on its connections, in all and of each client; 0: none.
-    pub(crate) bounds: (u32, u32),
-    pub(crate) forwarded: Option<model::Forwarded>,
+    pub bounds: (u32, u32),
+    /// From whom, and in which fields, it believes who the client is.
+    pub forwarded: Option<model::Forwarded>,
     /// `None`: it speaks plain HTTP.
-    pub(crate) offer: Option<Arc<Offer>>,
+    pub offer: Option<Arc<Offer>>,
     /// Limits of HTTP/2, if it is spoken.
-    pub(crate) http2: Option<model::Http2>,
+    pub http2: Option<model::Http2>,
     /// HTTP/3, if it is spoken.
-    pub(crate) http3: Option<Spoken>,
+    pub http3: Option<Spoken>,
     /// From whom each connection begins with a PROXY protocol header.
-    pub(crate) proxy_protocol: Option<model::AddressSet>,
+    pub proxy_protocol: Option<model::AddressSet>,
 }
 
 impl ListenerEntry {
     /// True if its clients speak TLS.
-    pub(crate) fn speaks_tls(&self) -> bool {
+    pub fn speaks_tls(&self) -> bool {
         self.offer.is_some()
     }
 
     /// True if who connects speaks for others: it is no client.
-    pub(crate) fn is_proxy(&self, peer: Peer) -> bool {
+    pub fn is_proxy(&self, peer: Peer) -> bool {
         let forwarded = self.forwarded.as_ref().map(|forwarded| &forwarded.source);
         let mut believed = forwarded.into_iter().chain(&self.proxy_protocol);
         believed.any(|set| set.matches(peer.address()))
