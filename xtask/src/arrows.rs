@@ -56,6 +56,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cron", &[]),
     ("guard", &["config", "http"]),
     ("openssl", &[]),
+    ("fields", &["config", "conn", "files", "http", "routing"]),
     ("files", &["config", "http"]),
     ("cache", &["config", "files", "http"]),
     (
@@ -93,6 +94,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "server",
         &[
             "cache",
+            "fields",
             "snapshot",
             "config",
             "http",

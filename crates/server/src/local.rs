@@ -22,7 +22,6 @@ use tutti_pool::{Level, LogSink, Threads};
 use tutti_proxy::Resources;
 use tutti_quic::Ports;
 
-use crate::own_fields::OwnFields;
 use crate::posts::Desk;
 use crate::scraper::Scraper;
 use tutti_conn::buffers::Buffers;
@@ -31,6 +30,7 @@ use tutti_conn::connections::Connections;
 use tutti_conn::counters::ThreadCounters;
 use tutti_conn::holdings::Holdings;
 use tutti_conn::listener::{Accepted, Listener, ListenerHold};
+use tutti_fields::own::OwnFields;
 use tutti_files::cache::{CacheLimits, FileCache};
 use tutti_files::mime::MimeTypes;
 use tutti_request_log::LogBuffer;

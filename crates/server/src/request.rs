@@ -11,13 +11,13 @@ use tutti_routing::{Failure, Modules, RequestInfo, ResponseHeader, RouteEvent, S
 use crate::connection::Connection;
 use crate::plan::Changes;
 use crate::refusals;
-use crate::request_id;
 use crate::respond::{self, Page, Persistence};
-use crate::response_headers::{self, Refused};
 use crate::route_log;
 use crate::step::Step;
 use crate::substitute::{Mended, Substitute};
 use tutti_conn::output::{Gone, Output};
+use tutti_fields::request_id;
+use tutti_fields::response_headers::{self, Refused};
 use tutti_files::compression::{Choice, Described};
 use tutti_files::conditional::Conditions;
 use tutti_request_log::Answerer;

@@ -12,8 +12,8 @@ use tutti_http::{
 use crate::channel::Channel;
 use crate::connection::Connection;
 use crate::local::Local;
-pub(crate) use crate::own_fields::Own;
 use tutti_conn::output::Output;
+pub(crate) use tutti_fields::own::Own;
 use tutti_snapshot::Snapshot;
 
 /// The state of a connection after a response.

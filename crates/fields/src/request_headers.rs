@@ -8,7 +8,7 @@ use tutti_routing::{Decision, RequestInfo, ScriptFailed};
 ///
 /// # Errors
 /// One of them comes from a script that failed, as the request has been told.
-pub(crate) fn edits<R: RequestInfo>(
+pub fn edits<R: RequestInfo>(
     decision: &Decision<'_>,
     request: &R,
 ) -> Result<Vec<Edit>, ScriptFailed> {

@@ -12,18 +12,16 @@ use tutti_conn::listener::canonical;
 
 /// The client of a request as its fields tell it; `None`: nothing that can be believed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Origin {
-    pub(crate) address: Option<SocketAddr>,
-    pub(crate) is_https: Option<bool>,
+pub struct Origin {
+    /// Its address; port 0 where none is told.
+    pub address: Option<SocketAddr>,
+    /// True if it speaks HTTPS to those before us.
+    pub is_https: Option<bool>,
 }
 
 impl Origin {
     /// Reads the fields of a request that came from `peer`.
-    pub(crate) fn of(
-        view: &RequestView<'_>,
-        peer: Option<SocketAddr>,
-        trusted: &Forwarded,
-    ) -> Self {
+    pub fn of(view: &RequestView<'_>, peer: Option<SocketAddr>, trusted: &Forwarded) -> Self {
         if !trusted.source.matches(peer) {
             return Self::default();
         }

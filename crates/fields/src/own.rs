@@ -12,21 +12,24 @@ const PRODUCT: &[u8] = b"Tutti";
 const PRODUCT_WITH_VERSION: &[u8] = concat!("Tutti/", env!("CARGO_PKG_VERSION")).as_bytes();
 
 /// Which of the server's own fields to write.
-#[derive(Clone, Copy)]
-pub(crate) struct Own {
-    pub(crate) server: bool,
-    pub(crate) date: bool,
+#[derive(Clone, Copy, Debug)]
+pub struct Own {
+    /// `Server`.
+    pub server: bool,
+    /// `Date`.
+    pub date: bool,
 }
 
 impl Own {
-    pub(crate) const ALL: Self = Self {
+    /// All of them.
+    pub const ALL: Self = Self {
         server: true,
         date: true,
     };
 }
 
 /// The fields, rendered again when the second changes.
-pub(crate) struct OwnFields {
+pub struct OwnFields {
     second: Cell<u64>,
     rendered: RefCell<Rendered>,
 }
@@ -54,8 +57,15 @@ impl Rendered {
     }
 }
 
+impl Default for OwnFields {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl OwnFields {
-    pub(crate) fn new() -> Self {
+    /// They are rendered when they are asked for first.
+    pub fn new() -> Self {
         Self {
             second: Cell::new(0),
             rendered: RefCell::new(Rendered::new(0)),
@@ -63,7 +73,7 @@ impl OwnFields {
     }
 
     /// Appends those that are wanted; `shows_version`: `Server` has the version.
-    pub(crate) fn append(&self, own: Own, shows_version: bool, fields: &mut FieldLines) {
+    pub fn append(&self, own: Own, shows_version: bool, fields: &mut FieldLines) {
         let product = match shows_version {
             true => PRODUCT_WITH_VERSION,
             false => PRODUCT,

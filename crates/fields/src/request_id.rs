@@ -13,7 +13,7 @@ use tutti_http::{FieldLines, RequestView};
 const LONGEST: usize = 200;
 
 /// The id that came with a request of `client`, if that is believed.
-pub(crate) fn given<'a>(
+pub fn given<'a>(
     wanted: Option<&RequestId>,
     view: &RequestView<'a>,
     client: Option<SocketAddr>,
@@ -35,7 +35,7 @@ fn is_sound(value: &[u8]) -> bool {
 }
 
 /// An id as the number of the trace that begins with the request: 32 hexadecimal digits, with hyphens (UUIDs) or without.
-pub(crate) fn number(given: &[u8]) -> Option<u128> {
+pub fn number(given: &[u8]) -> Option<u128> {
     let digits: String = given
         .iter()
         .filter(|byte| **byte != b'-')
@@ -46,11 +46,7 @@ pub(crate) fn number(given: &[u8]) -> Option<u128> {
 }
 
 /// Adds the change that tells the id to whoever gets the request, unless the configuration says that field itself.
-pub(crate) fn add_edit(
-    wanted: Option<&RequestId>,
-    edits: &mut Vec<Edit>,
-    id: impl FnOnce() -> String,
-) {
+pub fn add_edit(wanted: Option<&RequestId>, edits: &mut Vec<Edit>, id: impl FnOnce() -> String) {
     if let Some(wanted) = wanted
         && !mentions(edits, &wanted.header)
     {
@@ -59,11 +55,7 @@ pub(crate) fn add_edit(
 }
 
 /// Says the id among the fields of the response, in place of whoever else says one.
-pub(crate) fn tell(
-    wanted: Option<&RequestId>,
-    fields: &mut FieldLines,
-    id: impl FnOnce() -> String,
-) {
+pub fn tell(wanted: Option<&RequestId>, fields: &mut FieldLines, id: impl FnOnce() -> String) {
     if let Some(wanted) = wanted
         && wanted.is_in_responses
     {
