@@ -59,6 +59,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("fields", &["config", "conn", "files", "http", "routing"]),
     ("files", &["config", "http"]),
     ("cache", &["config", "files", "http"]),
+    ("substitute", &["config", "http", "routing"]),
     (
         "proxy",
         &[
@@ -94,6 +95,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "server",
         &[
             "cache",
+            "substitute",
             "fields",
             "snapshot",
             "config",

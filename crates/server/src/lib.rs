@@ -50,7 +50,6 @@ mod slow_watch;
 mod step;
 mod stream;
 mod stream_task;
-mod substitute;
 mod thread;
 mod trace;
 mod transfer;

@@ -14,7 +14,6 @@ use crate::refusals;
 use crate::respond::{self, Page, Persistence};
 use crate::route_log;
 use crate::step::Step;
-use crate::substitute::{Mended, Substitute};
 use tutti_conn::output::{Gone, Output};
 use tutti_fields::request_id;
 use tutti_fields::response_headers::{self, Refused};
@@ -24,6 +23,7 @@ use tutti_request_log::Answerer;
 use tutti_request_log::Finished;
 use tutti_request_log::{Entry, Phases, Server, SlowLog};
 use tutti_snapshot::Snapshot;
+use tutti_substitute::{Mended, Substitute};
 
 /// A request in its context.
 #[derive(Clone, Copy)]

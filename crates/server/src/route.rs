@@ -22,7 +22,6 @@ use crate::plan::{Act, Folder, Plan, Served};
 use crate::refusals;
 use crate::request::Request;
 use crate::route_log;
-use crate::substitute::Way;
 use crate::trace::TRACEPARENT;
 use tutti_conn::clock::now_millis;
 use tutti_fields::request_headers;
@@ -32,6 +31,7 @@ use tutti_files::compression;
 use tutti_files::listing;
 use tutti_files::place::{Bounds, Place};
 use tutti_request_log::Answerer;
+use tutti_substitute::Way;
 
 /// Decides what `request` is answered with.
 pub(crate) fn plan(request: &Request<'_>) -> Plan {

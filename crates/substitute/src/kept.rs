@@ -1,66 +1,58 @@
-//! A request that is answered in place of another: for an error page, or by the route that an answer leads to.
-//!
-//! It has a head of its own: GET or HEAD, no body, the fields of the client's request without those about its body. What is logged is
-//! the client's request. Made by [`instead`](crate::instead), acted on like any request.
+//! The fields that an answer has from the one that it stands in place of.
 
-use tutti_config::model::PageStatus;
-use tutti_http::{FieldLines, RequestHead, RequestView};
-use tutti_routing::{InternalNumber, PageNumber, ResponseHeader, RuleSet};
+use tutti_http::FieldLines;
 
-/// Where a request goes that is answered in place of another.
-#[derive(Clone, Debug)]
-pub(crate) enum Way {
-    /// To the action for an error.
-    Page(PageNumber),
-    /// To a route, by the rules of the answer that has led there.
-    Route(InternalNumber, RuleSet),
-    /// To the page of the maintenance.
-    Maintenance,
-}
+/// The fields of an answer that stay when a route answers in its place, as nginx has it.
+const KEPT: [&[u8]; 4] = [
+    b"content-type",
+    b"content-disposition",
+    b"cache-control",
+    b"expires",
+];
 
-/// The error that an answer stands in place of.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Mended {
-    pub(crate) status: u16,
-    /// The status of the answer, if there is one.
-    pub(crate) answer: PageStatus,
-}
+/// The fields of an error that stay when a page answers in its place: what a client needs to go on.
+const KEPT_OF_ERRORS: [&[u8]; 4] = [
+    b"www-authenticate",
+    b"proxy-authenticate",
+    b"retry-after",
+    b"allow",
+];
 
 /// The fields that an answer has from the one that it stands in place of.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Kept {
+pub struct Kept {
     /// They stay whatever its status is.
-    pub(crate) always: FieldLines,
+    pub always: FieldLines,
     /// They stay if it is a success.
     pub(crate) if_good: FieldLines,
 }
 
-/// A request in place of another.
-pub(crate) struct Substitute {
-    pub(crate) head: Box<RequestHead>,
-    /// The bytes of the head.
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) way: Way,
-    pub(crate) kept: Kept,
-    /// `response_headers` of the actions before.
-    pub(crate) headers: Vec<ResponseHeader>,
-    /// `None`: an answer has led here.
-    pub(crate) mended: Option<Mended>,
-    /// How many there have been for one request.
-    pub(crate) depth: u8,
-    /// The client may still be sending its body, which nobody reads.
-    pub(crate) lingers: bool,
-}
-
-impl Substitute {
-    pub(crate) fn view(&self) -> RequestView<'_> {
-        self.head.view(&self.bytes)
-    }
-}
-
 impl Kept {
+    /// The fields of an answer that has led to a route.
+    pub(crate) fn of_answer<'f>(fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) -> Self {
+        let mut kept = Self::default();
+        for (name, value) in fields {
+            if name.eq_ignore_ascii_case(b"set-cookie") {
+                kept.always.push(name, value);
+            } else if KEPT.iter().any(|kept| name.eq_ignore_ascii_case(kept)) {
+                kept.if_good.push(name, value);
+            }
+        }
+        kept
+    }
+
+    /// Adds those of an error of somebody else.
+    pub fn add_of_error<'f>(&mut self, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) {
+        for (name, value) in fields {
+            let is_kept = |kept: &&[u8]| name.eq_ignore_ascii_case(kept);
+            if KEPT_OF_ERRORS.iter().any(is_kept) || name.eq_ignore_ascii_case(b"set-cookie") {
+                self.always.push(name, value);
+            }
+        }
+    }
+
     /// Puts these fields into the head of an answer of this status, in place of those of the same names.
-    pub(crate) fn apply(&self, status: u16, fields: &mut FieldLines) {
+    pub fn apply(&self, status: u16, fields: &mut FieldLines) {
         set(&self.always, fields);
         if status >= 400 {
             return;
