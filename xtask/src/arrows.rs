@@ -66,7 +66,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "config", "conn", "gateway", "http", "log", "spool", "upstream",
         ],
     ),
-    ("http2", &["conn", "http", "tls"]),
+    ("http2", &["config", "conn", "http", "tls"]),
     ("quic", &["config", "conn", "http", "sys", "tls"]),
     (
         "request-log",

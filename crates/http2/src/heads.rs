@@ -23,7 +23,7 @@ const HELD_BYTES: usize = 64 * 1024;
 const MOST_OPEN: usize = 4096;
 
 /// The heads of one connection.
-pub struct Heads {
+pub(crate) struct Heads {
     fields: FieldScreen,
     /// The last stream that was opened.
     last: u32,
@@ -63,7 +63,7 @@ struct Opening {
 
 impl Heads {
     /// Begins with a connection whose first bytes are the preface, of this length.
-    pub fn new(preface: usize) -> Self {
+    pub(crate) fn new(preface: usize) -> Self {
         Self {
             fields: FieldScreen::default(),
             last: 0,
@@ -75,7 +75,7 @@ impl Heads {
     }
 
     /// Takes what has come from `input`, and leaves there what may pass.
-    pub fn pass(&mut self, input: &mut Vec<u8>) {
+    pub(crate) fn pass(&mut self, input: &mut Vec<u8>) {
         if self.is_lost {
             return;
         }

@@ -1,12 +1,23 @@
-//! HTTP/2 (RFC 9113) between the `h2` crate and the server: a stream as a connection's channel, and heads that only their own stream pays for.
+//! HTTP/2 (RFC 9113) between the `h2` crate and the server: the task of a connection, a stream as a connection's channel, and heads that only their
+//! own stream pays for.
 //!
-//! Called by the server's task of a connection, which moves bytes and makes a request of each stream. Must never: keep more for a client than
-//! its windows and buffers allow, or end a stream whose response was cut short as if it were whole.
+//! The framing, the streams and the header compression are `h2`'s. What is ours: `driver` moves the bytes between the connection's socket and `h2`
+//! ([`pipe`](tutti_conn::pipe)), counts frames of a client that ask for nothing ([`FloodGauge`](tutti_http::http2::FloodGauge)), and keeps a
+//! request that is malformed from ending all the others (`heads`); each request goes to the server as a [`Head`] and a [`Stream`]. The server is
+//! seen as a trait, [`Connection`], and calls [`serve`].
+//!
+//! Must never: keep more for a client than its windows and buffers allow, end a stream whose response was cut short as if it were whole, lose a request
+//! that a GOAWAY has not told the client to send again, or wait for a client without a deadline.
 
 #![forbid(unsafe_code)]
 
+mod driver;
+mod head;
 mod heads;
+mod server;
 mod stream;
 
-pub use heads::Heads;
-pub use stream::{Hub, Kind, Stream};
+pub use driver::serve;
+pub use head::Head;
+pub use server::{Connection, Ending, Terms, Timeouts};
+pub use stream::Stream;

@@ -21,15 +21,15 @@ use tutti_conn::output::{Gone, Output, StreamHead};
 use tutti_conn::socket::{BodyPart, Received};
 
 /// The state that the streams of one connection share.
-pub struct Hub {
+pub(crate) struct Hub {
     /// The outcome of that connection's handshake, if its bytes are encrypted.
-    pub facts: Option<Rc<Facts>>,
+    pub(crate) facts: Option<Rc<Facts>>,
     /// Wakes the connection's task.
-    pub waker: Waker,
+    pub(crate) waker: Waker,
     /// Streams that have not ended.
-    pub open: Cell<usize>,
+    pub(crate) open: Cell<usize>,
     /// Since when there has been none.
-    pub idle_since: Cell<Option<Millis>>,
+    pub(crate) idle_since: Cell<Option<Millis>>,
     /// Bytes of bodies that the client's windows have had room for. Heads of frames are not counted: they would be most of it for a client
     /// that opens its windows by a byte.
     taken: Cell<u64>,
@@ -45,7 +45,7 @@ const GIVEN_BYTES: usize = 256 * 1024;
 
 impl Hub {
     /// For a connection that has no stream yet.
-    pub fn new(facts: Option<Rc<Facts>>, waker: Waker) -> Self {
+    pub(crate) fn new(facts: Option<Rc<Facts>>, waker: Waker) -> Self {
         Self {
             facts,
             waker,
@@ -64,7 +64,7 @@ impl Hub {
     }
 
     /// `h2` has written down all it had: it may be given more.
-    pub fn note_written(&self) {
+    pub(crate) fn note_written(&self) {
         self.given.set(0);
         self.waiting.take().into_iter().for_each(Waker::wake);
     }
@@ -125,16 +125,21 @@ struct Receiving {
 
 /// Facts about a request before its head is written down.
 #[derive(Clone, Copy)]
-pub struct Kind {
+pub(crate) struct Kind {
     /// It asks for a head alone.
-    pub is_head: bool,
+    pub(crate) is_head: bool,
     /// It becomes a WebSocket.
-    pub is_websocket: bool,
+    pub(crate) is_websocket: bool,
 }
 
 impl Stream {
     /// For a request that has come.
-    pub fn new(hub: &Rc<Hub>, kind: Kind, body: RecvStream, respond: SendResponse<Bytes>) -> Self {
+    pub(crate) fn new(
+        hub: &Rc<Hub>,
+        kind: Kind,
+        body: RecvStream,
+        respond: SendResponse<Bytes>,
+    ) -> Self {
         hub.open.set(hub.open.get() + 1);
         Self {
             hub: Rc::clone(hub),

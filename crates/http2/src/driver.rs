@@ -9,23 +9,20 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use h2::server::{Builder, Connection as Streams, Handshake, SendResponse};
 use h2::{Reason, RecvStream};
-use http::{Method, Request};
+use http::Request;
 use tutti_config::model::Http2;
-use tutti_conn::pipe::{Face, Pipe};
-use tutti_http::Version;
-use tutti_http::http2::{FloodGauge, Opening, PREFACE};
-use tutti_http2::{Heads, Hub, Kind, Stream};
-use tutti_pool::Level;
-
-use crate::connection::Connection;
-use crate::stream_task::{self, Asked};
-use crate::waiting::{self, Ending};
 use tutti_conn::buffers::BUFFER_BYTES;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::Gone;
+use tutti_conn::pipe::{Face, Pipe};
 use tutti_conn::socket::Received;
-use tutti_snapshot::Timeouts;
+use tutti_http::http2::{FloodGauge, PREFACE};
+
+use crate::head::Head;
+use crate::heads::Heads;
+use crate::server::{Connection, Ending, Timeouts};
+use crate::stream::{Hub, Stream};
 
 /// Looks at everything in a row, before other connections of the thread get a turn.
 const TURNS: u32 = 16;
@@ -36,21 +33,15 @@ const FAREWELL: Millis = 5_000;
 /// Response bytes that `h2` holds for one stream at most. What does not fit its client's window waits outside of it.
 const STREAM_BUFFER: usize = 64 * 1024;
 
-/// Serves a connection whose first bytes, as far as they have come, are `input`; returns when it has ended.
-pub(crate) async fn serve(connection: Connection, input: Vec<u8>, options: Http2) {
+/// Serves a connection whose first bytes, as far as they have come, are `input`; returns when no more requests come over it.
+pub async fn serve(connection: &impl Connection, input: Vec<u8>, options: Http2) -> Ending {
     let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
-    connection.set_active();
-    let facts = connection.channel.facts().cloned();
-    let hub = Rc::new(Hub::new(facts, waker));
-    let mut driver = Driver::new(&connection, hub, input, options);
+    connection.set_active(true);
+    let hub = Rc::new(Hub::new(connection.facts(), waker));
+    let mut driver = Driver::new(connection, hub, input, options);
     let ending = poll_fn(|cx| driver.poll(cx)).await;
     driver.give_back();
-    drop(driver);
-    match ending {
-        Ending::Linger => waiting::linger(&connection).await,
-        Ending::Abort => {}
-        _ => connection.channel.close(),
-    }
+    ending
 }
 
 /// Says what is wrong with a connection whose client has agreed to speak HTTP/2 by ALPN and does not (RFC 9113 §3.4).
@@ -65,8 +56,8 @@ enum State {
     Closing,
 }
 
-struct Driver<'c> {
-    connection: &'c Connection,
+struct Driver<'c, C> {
+    connection: &'c C,
     hub: Rc<Hub>,
     pipe: Rc<RefCell<Pipe>>,
     gauge: FloodGauge,
@@ -79,9 +70,9 @@ struct Driver<'c> {
     is_leaving: bool,
 }
 
-impl<'c> Driver<'c> {
-    fn new(connection: &'c Connection, hub: Rc<Hub>, mut input: Vec<u8>, options: Http2) -> Self {
-        let snapshot = connection.local.snapshot_of(&connection.listener);
+impl<'c, C: Connection> Driver<'c, C> {
+    fn new(connection: &'c C, hub: Rc<Hub>, mut input: Vec<u8>, options: Http2) -> Self {
+        let terms = connection.terms();
         let now = now_millis();
         let mut gauge = FloodGauge::new(PREFACE.len(), now);
         // A first read is far from being a flood.
@@ -89,7 +80,7 @@ impl<'c> Driver<'c> {
         let mut heads = Heads::new(PREFACE.len());
         heads.pass(&mut input);
         let pipe = Rc::new(RefCell::new(Pipe::new(input)));
-        let list_size = u32::try_from(snapshot.limits.max_head_bytes()).unwrap_or(u32::MAX);
+        let list_size = u32::try_from(terms.most_head_bytes).unwrap_or(u32::MAX);
         let handshake = Builder::new()
             .max_concurrent_streams(options.max_concurrent_streams)
             .initial_window_size(options.stream_window_size)
@@ -105,7 +96,7 @@ impl<'c> Driver<'c> {
             gauge,
             heads,
             state: State::Opening(handshake),
-            timeouts: snapshot.timeouts,
+            timeouts: terms.timeouts,
             opened: now,
             is_leaving: false,
         }
@@ -113,7 +104,7 @@ impl<'c> Driver<'c> {
 
     fn give_back(&mut self) {
         let mut pipe = self.pipe.borrow_mut();
-        let buffers = &self.connection.local.buffers;
+        let buffers = self.connection.buffers();
         buffers.give(pipe.take_input());
         buffers.give(std::mem::take(&mut pipe.output).bytes);
     }
@@ -155,7 +146,7 @@ impl<'c> Driver<'c> {
     /// True if the client has taken everything.
     fn has_sent(&self) -> bool {
         let pipe = self.pipe.borrow();
-        self.connection.channel.has_sent(&pipe.output)
+        self.connection.has_sent(&pipe.output)
     }
 
     /// Takes from the client what `h2` can take; true if something came.
@@ -164,12 +155,12 @@ impl<'c> Driver<'c> {
         if !pipe.is_drained() || pipe.has_ended || matches!(self.state, State::Closing) {
             return Ok(false);
         }
-        let local = &self.connection.local;
+        let buffers = self.connection.buffers();
         let input = pipe.refill();
         if input.capacity() < BUFFER_BYTES {
-            *input = local.buffers.take();
+            *input = buffers.take();
         }
-        match self.connection.channel.poll_receive(input, cx) {
+        match self.connection.poll_receive(input, cx) {
             Poll::Ready(Ok(Received::Bytes(_))) => {}
             Poll::Ready(Ok(_)) => {
                 pipe.has_ended = true;
@@ -177,7 +168,7 @@ impl<'c> Driver<'c> {
             }
             Poll::Ready(Err(gone)) => return Err(gone),
             Poll::Pending => {
-                local.buffers.give(std::mem::take(input));
+                buffers.give(std::mem::take(input));
                 return Ok(false);
             }
         }
@@ -190,19 +181,10 @@ impl<'c> Driver<'c> {
         Ok(true)
     }
 
-    /// The client, for the log.
-    fn peer(&self) -> String {
-        let peer = self.connection.peer.address();
-        peer.map_or_else(|| "a unix socket".to_owned(), |peer| peer.ip().to_string())
-    }
-
     /// The client does what only harms: the connection ends.
     fn refuse(&mut self) {
-        let peer = self.peer();
-        self.connection.local.complain(
-            Level::Warn,
-            &format!("HTTP/2 connection from {peer} closed: too many frames that ask for nothing"),
-        );
+        self.connection
+            .complain("too many frames that ask for nothing");
         self.end(Reason::ENHANCE_YOUR_CALM);
     }
 
@@ -213,11 +195,7 @@ impl<'c> Driver<'c> {
             .output
             .bytes
             .extend_from_slice(&goaway(Reason::PROTOCOL_ERROR, NO_BEGINNING));
-        let peer = self.peer();
-        self.connection.local.mention(
-            Level::Info,
-            &format!("HTTP/2 connection from {peer} closed: {NO_BEGINNING}"),
-        );
+        self.connection.mention(NO_BEGINNING);
     }
 
     /// Ends the connection now.
@@ -275,18 +253,18 @@ impl<'c> Driver<'c> {
     /// Hands to the client what it takes; true if `h2` waited for room and there is some now.
     fn send(&mut self, cx: &mut Context<'_>) -> Result<bool, Gone> {
         let mut pipe = self.pipe.borrow_mut();
-        let channel = &self.connection.channel;
-        while !channel.has_sent(&pipe.output) {
+        let connection = self.connection;
+        while !connection.has_sent(&pipe.output) {
             let before = pipe.output.pending().len();
-            match channel.poll_send(&mut pipe.output, cx) {
+            match connection.poll_send(&mut pipe.output, cx) {
                 Poll::Ready(sent) => sent?,
                 Poll::Pending => break,
             }
             let sent = before - pipe.output.pending().len();
             self.gauge.sent(sent);
-            self.connection.note_taken(sent as u64);
+            connection.note_taken(sent as u64);
         }
-        let has_room = pipe.is_blocked && channel.has_sent(&pipe.output);
+        let has_room = pipe.is_blocked && connection.has_sent(&pipe.output);
         if has_room {
             pipe.is_blocked = false;
         }
@@ -312,9 +290,9 @@ impl<'c> Driver<'c> {
         };
         if let Some(since) = head_since {
             let patience = if connection.is_ending() {
-                FAREWELL.min(self.timeouts.header_read)
+                FAREWELL.min(self.timeouts.head)
             } else {
-                self.timeouts.header_read
+                self.timeouts.head
             };
             let limit = since.saturating_add(patience);
             if limit <= now {
@@ -324,7 +302,7 @@ impl<'c> Driver<'c> {
         }
         if hub.open.get() > 0 {
             hub.idle_since.set(None);
-            connection.set_active();
+            connection.set_active(true);
         } else if matches!(self.state, State::Open(_)) {
             let patience = if self.is_leaving {
                 FAREWELL
@@ -335,7 +313,7 @@ impl<'c> Driver<'c> {
             hub.idle_since.set(Some(since));
             let limit = since.saturating_add(patience);
             if limit > now {
-                connection.count_idle();
+                connection.set_active(false);
                 deadline = deadline.min(limit);
             } else if self.is_leaving {
                 return Poll::Ready(Ending::Close);
@@ -353,50 +331,23 @@ impl<'c> Driver<'c> {
     fn let_go(&mut self) {
         let mut pipe = self.pipe.borrow_mut();
         let output = std::mem::take(&mut pipe.output);
-        self.connection.local.buffers.give(output.bytes);
+        self.connection.buffers().give(output.bytes);
     }
 }
 
 /// Begins with a request.
 fn begin(
-    base: &Connection,
+    connection: &impl Connection,
     hub: &Rc<Hub>,
     request: Request<RecvStream>,
     respond: SendResponse<Bytes>,
     cx: &Context<'_>,
 ) {
     let (parts, body) = request.into_parts();
-    let protocol = parts.extensions.get::<h2::ext::Protocol>();
-    let is_websocket = protocol.is_some_and(|protocol| protocol.as_str() == "websocket");
-    let kind = Kind {
-        is_head: parts.method == Method::HEAD,
-        is_websocket,
-    };
-    let asked = Asked {
-        has_body: !body.is_end_stream(),
-        is_websocket,
-        is_unknown: protocol.is_some() && !is_websocket,
-    };
-    let stream = Stream::new(hub, kind, body, respond);
-    let connection = base.for_stream(stream.into(), cx.waker().clone());
+    let head = Head::new(parts, !body.is_end_stream());
+    let stream = Stream::new(hub, head.kind(), body, respond);
     hub.idle_since.set(None);
-    stream_task::begin(connection, &asked, |head, input, limits, writing| {
-        let authority = parts.uri.authority().map(|authority| authority.as_str());
-        let path = parts.uri.path_and_query().map(|path| path.as_str());
-        let opening = Opening {
-            method: parts.method.as_str().as_bytes(),
-            target: path.or(authority).unwrap_or_default().as_bytes(),
-            authority: authority.map(str::as_bytes),
-            has_body: writing.has_body,
-            websocket: writing.websocket,
-            version: Version::Http2,
-        };
-        let fields = || {
-            let fields = parts.headers.iter();
-            fields.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()))
-        };
-        head.compose(input, &opening, fields, limits)
-    });
+    connection.begin(&head, stream, cx.waker());
 }
 
 /// A GOAWAY frame before any stream (RFC 9113 §4.1, §6.8).

@@ -1,0 +1,124 @@
+//! HTTP/2: what [`tutti_http2`] asks of the server. One connection, many requests, each served like one of HTTP/1: a stream is a
+//! [`Connection`](crate::connection::Connection) of its own, whose channel is a [`Stream`](tutti_http2::Stream). A request's head comes out of it
+//! as a head, a response's goes in as HTTP/1's; everything between, from routing to the access log, knows no difference. A request that can be
+//! answered at once is, in the connection's own task; every other one gets a task.
+//!
+//! Must never: answer two streams with one response.
+
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use tutti_config::model::Http2;
+use tutti_conn::buffers::Buffers;
+use tutti_conn::clock::Millis;
+use tutti_conn::output::{Gone, Output};
+use tutti_conn::socket::Received;
+use tutti_http2::{Ending, Head, Stream, Terms, Timeouts};
+use tutti_pool::Level;
+use tutti_tls::Facts;
+
+use crate::connection::Connection;
+use crate::stream_task::{self, Asked};
+use crate::waiting;
+
+/// Serves a connection whose first bytes, as far as they have come, are `input`; returns when it has ended.
+pub(crate) async fn serve(connection: Connection, input: Vec<u8>, options: Http2) {
+    match tutti_http2::serve(&connection, input, options).await {
+        Ending::Linger => waiting::linger(&connection).await,
+        Ending::Abort => {}
+        Ending::Close => connection.channel.close(),
+    }
+}
+
+impl tutti_http2::Connection for Connection {
+    fn terms(&self) -> Terms {
+        let snapshot = self.local.snapshot_of(&self.listener);
+        Terms {
+            most_head_bytes: snapshot.limits.max_head_bytes(),
+            timeouts: Timeouts {
+                head: snapshot.timeouts.header_read,
+                send: snapshot.timeouts.send,
+                idle: snapshot.timeouts.idle,
+            },
+        }
+    }
+
+    fn facts(&self) -> Option<Rc<Facts>> {
+        self.channel.facts().cloned()
+    }
+
+    fn buffers(&self) -> &Buffers {
+        &self.local.buffers
+    }
+
+    fn poll_receive(
+        &self,
+        buffer: &mut Vec<u8>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Received, Gone>> {
+        self.channel.poll_receive(buffer, cx)
+    }
+
+    fn poll_send(&self, output: &mut Output, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+        self.channel.poll_send(output, cx)
+    }
+
+    fn has_sent(&self, output: &Output) -> bool {
+        self.channel.has_sent(output)
+    }
+
+    fn note_taken(&self, bytes: u64) {
+        Self::note_taken(self, bytes);
+    }
+
+    fn note_all_taken(&self) {
+        Self::note_all_taken(self);
+    }
+
+    fn owes(&self, send_timeout: Millis) -> Millis {
+        Self::owes(self, send_timeout)
+    }
+
+    fn is_ending(&self) -> bool {
+        Self::is_ending(self)
+    }
+
+    fn set_deadline(&self, deadline: Millis) {
+        Self::set_deadline(self, deadline);
+    }
+
+    fn set_active(&self, is_active: bool) {
+        match is_active {
+            true => Self::set_active(self),
+            false => self.count_idle(),
+        }
+    }
+
+    fn complain(&self, reason: &str) {
+        self.local.complain(Level::Warn, &closed(self, reason));
+    }
+
+    fn mention(&self, reason: &str) {
+        self.local.mention(Level::Info, &closed(self, reason));
+    }
+
+    fn begin(&self, head: &Head, stream: Stream, waker: &Waker) {
+        let asked = Asked {
+            has_body: head.has_body(),
+            is_websocket: head.is_websocket(),
+            is_unknown: head.is_unknown(),
+        };
+        let connection = self.for_stream(stream.into(), waker.clone());
+        stream_task::begin(connection, &asked, |written, input, limits, writing| {
+            let opening = head.opening(writing.has_body, writing.websocket);
+            written.compose(input, &opening, || head.fields(), limits)
+        });
+    }
+}
+
+/// A line of the log.
+fn closed(connection: &Connection, reason: &str) -> String {
+    let peer = connection.peer.address();
+    let peer = peer.map_or_else(|| "a unix socket".to_owned(), |peer| peer.ip().to_string());
+    format!("HTTP/2 connection from {peer} closed: {reason}")
+}
