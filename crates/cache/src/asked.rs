@@ -1,15 +1,20 @@
 //! The question that a request puts to the cache.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tutti_config::model::Cache;
-use tutti_http::RequestView;
+use tutti_http::edits::Edit;
+use tutti_http::{Known, RequestView};
 
 use crate::Millis;
+use crate::flight::Lead;
 use crate::key::Key;
+use crate::recording::{Purpose, Recording, Terms};
 use crate::store::{Found, Manner, Store};
 use crate::stored::Stored;
+use crate::told::Forward;
 
 /// The question of one request: its key, and the answers that it may have.
 pub struct Asked {
@@ -40,6 +45,63 @@ impl Asked {
         };
         self.store
             .find(&self.key, values(view), may_use, manner, now())
+    }
+
+    /// Minds the answer of the request, which is changed to ask the origin for what can be stored, or if the `stale` answer is still valid.
+    pub fn recording(
+        &self,
+        view: &RequestView<'_>,
+        lead: Option<Lead>,
+        stale: Option<Arc<Stored>>,
+        edits: &mut Vec<Edit>,
+    ) -> Recording {
+        let forward = match (&stale, self.keeps) {
+            (Some(_), _) => Forward::Stale,
+            (None, true) => Forward::Miss,
+            (None, false) => Forward::Request,
+        };
+        let mut conditions = [None, None];
+        // Without the lead the request is nobody's but the client's.
+        if lead.is_some() {
+            let own = |known| view.get(known).map(<[u8]>::to_vec);
+            conditions = [own(Known::IfNoneMatch), own(Known::IfModifiedSince)];
+            for name in ["If-None-Match", "If-Modified-Since", "If-Range"] {
+                edits.retain(|edit| !edit.is_of(name));
+                edits.push(Edit::remove(name));
+            }
+            if let Some(stale) = &stale {
+                for (name, field) in [
+                    ("If-None-Match", "ETag"),
+                    ("If-Modified-Since", "Last-Modified"),
+                ] {
+                    if let Some(value) = stale.field(field) {
+                        edits.retain(|edit| !edit.is_of(name));
+                        edits.push(Edit::set(name, value.to_vec()));
+                    }
+                }
+            }
+        }
+        let purpose = match self.keeps {
+            true => Purpose::Keep(Terms {
+                asked: now(),
+                epoch: self.store.epoch(&self.key),
+                is_authorized: self.is_authorized,
+                has_cookies: self.has_cookies,
+                stale: stale.filter(|_| lead.is_some()),
+                conditions,
+            }),
+            false => Purpose::Tell,
+        };
+        let recording = Recording {
+            store: Arc::clone(&self.store),
+            cache: Arc::clone(&self.cache),
+            key: self.key.clone(),
+            purpose,
+            forward,
+            state: RefCell::default(),
+        };
+        recording.state.borrow_mut().lead = lead;
+        recording
     }
 }
 

@@ -14,6 +14,7 @@ mod flight;
 mod freshness;
 mod key;
 mod recording;
+mod status;
 mod store;
 mod stored;
 mod stores;
@@ -21,6 +22,7 @@ mod storing;
 mod told;
 mod validators;
 mod vary;
+mod wanted;
 
 pub use asked::{Asked, now, values};
 pub use directives::{Directives, asks_not_to_store};
@@ -28,13 +30,14 @@ pub use flight::{Flight, Lead};
 pub use freshness::{Freshness, Use};
 pub use key::{Key, is_cookie_named, overrides_method};
 pub use recording::{Altered, Purpose, Recording, State, Terms};
+pub use status::CacheStatus;
 pub use store::{Counts, Found, Limits, Manner, Purge, Room, Store};
 pub use stored::{Stored, freshened};
 pub use stores::stores;
 pub use storing::{Answer, Defaults, NotStored, StatusRange, judge};
 pub use told::{Forward, Hit, hit};
-pub use validators::{of_caches, validators};
 pub use vary::Vary;
+pub use wanted::{Wanted, wanted};
 
 /// Milliseconds since the epoch.
 pub type Millis = u64;

@@ -4,7 +4,7 @@ use tutti_files::conditional::{Conditions, Validators};
 use tutti_http::{FieldLines, parse_date};
 
 /// Those that a response has; `None`: it has none.
-pub fn validators(fields: &FieldLines) -> Option<Validators<'_>> {
+pub(crate) fn validators(fields: &FieldLines) -> Option<Validators<'_>> {
     let etag = fields.get_all(b"ETag").next();
     let modified = fields.get_all(b"Last-Modified").next().and_then(parse_date);
     if etag.is_none() && modified.is_none() {
@@ -18,7 +18,7 @@ pub fn validators(fields: &FieldLines) -> Option<Validators<'_>> {
 }
 
 /// The conditions that a cache decides (RFC 9111 §4.3.2).
-pub fn of_caches<'a>(conditions: &Conditions<'a>) -> Conditions<'a> {
+pub(crate) fn of_caches<'a>(conditions: &Conditions<'a>) -> Conditions<'a> {
     Conditions {
         if_match: None,
         if_unmodified_since: None,

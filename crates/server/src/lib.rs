@@ -57,12 +57,11 @@ mod tunnel;
 mod waiting;
 mod websocket;
 
-pub use caches::CacheStatus;
 pub use connection_task::LAST_REQUEST;
 pub use posts::{NotStored, Post};
 pub use scraper::Scrape;
 pub use server::{Options, Retired, Server};
-pub use tutti_cache::Purge;
+pub use tutti_cache::{CacheStatus, Purge};
 pub use tutti_conn::counters::Totals;
 pub use tutti_conn::holdings::Held;
 pub use tutti_conn::listener::Listener;

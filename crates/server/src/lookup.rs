@@ -1,9 +1,8 @@
 //! Answers from the cache, and the way of a request for which there is none: to wait for another's, or to its application or upstream with
-//! a [`Recording`] that keeps the answer.
+//! a [`Recording`](tutti_cache::Recording) that keeps the answer.
 //!
 //! Must never: let a request wait longer for another's answer than `lock_timeout`, counted from when that one went out.
 
-use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,12 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 
 use bytes::Bytes;
-use tutti_cache::{Flight, Found, Lead, Stored};
+use tutti_cache::{Asked, Flight, Found, Hit, Stored, Wanted, hit as told_hit, now, wanted};
 use tutti_conn::output::{Gone, Output};
-use tutti_files::conditional::Verdict;
-use tutti_files::range::{self, ByteRange, Requested};
-use tutti_http::edits::Edit;
-use tutti_http::{FieldLines, Known, Method};
+use tutti_files::range::ByteRange;
+use tutti_http::{FieldLines, Method};
 use tutti_routing::RequestInfo as _;
 
 use crate::action::answer::{Answer, Begun, Head};
@@ -29,10 +26,6 @@ use crate::request::Request;
 use crate::respond::{Own, Page, Persistence};
 use crate::slow_watch::watched;
 use crate::step::{Call, Fetch, Step, UpstreamCall};
-use tutti_cache::{Asked, now};
-use tutti_cache::{Forward, Hit, hit as told_hit};
-use tutti_cache::{Purpose, Recording, Terms};
-use tutti_cache::{of_caches, validators};
 use tutti_conn::connections::NEVER;
 use tutti_request_log::Answerer;
 
@@ -121,7 +114,8 @@ pub(crate) async fn run(
     let Plan {
         act, mut changes, ..
     } = plan;
-    let recording = recording(request, &asked, lead, stale, &mut changes.edits);
+    let recording = asked.recording(&request.view, lead, stale, &mut changes.edits);
+    let recording = Rc::new(recording);
     changes.cache = Some(Rc::clone(&recording));
     let (step, mut changes) = send(request, act, changes, output).await;
     let instead = recording.state.borrow_mut().instead.take();
@@ -187,63 +181,6 @@ async fn wait(
     // The store is asked again, whether it has come or not.
     let _ = unless_gone(request.connection, landed).await?;
     Ok(asked.find(&request.view, false))
-}
-
-/// Minds the answer; the request asks the origin for what can be stored, or if the stored answer is still valid.
-fn recording(
-    request: &Request<'_>,
-    asked: &Asked,
-    lead: Option<Lead>,
-    stale: Option<Arc<Stored>>,
-    edits: &mut Vec<Edit>,
-) -> Rc<Recording> {
-    let forward = match (&stale, asked.keeps) {
-        (Some(_), _) => Forward::Stale,
-        (None, true) => Forward::Miss,
-        (None, false) => Forward::Request,
-    };
-    let mut conditions = [None, None];
-    // Without the lead the request is nobody's but the client's.
-    if lead.is_some() {
-        let own = |known| request.view.get(known).map(<[u8]>::to_vec);
-        conditions = [own(Known::IfNoneMatch), own(Known::IfModifiedSince)];
-        for name in ["If-None-Match", "If-Modified-Since", "If-Range"] {
-            edits.retain(|edit| !edit.is_of(name));
-            edits.push(Edit::remove(name));
-        }
-        if let Some(stale) = &stale {
-            for (name, field) in [
-                ("If-None-Match", "ETag"),
-                ("If-Modified-Since", "Last-Modified"),
-            ] {
-                if let Some(value) = stale.field(field) {
-                    edits.retain(|edit| !edit.is_of(name));
-                    edits.push(Edit::set(name, value.to_vec()));
-                }
-            }
-        }
-    }
-    let purpose = match asked.keeps {
-        true => Purpose::Keep(Terms {
-            asked: now(),
-            epoch: asked.store.epoch(&asked.key),
-            is_authorized: asked.is_authorized,
-            has_cookies: asked.has_cookies,
-            stale: stale.filter(|_| lead.is_some()),
-            conditions,
-        }),
-        false => Purpose::Tell,
-    };
-    let recording = Recording {
-        store: Arc::clone(&asked.store),
-        cache: Arc::clone(&asked.cache),
-        key: asked.key.clone(),
-        purpose,
-        forward,
-        state: RefCell::default(),
-    };
-    recording.state.borrow_mut().lead = lead;
-    Rc::new(recording)
 }
 
 /// Answers with a stored response.
@@ -313,33 +250,12 @@ struct Serving<'s> {
 
 impl Serving<'_> {
     fn answer(self, output: &mut Output) -> Served {
-        let body = &self.stored.body;
-        let conditions = of_caches(&self.request.conditions());
-        if self.stored.status != 200 || conditions.is_empty() {
-            return self.whole(output);
-        }
-        let known = validators(&self.stored.fields);
-        if let Some(validators) = known
-            && conditions.evaluate(validators) == Verdict::NotModified
-        {
-            return self.not_modified(output);
-        }
-        if self.request.view.method() != Method::Get {
-            return self.whole(output);
-        }
-        let range = match known {
-            Some(validators) => conditions.effective_range(validators),
-            None if conditions.if_range.is_some() => None,
-            None => conditions.range,
-        };
-        match range.map(|range| range::parse(range, body.len() as u64)) {
-            Some(Requested::Unsatisfiable) => self.unsatisfiable(output),
-            Some(Requested::Parts(parts)) => match parts.as_slice() {
-                [part] => self.part(*part, output),
-                // Several parts are the whole of it in another order (RFC 9110 §14.2 lets a server ignore them).
-                _ => self.whole(output),
-            },
-            Some(Requested::Whole) | None => self.whole(output),
+        let is_get = self.request.view.method() == Method::Get;
+        match wanted(self.stored, &self.request.conditions(), is_get) {
+            Wanted::Whole => self.whole(output),
+            Wanted::Nothing => self.not_modified(output),
+            Wanted::Part(part) => self.part(part, output),
+            Wanted::Unsatisfiable => self.unsatisfiable(output),
         }
     }
 

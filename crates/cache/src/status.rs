@@ -1,0 +1,46 @@
+//! The state of a store, for those who look at it from outside.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::store::Store;
+
+/// The state of a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheStatus {
+    /// Its name.
+    pub name: String,
+    /// Bytes of memory that its responses take.
+    pub memory: u64,
+    /// Number of its responses.
+    pub entries: u64,
+    /// Requests by what there was for them.
+    pub requests: [(&'static str, u64); 6],
+    /// Responses by what became of them.
+    pub responses: [(&'static str, u64); 3],
+}
+
+impl CacheStatus {
+    /// The state of a store at this moment.
+    pub fn of(store: &Store) -> Self {
+        let counts = &store.counts;
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Self {
+            name: store.name().to_owned(),
+            memory: store.used() as u64,
+            entries: store.len() as u64,
+            requests: [
+                ("hit", read(&counts.hits)),
+                ("stale", read(&counts.stale)),
+                ("coalesced", read(&counts.coalesced)),
+                ("validated", read(&counts.revalidated)),
+                ("miss", read(&counts.misses)),
+                ("bypass", read(&counts.bypassed)),
+            ],
+            responses: [
+                ("stored", read(&counts.stored)),
+                ("evicted", read(&counts.evicted)),
+                ("purged", read(&counts.purged)),
+            ],
+        }
+    }
+}
