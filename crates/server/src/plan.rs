@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tutti_config::model::{ListingFormat, Patterns, Spooler};
+use tutti_config::model::Spooler;
 use tutti_http::FieldLines;
 use tutti_http::edits::Edit;
 use tutti_pool::Application;
@@ -12,7 +12,7 @@ use tutti_routing::{Decision, Guards, ResponseHeader, Rewritten};
 
 use tutti_cache::{Asked, Recording};
 use tutti_files::cache::CachedFile;
-use tutti_files::listing::Look;
+use tutti_files::folder::Folder;
 use tutti_substitute::Substitute;
 
 /// The plan for a request's answer. Owned: it outlives the buffers.
@@ -66,18 +66,6 @@ impl Served {
             varies: false,
         }
     }
-}
-
-/// A folder to be listed.
-pub(crate) struct Folder {
-    pub(crate) look: Look,
-    pub(crate) format: ListingFormat,
-    /// Its path in requests.
-    pub(crate) path: Vec<u8>,
-    /// Paths of requests that there is nothing for.
-    pub(crate) deny: Option<Patterns>,
-    /// Types of files that are served.
-    pub(crate) types: Option<Patterns>,
 }
 
 /// The changes that the configuration makes to a request and its response, beyond the action.

@@ -12,7 +12,7 @@ use tutti_pool::{Application, Exchange};
 use tutti_proxy::Destination;
 
 use crate::collector::Collected;
-use crate::plan::{Changes, Folder, Plan};
+use crate::plan::{Changes, Plan};
 use crate::posts::Gathered;
 use crate::respond::{Late, Persistence};
 use tutti_cache::Asked;
@@ -20,6 +20,7 @@ use tutti_cache::Found;
 use tutti_conn::clock::Millis;
 use tutti_conn::holdings::EncoderCharge;
 use tutti_files::cache::CachedFile;
+use tutti_files::folder::Folder;
 use tutti_substitute::Substitute;
 
 /// The next step on a connection.

@@ -4,16 +4,14 @@
 //! would not serve.
 
 use tokio::sync::Semaphore;
-use tutti_config::model::ListingFormat;
-use tutti_files::listing::{self, Listing};
-use tutti_files::mime::MimeTypes;
+use tutti_files::folder::Folder;
 use tutti_http::{FieldLines, Trailers};
 use tutti_pool::Level;
 
 use super::answer::{Answer, Begun, Head};
 use crate::channel_io::unless_gone;
 use crate::instead::{self, Failure};
-use crate::plan::{Changes, Folder};
+use crate::plan::Changes;
 use crate::refusals;
 use crate::request::Request;
 use crate::respond::Own;
@@ -42,20 +40,13 @@ pub(crate) async fn run(
         let fields = FieldLines::of("Retry-After", b"1");
         return Ok(fail(request, 503, &fields, changes, output));
     };
-    let is_json = match folder.format {
-        ListingFormat::Html => false,
-        ListingFormat::Json => true,
-        ListingFormat::Auto => likes_json(request),
-    };
-    let varies = folder.format == ListingFormat::Auto;
+    let is_json = folder.is_json(request.view.get_all(b"Accept"));
+    let varies = folder.varies();
     let mime = request.snapshot.mime.clone();
     let reading = tokio::task::spawn_blocking(move || {
         let _permit = permit;
-        let page = read(&folder, &mime).map(|listing| match is_json {
-            true => listing.json(),
-            false => listing.html(&folder.path),
-        });
-        page.map_err(|error| format!("cannot list the folder {:?}: {error}", lossy(&folder)))
+        let page = folder.page(&mime, is_json);
+        page.map_err(|error| format!("cannot list the folder {:?}: {error}", folder.name()))
     });
     let page = match unless_gone(connection, reading).await? {
         Ok(Ok(page)) => page,
@@ -115,47 +106,4 @@ fn fail(
         is_body_coming: false,
     };
     instead::fail(request, &failure, changes, output)
-}
-
-/// Reads what the share would serve.
-fn read(folder: &Folder, mime: &MimeTypes) -> std::io::Result<Listing> {
-    listing::read(&folder.look, |name, is_file| {
-        let path = [&folder.path, name].concat();
-        // A pattern without an answer serves nothing.
-        let is_denied = |path: &[u8]| match &folder.deny {
-            Some(deny) => deny.matches(path).unwrap_or(true),
-            None => false,
-        };
-        let is_typed = || match &folder.types {
-            Some(types) if is_file => {
-                let mime = mime.of(name).unwrap_or_default();
-                types.matches(mime.as_bytes()).unwrap_or(false)
-            }
-            _ => true,
-        };
-        let inside = || [&path, b"/".as_slice()].concat();
-        !is_denied(&path) && (is_file || !is_denied(&inside())) && is_typed()
-    })
-}
-
-fn lossy(folder: &Folder) -> String {
-    String::from_utf8_lossy(&folder.look.path).into_owned()
-}
-
-/// True if the client names JSON and no HTML, or JSON first.
-fn likes_json(request: &Request<'_>) -> bool {
-    let members = request.view.get_all(b"Accept");
-    let mut members = members.flat_map(tutti_http::list_members).map(|member| {
-        let end = memchr::memchr(b';', member).unwrap_or(member.len());
-        member.get(..end).unwrap_or_default().trim_ascii()
-    });
-    members.find_map(|media_type| {
-        if media_type.eq_ignore_ascii_case(b"application/json") {
-            Some(true)
-        } else if media_type.eq_ignore_ascii_case(b"text/html") {
-            Some(false)
-        } else {
-            None
-        }
-    }) == Some(true)
 }

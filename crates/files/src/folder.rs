@@ -1,0 +1,115 @@
+//! A folder whose files a share lists: what of it may be shown, and in which format.
+//!
+//! Must never: list what the share would not serve.
+
+use std::io;
+
+use tutti_config::model::{ListingFormat, Patterns};
+
+use crate::listing::{self, Listing, Look};
+use crate::mime::MimeTypes;
+
+/// A folder to be listed.
+pub struct Folder {
+    /// It, within the bounds of the share.
+    pub look: Look,
+    /// The format of the list.
+    pub format: ListingFormat,
+    /// Its path in requests.
+    pub path: Vec<u8>,
+    /// Paths of requests that there is nothing for.
+    pub deny: Option<Patterns>,
+    /// Types of files that are served.
+    pub types: Option<Patterns>,
+}
+
+impl Folder {
+    /// The list, as JSON or HTML. It may take its time.
+    ///
+    /// # Errors
+    /// It is no folder, or cannot be read.
+    pub fn page(&self, mime: &MimeTypes, is_json: bool) -> io::Result<String> {
+        let listing = self.read(mime)?;
+        Ok(match is_json {
+            true => listing.json(),
+            false => listing.html(&self.path),
+        })
+    }
+
+    /// Reads what the share would serve.
+    fn read(&self, mime: &MimeTypes) -> io::Result<Listing> {
+        listing::read(&self.look, |name, is_file| {
+            let path = [&self.path, name].concat();
+            // A pattern without an answer serves nothing.
+            let is_denied = |path: &[u8]| match &self.deny {
+                Some(deny) => deny.matches(path).unwrap_or(true),
+                None => false,
+            };
+            let is_typed = || match &self.types {
+                Some(types) if is_file => {
+                    let mime = mime.of(name).unwrap_or_default();
+                    types.matches(mime.as_bytes()).unwrap_or(false)
+                }
+                _ => true,
+            };
+            let inside = || [&path, b"/".as_slice()].concat();
+            !is_denied(&path) && (is_file || !is_denied(&inside())) && is_typed()
+        })
+    }
+
+    /// True if a client with these fields `Accept` gets JSON.
+    pub fn is_json<'v>(&self, accept: impl Iterator<Item = &'v [u8]>) -> bool {
+        match self.format {
+            ListingFormat::Html => false,
+            ListingFormat::Json => true,
+            ListingFormat::Auto => likes_json(accept),
+        }
+    }
+
+    /// True if clients get different formats.
+    pub fn varies(&self) -> bool {
+        self.format == ListingFormat::Auto
+    }
+
+    /// Its name in the file system, for people.
+    pub fn name(&self) -> String {
+        String::from_utf8_lossy(&self.look.path).into_owned()
+    }
+}
+
+/// True if the client names JSON and no HTML, or JSON first.
+fn likes_json<'v>(accept: impl Iterator<Item = &'v [u8]>) -> bool {
+    let mut members = accept.flat_map(tutti_http::list_members).map(|member| {
+        let end = memchr::memchr(b';', member).unwrap_or(member.len());
+        member.get(..end).unwrap_or_default().trim_ascii()
+    });
+    members.find_map(|media_type| {
+        if media_type.eq_ignore_ascii_case(b"application/json") {
+            Some(true)
+        } else if media_type.eq_ignore_ascii_case(b"text/html") {
+            Some(false)
+        } else {
+            None
+        }
+    }) == Some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::likes_json;
+
+    #[test]
+    fn json_is_for_those_who_name_it_alone_or_before_html() {
+        for (accept, is_json) in [
+            (&["application/json"][..], true),
+            (&["Application/JSON;q=0.9, text/html"], true),
+            (&["text/plain", "application/json"], true),
+            (&["text/html, application/json"], false),
+            (&["*/*"], false),
+            (&[], false),
+        ] {
+            let fields = accept.iter().map(|field| field.as_bytes());
+            assert_eq!(likes_json(fields), is_json, "{accept:?}");
+        }
+    }
+}
