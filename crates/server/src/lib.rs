@@ -5,8 +5,8 @@
 //!
 //! A request's way: `accept` (a connection comes; with TLS, `handshake`) → `connection_task` (reads) → `pipeline` (each complete request) →
 //! `arrival` (its client, its trace) → `dispatch` → `route` (which action) → `action/{share,file,app,upstream}` → `respond` (the head) → `channel_io`
-//! (writes) → `access_log`. A request that has to wait for something goes on in `waiting`, `step` by step. A stream of HTTP/2 (`http2`) goes the same way
-//! from `arrival` on.
+//! (writes) → `access_log`. A request that has to wait for something goes on in `waiting`, `step` by step. A stream of HTTP/2 (`http2`) or HTTP/3 (`http3`)
+//! goes the same way from `arrival` on. All of them read the [snapshot](tutti_snapshot) in force.
 //!
 //! Must never happen: a request without an answer on a connection that goes on; a wait without a deadline on a client; bytes of a
 //! file outside what the configuration shares; a listen thread that blocks on anything but a regular file.
