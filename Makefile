@@ -43,7 +43,7 @@ TIMED = @packaging/timed
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop test test-steps test-long test-loom test-fuzz test-miri test-sanitizers test-pythons test-javas test-debian test-real test-packages test-packages-debian test-image image dist site fuzz bench bench-quick lint clean
+.PHONY: help build deps server demo demo-stop test test-steps test-long test-loom test-fuzz test-miri test-sanitizers test-pythons test-javas test-nodes test-debian test-real test-packages test-packages-debian test-image image dist site fuzz bench bench-quick lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -153,11 +153,26 @@ test-javas: ## the tests of Java applications on each Java that the host finds
 	    PATH=$$home/bin:$$PATH $(CARGO) test --no-fail-fast -p tutti-e2e --test java --test java_websocket --test java_machine </dev/null; \
 	done
 
+# Each is a package of npm, for this machine's processor.
+NODES = 18.20.8 20.20.2 22.23.3 24.21.0
+NODE_PACKAGE = node-linux-$(if $(filter aarch64,$(shell uname -m)),arm64,x64)
+
+test-nodes: ## the tests of Node.js applications on each Node.js of NODES, from npm
+	$(CARGO) build --workspace --bins
+	for version in $(NODES); do \
+	    folder=$(TARGET)/nodes/$$version; mkdir -p $$folder; \
+	    npm install --prefix $$folder --no-save --no-audit --no-fund --ignore-scripts --loglevel error $(NODE_PACKAGE)@$$version || exit 1; \
+	    node=$$folder/node_modules/$(NODE_PACKAGE)/bin/node; \
+	    echo "Node.js $$($$node --version): $$node"; \
+	    TUTTI_NODE_RUNTIME=$$node $(CARGO) test --no-fail-fast -p tutti-e2e --test node --test node_direct --test node_faults --test node_frameworks || exit 1; \
+	done
+
 test-debian: ## the languages on SUITE (trixie), another Debian, in a root of its own (root only; most of an hour)
 	packaging/test-debian $(or $(SUITE),trixie)
 
-test-real: ## DokuWiki, WordPress, Rails, Django, Spring and others, used like a person
-	python3 tests/real/run.py --server tutti --dist $(DIST)
+# `LONG=--long`: also those that take minutes to build.
+test-real: ## DokuWiki, WordPress, Rails, Django, Spring, NestJS and others, used like a person
+	python3 tests/real/run.py --server tutti --dist $(DIST) $(LONG)
 	python3 tests/real/imports_run.py --dist $(DIST)
 
 # `QUICK=--quick`: PHP alone, packages without compression and lintian.
@@ -202,7 +217,7 @@ test-long: build ## every fault at length, then an hour of mixed load with the m
 	@packaging/install-deps build test real bench
 	$(CARGO) build --release --workspace --bins
 	TUTTI_LONG=1 TUTTI_BIN_DIR=$(TARGET)/release $(CARGO) test --workspace --no-fail-fast -- --include-ignored
-	$(MAKE) --no-print-directory test-real
+	$(MAKE) --no-print-directory test-real LONG=--long
 	$(MAKE) --no-print-directory test-packages
 	$(MAKE) --no-print-directory fuzz
 	$(MAKE) --no-print-directory test-debian

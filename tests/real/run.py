@@ -23,6 +23,7 @@ from sites.fastapi import FastApi  # noqa: E402
 from sites.flask import Flask  # noqa: E402
 from sites.java import SpringJar, SpringWar, TomcatExamples  # noqa: E402
 from sites.mediawiki import MediaWiki  # noqa: E402
+from sites.node import Nest, Next, NextStandalone, Nuxt  # noqa: E402
 from sites.perl import Catalyst, Dancer2, Mojolicious, Xslate  # noqa: E402
 from sites.resident import Lumen, LumenDocumented, LumenFront, SlimKept, SlimResident, Symfony, SymfonyRuntime  # noqa: E402
 from sites.ruby import Grape, Rails, Sinatra  # noqa: E402
@@ -32,6 +33,7 @@ from sites.wordpress import WordPress  # noqa: E402
 SITES = (DokuWiki, MediaWiki, WordPress, Slim, SlimResident, SlimKept, Lumen, LumenDocumented, LumenFront, Symfony, SymfonyRuntime)
 SITES += (Xslate, Dancer2, Mojolicious, Catalyst)
 SITES += (Sinatra, Grape, Rails)
+SITES += (Nest, Next, NextStandalone, Nuxt)
 SITES += (SpringWar, SpringJar, TomcatExamples)
 SITES += (Flask, Django, DjangoAsgi, FastApi, Chat)
 
@@ -68,10 +70,12 @@ def main():
     parser.add_argument("--server", choices=("tutti", "nginx"), default="tutti")
     parser.add_argument("--dist", default=str(ROOT / "dist"))
     parser.add_argument("--only", default="", help="names, separated by commas")
+    parser.add_argument("--long", action="store_true", help="also those that take minutes to build")
     parser.add_argument("--serve", default="", help="walk through this one, then leave it up")
     options = parser.parse_args()
     wanted = {name for name in f"{options.only},{options.serve}".split(",") if name}
     sites = [site for site in SITES if options.server == "tutti" or not getattr(site, "only_tutti", False)]
+    sites = [site for site in sites if options.long or site.name in wanted or not getattr(site, "is_long", False)]
     run_each(sites, wanted, lambda site: f"real site {site.name} on {options.server}", lambda site, folder: f"{walk(site, options, folder)} requests")
 
 

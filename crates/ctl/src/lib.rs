@@ -49,7 +49,7 @@ const AFTER_HELP: &str = "The server itself is `tuttid`; `tuttid --help` lists i
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serve a folder, with no configuration at all: a PHP site, a Python, Perl, Ruby or Node.js application, or files
+    /// Serve a folder, with no configuration at all: a PHP site, a Python, Perl, Ruby, Node.js or Java application, a WebAssembly component, or files
     Run(run::RunArguments),
     /// Read and change the configuration of a running server
     Config(config::ConfigArguments),

@@ -1,4 +1,4 @@
-//! `tutti run [DIR]`: a site in a folder, or a WebAssembly component, served with no configuration at all.
+//! `tutti run [DIR]`: a site in a folder, a WebAssembly component or a .war file, served with no configuration at all.
 //!
 //! Starts the server as a child with a state folder of its own, gives it the configuration over its control socket
 //! like anybody would, says where to look, and passes signals on until it ends. Nothing stays behind.
@@ -30,7 +30,7 @@ const START_WITHIN: Duration = Duration::from_secs(30);
 
 #[derive(Args)]
 pub(crate) struct RunArguments {
-    /// The folder to serve, or a WebAssembly component
+    /// The folder to serve, a WebAssembly component, or a .war file
     #[arg(default_value = ".")]
     folder: PathBuf,
     /// Port, or address and port, to listen on; `*:8080` for all addresses [default: 127.0.0.1:8080, or the next free port]

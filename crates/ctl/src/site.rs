@@ -72,8 +72,9 @@ impl Site {
         }
         if !folder.is_dir() {
             return Err(
-                Failure::new(format!("`{}` is not a folder", folder.display()))
-                    .hint("name the folder that holds the site, or a WebAssembly component"),
+                Failure::new(format!("`{}` is not a folder", folder.display())).hint(
+                    "name the folder that holds the site, a WebAssembly component, or a .war file",
+                ),
             );
         }
         let has = |name: &str| folder.join(name).is_file();

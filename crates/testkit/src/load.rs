@@ -30,6 +30,9 @@ pub struct LoadOptions {
     pub keep_alive: bool,
     /// How long one answer may take before the request counts as hung.
     pub answer_within: Duration,
+    /// Time between an answer and the next request of its connection: none where the load is to take all it gets, some where other things
+    /// have to come along beside it.
+    pub pause: Duration,
 }
 
 impl LoadOptions {
@@ -42,6 +45,7 @@ impl LoadOptions {
             expect: |_| true,
             keep_alive: true,
             answer_within: crate::PATIENCE,
+            pause: Duration::ZERO,
         }
     }
 }
@@ -246,6 +250,9 @@ impl<'a> Client<'a> {
             }
             if !keep {
                 self.stream = None;
+            }
+            if !self.options.pause.is_zero() {
+                std::thread::park_timeout(self.options.pause);
             }
         }
         let mut all = shared

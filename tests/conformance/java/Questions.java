@@ -13,6 +13,7 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import javax.servlet.AsyncContext;
 import javax.servlet.AsyncEvent;
 import javax.servlet.AsyncListener;
@@ -35,6 +36,7 @@ import javax.servlet.http.HttpSession;
 public class Questions extends HttpServlet {
     private static final long serialVersionUID = 1;
     private static final CountDownLatch MET = new CountDownLatch(2);
+    private static final AtomicInteger SERVED = new AtomicInteger();
 
     @Override
     protected void service(HttpServletRequest request, HttpServletResponse response) throws ServletException, IOException {
@@ -361,6 +363,16 @@ public class Questions extends HttpServlet {
 
     void halts(HttpServletRequest request, HttpServletResponse response) {
         Runtime.getRuntime().halt(4);
+    }
+
+    void sometimes(HttpServletRequest request, HttpServletResponse response) throws IOException {
+        int count = SERVED.incrementAndGet();
+        if (count % 40 == 0) {
+            exits(request, response);
+        } else if (count % 25 == 0) {
+            halts(request, response);
+        }
+        hello(request, response);
     }
 
     void logs(HttpServletRequest request, HttpServletResponse response) throws IOException {

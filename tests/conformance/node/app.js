@@ -73,6 +73,14 @@ const pages = {
             });
         });
     },
+    // More than any client takes.
+    '/endless': (request, response) => {
+        const write = () => {
+            while (response.write('x'.repeat(65536)));
+        };
+        response.on('drain', write).on('close', () => fs.appendFileSync(`${process.env.WORK}/gone`, `${process.pid} gone\n`));
+        write();
+    },
     '/sometimes': (request, response) => {
         if (Math.random() < 1 / 40) process.exit(3);
         pages['/'](request, response);

@@ -9,7 +9,8 @@
 //! | `processes.max`, `.spare`, `.idle_timeout` | here, each language: `processes_come_with_requests_and_go_when_idle` |
 //! | `limits.requests`, `.timeout` | here, each language: `limits_end_processes_and_requests` |
 //! | `isolation.namespaces`, `.uidmap`, `.gidmap`, `.cgroup`, `.automount` | `isolation.rs`: `each_namespace_is_separate_and_the_rest_is_shared`, `ids_are_mapped_and_nothing_may_gain_privileges_where_that_is_said`, `the_examples_of_the_guide_do_what_it_says`, `without_procfs_and_tmpfs_the_root_has_neither` |
-//! | `isolation.rootfs` | here, PHP, Python, Perl, Ruby and Node.js: `another_root_has_what_the_language_needs` |
+//! | `isolation.rootfs` | here, PHP, Python, Perl, Ruby, Node.js and modules of WebAssembly: `another_root_has_what_the_language_needs`, `the_common_options_hold_for_webassembly`; `java.rs`: `another_root_has_what_java_needs`; `wasm.rs`: `another_root_is_enough_for_a_component` |
+//! | all of the above but the last, WebAssembly | here: `the_common_options_hold_for_webassembly`; `wasm.rs` and `wasm_module.rs`: `a_request_out_of_time_is_told_with_its_place` |
 //! | PHP `root`, `script`, `index`, `targets` | `php.rs`: `targets_script_and_index_choose_the_script` |
 //! | PHP `options.file`, `.admin`, `.user` | `php.rs`: `directives_come_from_file_admin_and_user` |
 //! | Python `module`, `callable`, `targets` and what is in them | `python_wsgi.rs`: `targets_factories_and_prefixes_lead_to_applications` |
@@ -19,6 +20,13 @@
 //! | Python `threads`; `thread_stack_size` | `python_wsgi.rs`: `threads_of_a_process_serve_at_once`; here: `threads_have_the_stack_that_is_asked_for` |
 //! | Perl `script`, `threads`, `thread_stack_size` | `perl.rs`: `threads_serve_at_once_in_one_process`, `threads_have_the_stack_that_is_asked_for` |
 //! | Node.js `script`, `arguments`, `runtime` | `node.rs`: `the_script_gets_what_the_configuration_says_and_nothing_of_ours`, `what_does_not_start_is_told_with_its_place_its_cause_and_its_cure` |
+//! | Ruby `script`, `threads` | `ruby.rs`: `a_script_that_does_not_load_is_told_with_its_place`, `threads_serve_at_once_in_one_process` |
+//! | Ruby `hooks` | `ruby.rs`: `hooks_run_in_each_process_and_thread` |
+//! | Java `webapp`, `classpath`, `unit_jars` | `java.rs`: `a_packed_application_with_a_library_is_unpacked_and_cleared_away` |
+//! | Java `options`, `threads`, `thread_stack_size` | `java.rs`: `threads_serve_at_once_and_say_where_they_are`, `what_does_not_start_is_told_with_place_and_cure` |
+//! | `wasm-wasi-component`: `component`, `access.filesystem` | `wasm.rs`: `a_component_that_cannot_be_served_is_refused_with_the_cure`, `a_component_has_the_folders_that_it_was_given` |
+//! | `wasm`: `module`, `request_handler`, `malloc_handler`, `free_handler`, the six others | `wasm_module.rs`: `the_functions_are_called_in_their_order`, `a_module_that_cannot_be_served_is_refused_with_the_cure` |
+//! | `wasm`: `access.filesystem` | `wasm_module.rs`: `a_module_has_the_folders_that_it_was_given` |
 //! | external `executable`, `arguments` | `go.rs`: `a_program_gets_what_the_configuration_says` |
 
 #![allow(
@@ -34,6 +42,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use tutti_e2e::java;
+use tutti_e2e::wasm::{self, WasmSite};
 use tutti_sys::credentials::is_root;
 use tutti_testkit::{PATIENCE, Server, ServerOptions, skip, wait_until};
 
@@ -43,7 +53,10 @@ const PERL: &str = include_str!("documented_options/options.psgi");
 const RUBY: &str = include_str!("documented_options/options.ru");
 const NODE: &str = include_str!("documented_options/options.js");
 
-const LANGUAGES: [&str; 6] = ["php", "python", "perl", "ruby", "external", "node"];
+const JAVA: &str = include_str!("documented_options/Options.java");
+
+/// Those whose applications can tell what they are given.
+const LANGUAGES: [&str; 7] = ["php", "python", "perl", "ruby", "external", "node", "java"];
 
 struct Site {
     server: Server,
@@ -52,7 +65,17 @@ struct Site {
 
 impl Site {
     fn new(language: &'static str) -> Self {
+        let class_path = match language {
+            // The server looks for the jars when it starts.
+            "java" => java::class_path("ee10"),
+            _ => String::new(),
+        };
         let server = Server::start(&ServerOptions::default());
+        if language == "java" {
+            let source = server.write("Options.java", JAVA);
+            let classes = server.folder().join("jail/site/WEB-INF/classes");
+            java::compile_to(&classes, &class_path, &[source]);
+        }
         server.write("jail/site/options.php", PHP);
         server.write("jail/site/options.py", PYTHON);
         server.write("jail/site/options.psgi", PERL);
@@ -80,6 +103,9 @@ impl Site {
             "perl" => json!({"type": "perl", "script": folder.join("options.psgi")}),
             "ruby" => json!({"type": "ruby", "script": folder.join("options.ru")}),
             "node" => json!({"type": "node", "script": folder.join("options.js")}),
+            "java" => json!({
+                "type": "java", "webapp": folder, "options": ["-Xmx64m", "-XX:TieredStopAtLevel=1"]
+            }),
             _ => json!({
                 "type": "external", "protocol": "http",
                 "executable": "/usr/bin/python3", "arguments": [folder.join("options.py")]
@@ -247,6 +273,66 @@ fn another_root_has_what_the_language_needs() {
         assert!(root.contains(&json!("site")), "{language}: {root:?}");
         assert!(!root.contains(&json!("home")), "{language}: {root:?}");
     }
+}
+
+/// A component or a module cannot tell who runs it, so the processes are looked at from outside.
+#[test]
+fn the_common_options_hold_for_webassembly() {
+    for (name, site) in [
+        ("component", WasmSite::bare(&wasm::rust())),
+        ("module", WasmSite::bare_module(&wasm::module(&[]))),
+    ] {
+        let (out, err) = (site.work().join("out"), site.work().join("err"));
+        let mut options = json!({
+            "working_directory": site.work(), "stdout": out, "stderr": err,
+            "environment": {"COLOUR": "blue"}, "limits": {"concurrency": 1},
+            "processes": {"max": 3, "spare": 1, "idle_timeout": 3600}
+        });
+        if is_root() {
+            options["user"] = json!("www-data");
+            options["group"] = json!("daemon");
+        }
+        site.configure(&options);
+        assert!(site.text("/environment").contains("COLOUR=blue"), "{name}");
+        site.wait_for_workers(1);
+        let worker = site.workers()[0];
+        let folder = fs::read_link(format!("/proc/{worker}/cwd")).unwrap();
+        assert_eq!(folder, site.work(), "{name}");
+        if is_root() {
+            let status = fs::read_to_string(format!("/proc/{worker}/status")).unwrap();
+            for line in ["Uid:\t33\t33\t33\t33", "Gid:\t1\t1\t1\t1"] {
+                assert!(status.contains(line), "{name}: {status}");
+            }
+        }
+        assert_eq!(site.text("/print"), "printed", "{name}");
+        for (path, text) in [
+            (&out, "to standard output\n"),
+            (&err, "to standard error\n"),
+        ] {
+            wait_until(&format!("{text} of a {name}"), || {
+                fs::read_to_string(path).is_ok_and(|found| found.contains(text))
+            });
+        }
+        // One is busy, one is kept ready.
+        let mut held = vec![site.open("/wait?3600000")];
+        site.wait_for_workers(2);
+        held.extend([site.open("/wait?3600000"), site.open("/wait?3600000")]);
+        site.wait_for_workers(3);
+        let path = "/config/applications/wasm/processes/idle_timeout";
+        site.server.put(path, &json!(1));
+        drop(held);
+        site.wait_for_workers(1);
+        assert!(site.text("/").starts_with("Hello from a "), "{name}");
+    }
+    if !is_root() {
+        skip!("another root needs root, or a user namespace as in `isolation.rs`");
+    }
+    let site = WasmSite::bare_module(&wasm::module(&[]));
+    let jail = site.server.folder().join("jail");
+    site.server
+        .write("jail/app.wasm", fs::read(wasm::module(&[])).unwrap());
+    site.configure(&json!({"module": "/app.wasm", "isolation": {"rootfs": jail}}));
+    assert_eq!(site.text("/"), "Hello from a module\n");
 }
 
 #[test]

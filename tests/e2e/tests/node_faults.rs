@@ -8,6 +8,7 @@
 
 use serde_json::{Value, json};
 use tutti_e2e::node::NodeSite;
+use tutti_e2e::read_until;
 use tutti_sys::signal;
 use tutti_testkit::{Load, LoadOptions, PATIENCE, processes, wait_until};
 
@@ -40,6 +41,7 @@ fn killed(victims: fn(&NodeSite) -> Vec<i32>) {
     }
     assert!(load.wait_for_answers(100, PATIENCE));
     let outcome = load.stop();
+    println!("{kills} processes of Node.js killed: {outcome}");
     // Begun ones are answered 502, or broken off where the answer had begun; nothing else is touched.
     assert!(
         outcome.failures() <= (kills * CONNECTIONS) as u64,
@@ -74,6 +76,7 @@ fn a_restart_under_load_loses_nothing() {
     }
     assert!(load.wait_for_answers(100, PATIENCE));
     let outcome = load.stop();
+    println!("3 restarts of Node.js: {outcome}");
     assert_eq!(outcome.failures(), 0, "{outcome}");
 }
 
@@ -93,6 +96,7 @@ fn a_crash_now_and_then_costs_what_that_process_had_begun() {
     let load = load(&site, "/sometimes");
     assert!(load.wait_for_answers(400, PATIENCE));
     let outcome = load.stop();
+    println!("`process.exit` in requests of Node.js: {outcome}");
     let bad_gateways = outcome.statuses.get(&502).copied().unwrap_or_default();
     assert!(bad_gateways > 0, "{outcome}");
     assert_eq!(
@@ -146,6 +150,28 @@ fn a_process_that_grows_is_replaced_or_killed() {
     drop(site.get("/grow"));
     site.wait_for_log("more than `limits.memory_max`, and is killed");
     wait_until("another process", || site.get("/").status == 200);
+}
+
+#[test]
+fn answers_without_an_end_keep_nobody_else_out() {
+    let site = NodeSite::start(&json!({"processes": 1}));
+    let before = site.get("/told").json()["pid"].clone();
+    let mut endless = site.open("/endless");
+    read_until(&mut endless, "xxxx");
+    let load = load(&site, "/");
+    assert!(load.wait_for_answers(100, PATIENCE));
+    drop(endless);
+    site.wait_for_note("gone", &format!("{before} gone"));
+    let mut others = [site.open("/endless"), site.open("/endless")];
+    for stream in &mut others {
+        read_until(stream, "xxxx");
+    }
+    drop(others);
+    assert!(load.wait_for_answers(100, PATIENCE));
+    let outcome = load.stop();
+    println!("answers of Node.js without an end: {outcome}");
+    assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
+    assert_eq!(site.get("/told").json()["pid"], before);
 }
 
 #[test]

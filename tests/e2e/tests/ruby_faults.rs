@@ -59,6 +59,7 @@ fn a_killed_worker_costs_what_it_had_begun() {
         }
         assert!(load.wait_for_answers(100, PATIENCE), "{way}");
         let outcome = load.stop();
+        println!("{kills} workers of Ruby killed, {way}: {outcome}");
         // Begun ones are answered 502, or broken off where the answer had begun; nothing else is touched.
         assert!(
             outcome.failures() <= (kills * most) as u64,
@@ -88,6 +89,7 @@ fn a_restart_under_load_loses_nothing() {
         }
         assert!(load.wait_for_answers(100, PATIENCE), "{way}");
         let outcome = load.stop();
+        println!("3 restarts of Ruby, {way}: {outcome}");
         assert_eq!(outcome.failures(), 0, "{way}: {outcome}");
     }
 }
@@ -111,6 +113,7 @@ fn a_crash_now_and_then_costs_those_requests_only() {
     let load = load(&site, "/sometimes");
     assert!(load.wait_for_answers(400, PATIENCE));
     let outcome = load.stop();
+    println!("exits in requests of Ruby: {outcome}");
     let bad_gateways = outcome.statuses.get(&502).copied().unwrap_or_default();
     let failed = outcome.statuses.get(&500).copied().unwrap_or_default();
     // `Process.abort` is an exit, which is answered.

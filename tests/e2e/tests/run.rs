@@ -8,8 +8,13 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
+use tutti_e2e::java;
+use tutti_e2e::python::environment;
 use tutti_testkit::server::binaries;
 use tutti_testkit::{client, free_port, processes, wait_until};
+
+const WEB_XML: &str =
+    "<web-app xmlns='https://jakarta.ee/xml/ns/jakartaee' version='6.0'></web-app>\n";
 
 /// A folder that the applications' user may enter, with these files.
 fn folder(files: &[(&str, &str)]) -> TempDir {
@@ -19,7 +24,9 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
         .unwrap();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
     for (name, text) in files {
-        fs::write(folder.path().join(name), text).unwrap();
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
     }
     folder
 }
@@ -35,6 +42,9 @@ fn modules() -> TempDir {
         "tutti-external",
         "tutti-node",
         "tutti-wasm",
+        "tutti-java",
+        // Its jars.
+        "java",
     ] {
         symlink(binaries().join(host), modules.path().join(host)).unwrap();
     }
@@ -106,6 +116,102 @@ fn a_python_application_is_run() {
     let text = "def application(environ, start_response):\n    \
                 start_response('200 OK', [('Content-Type', 'text/plain')])\n    return [b'by WSGI']\n";
     runs(&[("wsgi.py", text), ("requirements.txt", "")], "by WSGI");
+}
+
+#[test]
+fn an_asgi_application_is_run() {
+    let text = "async def application(scope, receive, send):\n    \
+                assert scope['type'] == 'http'\n    \
+                await send({'type': 'http.response.start', 'status': 200, 'headers': [(b'content-type', b'text/plain')]})\n    \
+                await send({'type': 'http.response.body', 'body': b'by ASGI'})\n";
+    runs(&[("asgi.py", text), ("pyproject.toml", "")], "by ASGI");
+}
+
+/// With the virtual environment in the folder, as the tutorial has it.
+#[test]
+fn a_django_project_is_run() {
+    let settings = "SECRET_KEY = 'secret'\nALLOWED_HOSTS = ['*']\nROOT_URLCONF = 'shop.urls'\nWSGI_APPLICATION = 'shop.wsgi.application'\n";
+    let urls = "from django.http import HttpResponse\nfrom django.urls import path\n\n\
+                urlpatterns = [path('', lambda request: HttpResponse('by Django', content_type='text/plain'))]\n";
+    let manage = "#!/usr/bin/env python\nimport os\nimport sys\n\nos.environ.setdefault('DJANGO_SETTINGS_MODULE', 'shop.settings')\n\
+                  from django.core.management import execute_from_command_line\nexecute_from_command_line(sys.argv)\n";
+    let wsgi = "import os\n\nfrom django.core.wsgi import get_wsgi_application\n\n\
+                os.environ.setdefault('DJANGO_SETTINGS_MODULE', 'shop.settings')\napplication = get_wsgi_application()\n";
+    let files = [
+        ("manage.py", manage),
+        ("shop/__init__.py", ""),
+        ("shop/settings.py", settings),
+        ("shop/urls.py", urls),
+        ("shop/wsgi.py", wsgi),
+    ];
+    let folder = folder(&files);
+    let home = environment("django-run", "Django==5.2.19\n");
+    symlink(home, folder.path().join(".venv")).unwrap();
+    runs_there(folder.path(), &files, "by Django");
+}
+
+/// By its own name, and in the folder that it was built in.
+#[test]
+fn a_java_application_is_run() {
+    // The jars of the host are there from then on.
+    java::application("jakarta");
+    let pages = folder(&[
+        ("index.jsp", "<%= \"by\" %> Java"),
+        ("WEB-INF/web.xml", WEB_XML),
+    ]);
+    let files = [("pom.xml", "<project/>\n")];
+    let folder = folder(&files);
+    let archive = folder.path().join("target/shop.war");
+    fs::create_dir(archive.parent().unwrap()).unwrap();
+    let packed = Command::new("jar")
+        .args(["--create", "--no-manifest", "--file"])
+        .arg(&archive)
+        .arg("-C")
+        .arg(pages.path())
+        .arg(".")
+        .status();
+    assert!(packed.unwrap().success());
+    for what in [folder.path(), &archive] {
+        runs_there(what, &files, "by Java");
+    }
+}
+
+/// These have to be built first, or do not say what is served: the answer says how to go on.
+#[test]
+fn what_cannot_be_run_is_told_what_to_do() {
+    for (file, text, parts) in [
+        (
+            "go.mod",
+            "module shop\n",
+            [
+                "a Go program: build it with `go build -o app .`",
+                "\"type\": \"external\"",
+                "it gets the port to serve as PORT",
+            ],
+        ),
+        (
+            "composer.json",
+            "{}",
+            [
+                "a PHP project without an `index.php`",
+                "\"type\": \"php\"",
+                "name its front controller",
+            ],
+        ),
+    ] {
+        let folder = folder(&[(file, text)]);
+        let output = Command::new(binaries().join("tutti"))
+            .args(["run", "--listen", &free_port().to_string()])
+            .arg(folder.path())
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{file}: {told}");
+        for part in parts {
+            assert!(told.contains(part), "{file}: no `{part}` in {told}");
+        }
+        assert!(told.contains(&format!("it has `{file}`")), "{told}");
+    }
 }
 
 #[test]

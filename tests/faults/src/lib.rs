@@ -1,4 +1,4 @@
-//! A PHP site under load for the fault tests, and the scale of a run.
+//! A PHP site under load for the fault tests, the same small application in each language, and the scale of a run.
 //!
 //! Each test breaks one thing while checked requests run, and states what that may cost. What it did cost is printed,
 //! so that `docs/faults.md` can say it.
@@ -9,6 +9,8 @@
     clippy::panic,
     reason = "a test fails by panicking"
 )]
+
+pub mod language;
 
 use serde_json::{Value, json};
 use tutti_testkit::{Load, LoadOptions, Outcome, Server, ServerOptions};

@@ -3,8 +3,10 @@
 import json
 from pathlib import Path
 
+from servers import own
 from websocket import WebSocket
 
+from .documented import documented
 from .perl import PerlSite
 
 
@@ -33,15 +35,33 @@ class Grape(RubySite):
 
 
 class Rails(RubySite):
-    """Also forms with a token, a database, and Action Cable, whose rooms are in the memory of one process."""
+    """By the configuration of docs/sites.md; also forms with a token, a database, and Action Cable, whose rooms are in the memory of one process."""
 
     name = "rails"
     script = "rails.ru"
     greeting = "Rails is up"
-    processes = 1
+
+    def prepare(self):
+        super().prepare()
+        (self.root / "public/assets").mkdir(parents=True)
+        (self.root / "public/robots.txt").write_text("User-agent: *\n")
+        (self.root / "public/assets/app.css").write_text("body {}\n")
+        own(self.root)
+
+    def tutti(self, address):
+        names = {"/srv/rails": self.root, "config.ru": self.script}
+        configuration = documented("Rails, and other front controllers in Ruby", address, names)
+        application = configuration["applications"]["rails"]
+        application["processes"] = 1
+        application["environment"].update(self.environment)
+        configuration["settings"] = {"http": {"max_body_size": 32 << 20}}
+        return configuration
 
     def journey(self, person, root):
         super().journey(person, root)
+        assert person.get("/robots.txt").text == "User-agent: *\n"
+        assert "immutable" in person.get("/assets/app.css").header("Cache-Control")
+        person.get("/assets/none.css", status=404)
         page = person.get("/")
         person.submit(page, page.form(id_="note"), {"text": "a <note>, ümlaut"}).expect("a &lt;note&gt;, ümlaut")
         person.post("/notes", {"text": "without a token"}, status=422)

@@ -87,6 +87,11 @@ impl Supervisor {
             }
             Ended::Leaving => {}
             Ended::WhileReady { .. } if status == ExitStatus::Code(0) => {
+                if let Some(roll) = &mut self.roll
+                    && roll.prototype == prototype
+                {
+                    roll.left = roll.left.saturating_add(1);
+                }
                 self.log(
                     Level::Info,
                     &format!("\"{name}\" application process {pid} left after {requests} requests"),

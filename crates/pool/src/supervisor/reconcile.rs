@@ -59,6 +59,7 @@ impl Supervisor {
                 self.fork_for_roll();
             }
             Mode::Running | Mode::Retiring(_) => {
+                self.roll_again();
                 self.recover(now, &mut wake);
                 self.fork_for_roll();
                 self.scale(now, &mut wake);
@@ -71,6 +72,16 @@ impl Supervisor {
         self.tell_settled(now);
         self.plan_tick(now, &mut wake);
         wake.0
+    }
+
+    /// A file that changed while a roll was under way, which then failed: the change may be the cure.
+    fn roll_again(&mut self) {
+        if self.mode == Mode::Running
+            && self.roll.is_none()
+            && let Some(replies) = self.next_roll.take()
+        {
+            self.begin_roll(replies);
+        }
     }
 
     /// Replaces a prototype that has died.

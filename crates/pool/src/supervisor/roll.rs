@@ -85,7 +85,8 @@ impl Supervisor {
         let up = self
             .table
             .count(|worker| worker.prototype == serial && worker.is_ready());
-        if !is_ready || up < roll.target {
+        // A worker that has left was up all the same: under load there may never be as many at once.
+        if !is_ready || up.saturating_add(roll.left) < roll.target {
             return;
         }
         let Some(roll) = self.roll.take() else { return };

@@ -52,6 +52,8 @@ pub(super) struct Roll {
     pub(super) prototype: u64,
     /// How many of its workers must be up.
     pub(super) target: u32,
+    /// Workers of it that were up, and have left since at their own limit of requests.
+    pub(super) left: u32,
     /// Who asked for it.
     replies: Vec<oneshot::Sender<Restarted>>,
 }
@@ -65,6 +67,7 @@ impl Roll {
         Roll {
             prototype,
             target,
+            left: 0,
             replies,
         }
     }

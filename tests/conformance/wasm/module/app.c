@@ -276,6 +276,19 @@ static void send_table(u8 *addr, u32 count, u32 name, u32 name_length, u32 value
     nxt_wasm_send_headers(0);
 }
 
+/* More than any client takes. */
+static void send_for_ever(luw_ctx_t *context)
+{
+    u8 piece[16384];
+
+    memset(piece, 'x', sizeof(piece));
+    for (;;) {
+        luw_mem_reset(context);
+        luw_mem_writep_data(context, piece, sizeof(piece));
+        luw_http_send_response(context);
+    }
+}
+
 static void send_size(u8 *addr, u32 size)
 {
     memcpy(addr, &size, sizeof(size));
@@ -292,6 +305,8 @@ static bool misbehave(luw_ctx_t *context, u8 *addr, const char *path, const char
         compute_for_ever();
     } else if (!strcmp(path, "/no-answer")) {
         /* Comes back without one. */
+    } else if (!strcmp(path, "/endless")) {
+        send_for_ever(context);
     } else if (!strcmp(path, "/half")) {
         luw_mem_writep(context, "half an answer");
         luw_http_send_response(context);

@@ -40,6 +40,7 @@ impl Guest for Conformance {
             "/environment" => environment(out),
             "/print" => print(out),
             "/pieces" => pieces(out, argument),
+            "/endless" => endless(out),
             "/wait" => {
                 subscribe_duration(number(argument) * 1_000_000).block();
                 text(out, 200, &[], "waited");
@@ -185,6 +186,14 @@ fn pieces(out: ResponseOutparam, argument: &str) {
     }
     drop(stream);
     let _ = OutgoingBody::finish(body, None);
+}
+
+/// More than any client takes.
+fn endless(out: ResponseOutparam) {
+    let body = begin(out, 200, &[]);
+    let stream = body.write().unwrap();
+    while stream.blocking_write_and_flush(&[b'x'; 4096]).is_ok() {}
+    eprintln!("the endless answer has ended");
 }
 
 #[inline(never)]

@@ -1,0 +1,3 @@
+import { notes } from '../notes';
+
+export default defineEventHandler(() => ({ count: notes.length }));
