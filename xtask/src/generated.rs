@@ -6,6 +6,7 @@ use anyhow::{Context, Result, anyhow};
 use serde_json::Value;
 
 use crate::breach::Breach;
+use crate::lengths;
 
 /// Path and content of every generated file.
 fn files(root: &Path) -> Result<Vec<(&'static str, String)>> {
@@ -16,13 +17,16 @@ fn files(root: &Path) -> Result<Vec<(&'static str, String)>> {
     };
     Ok(vec![
         ("spec/config.schema.json", printed(&tutti_schema::schema())?),
-        ("spec/openapi.json", compact(&tutti_control::openapi())),
+        (DESCRIPTION, compact(&tutti_control::openapi())),
         ("docs/reference.md", tutti_schema::reference_markdown()),
         ("docs/variables.md", tutti_config::variables_markdown()),
         (METRICS, metrics(root)?),
         ("sdk/c/include/tutti_worker.h", header(&root.join("sdk/c"))?),
     ])
 }
+
+/// The description of the control API.
+const DESCRIPTION: &str = "spec/openapi.json";
 
 /// The page with the table of families.
 const METRICS: &str = "docs/metrics.md";
@@ -101,6 +105,9 @@ fn header(folder: &Path) -> Result<String> {
 pub(crate) fn check(root: &Path) -> Result<Vec<Breach>> {
     let mut breaches = Vec::new();
     for (path, content) in files(root)? {
+        if path == DESCRIPTION {
+            breaches.extend(lengths::check_description(path, &content));
+        }
         if std::fs::read_to_string(root.join(path)).ok().as_deref() != Some(content.as_str()) {
             breaches.push(Breach::new(
                 path,

@@ -1,4 +1,5 @@
-//! Bounds on size, without tests: a file has at most 600 lines, a crate at most 12,000.
+//! Bounds on size, without tests: a file has at most 600 lines, a crate at most 12,000. One on a generated file: the control API's
+//! description has at most 6,000.
 
 use crate::breach::Breach;
 use crate::source::SourceFile;
@@ -6,6 +7,8 @@ use crate::source::SourceFile;
 const MOST_LINES_OF_A_FILE: usize = 600;
 
 const MOST_LINES_OF_A_CRATE: usize = 12_000;
+
+const MOST_LINES_OF_THE_DESCRIPTION: usize = 6_000;
 
 /// Folders of declarative tables, which may be long: they are read like a list, not like a program.
 const TABLES: &[&str] = &["crates/config/src/table/"];
@@ -19,6 +22,17 @@ pub(crate) fn check_file(file: &SourceFile) -> Option<Breach> {
         Breach::new(
             &file.path,
             format!("{lines} lines without tests; at most {MOST_LINES_OF_A_FILE}: split it"),
+        )
+    })
+}
+
+/// Holds the description of the control API to its bound: it is for people to read, too.
+pub(crate) fn check_description(path: &str, content: &str) -> Option<Breach> {
+    let lines = content.lines().count();
+    (lines > MOST_LINES_OF_THE_DESCRIPTION).then(|| {
+        Breach::new(
+            path,
+            format!("{lines} lines; at most {MOST_LINES_OF_THE_DESCRIPTION}: places that are alike share a path item or a schema (docs/decisions/0550)"),
         )
     })
 }
@@ -59,7 +73,13 @@ pub(crate) fn check_crates(crates: &[(String, usize)], tolerated: &[(&str, usize
 
 #[cfg(test)]
 mod tests {
-    use super::check_crates;
+    use super::{check_crates, check_description};
+
+    #[test]
+    fn the_description_has_a_bound() {
+        assert!(check_description("x", &"{\n".repeat(6_000)).is_none());
+        assert!(check_description("x", &"{\n".repeat(6_001)).is_some());
+    }
 
     #[test]
     fn a_large_crate_may_not_grow_and_leaves_the_list_when_it_is_small() {

@@ -79,7 +79,7 @@ impl Api {
             }
             ["schema"] if is_read => Answer::schema(&tutti_schema::schema()),
             ["schema", "openapi.json"] if is_read => {
-                Answer::json(200, &crate::description::openapi())
+                Answer::json(200, &crate::description::served())
             }
             ["schema"] | ["schema", "openapi.json"] => Answer::method(READ_ONLY),
             ["history"] if is_read => match self.service.history().await {

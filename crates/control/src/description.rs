@@ -1,6 +1,7 @@
 //! The description of the control API in OpenAPI: what is not the configuration, by hand.
 //!
-//! Called by `cargo xtask` (which writes `spec/openapi.json`) and by the control API (`/schema/openapi.json`).
+//! Called by `cargo xtask` (which writes `spec/openapi.json`) and by the control API (`/schema/openapi.json`), which has no shared path
+//! items in it.
 
 use serde_json::{Map, Value, json};
 
@@ -9,6 +10,11 @@ pub fn openapi() -> Value {
     let answers = [("done", done()), ("failure", failure())];
     let answers = answers.map(|(name, schema)| (name.to_owned(), schema));
     tutti_schema::openapi(paths(), answers.into_iter().collect())
+}
+
+/// The description as it is served.
+pub(crate) fn served() -> Value {
+    tutti_schema::without_shared_paths(openapi())
 }
 
 fn read(tag: &str, summary: &str, schema: &Value) -> Value {

@@ -8,6 +8,6 @@ mod openapi;
 mod reference;
 mod schema;
 
-pub use openapi::openapi;
+pub use openapi::{openapi, without_shared_paths};
 pub use reference::reference_markdown;
 pub use schema::schema;

@@ -1,5 +1,8 @@
 //! The OpenAPI description of the control API: every place of the configuration from the option table, around the paths that
 //! the control API has beside it and describes itself.
+//!
+//! The same options stand at many places (actions of routes, of named routes, of pages for errors). Each has one path item in
+//! `components`, and its places are a `$ref` to that with the parameters of their paths; see decision 0550.
 
 use serde_json::{Map, Value, json};
 
@@ -10,17 +13,14 @@ use tutti_config::table::{Kind, Object, ROOT, TYPES};
 pub fn openapi(mut paths: Map<String, Value>, answers: Map<String, Value>) -> Value {
     let mut walk = Walk {
         paths: Map::new(),
-        definitions: Definitions::new("#/components/schemas/"),
+        items: Map::new(),
+        parameters: Map::new(),
+        definitions: Definitions::new(SCHEMAS),
         around: Vec::new(),
     };
     static WHOLE: Kind = Kind::Object(|| &ROOT);
     let schema = walk.schema_of(&ROOT);
-    walk.place(
-        &Place::new("/config"),
-        &WHOLE,
-        "The whole configuration",
-        &schema,
-    );
+    walk.place(&Place::new("/config"), &WHOLE, &schema);
     paths.append(&mut walk.paths);
     let mut schemas = walk.definitions.into_json();
     if let Value::Object(schemas) = &mut schemas {
@@ -45,6 +45,8 @@ pub fn openapi(mut paths: Map<String, Value>, answers: Map<String, Value>) -> Va
         "paths": paths,
         "components": {
             "schemas": schemas,
+            "pathItems": walk.items,
+            "parameters": walk.parameters,
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer", "description": "Of a server that was started with `--control-token`"}
             },
@@ -69,11 +71,38 @@ pub fn openapi(mut paths: Map<String, Value>, answers: Map<String, Value>) -> Va
     })
 }
 
-/// A path and the parameters in it.
+/// The description with each path's own item in place of a `$ref`. That is how it is served: many tools do not read the parameters that
+/// stand beside a `$ref`, though OpenAPI 3.1 allows them there.
+pub fn without_shared_paths(mut description: Value) -> Value {
+    let components = description.get_mut("components");
+    let items = components
+        .and_then(Value::as_object_mut)
+        .and_then(|components| components.remove("pathItems"))
+        .unwrap_or_default();
+    let paths = description.get_mut("paths").and_then(Value::as_object_mut);
+    for path in paths.into_iter().flat_map(Map::values_mut) {
+        let Value::Object(path) = path else { continue };
+        let item = path
+            .remove("$ref")
+            .and_then(|reference| items.get(reference.as_str()?.strip_prefix(PATH_ITEMS)?));
+        if let Some(Value::Object(item)) = item {
+            path.extend(item.clone());
+        }
+    }
+    description
+}
+
+/// Where schemas are.
+const SCHEMAS: &str = "#/components/schemas/";
+
+/// Where items are that several paths share.
+const PATH_ITEMS: &str = "#/components/pathItems/";
+
+/// A path and the names of the parameters in it.
 #[derive(Clone)]
 struct Place {
     path: String,
-    parameters: Vec<Value>,
+    parameters: Vec<String>,
 }
 
 impl Place {
@@ -93,26 +122,23 @@ impl Place {
 
     /// A segment of the client's choice: a `name` or an `index`, made unique.
     fn parameter(&self, name: &str) -> Place {
-        let schema = match name {
-            "index" => json!({"type": "integer", "minimum": 0}),
-            _ => json!({"type": "string", "minLength": 1}),
-        };
         let mut unique = name.to_owned();
         let mut number = 1;
-        while self.path.contains(&format!("{{{unique}}}")) {
+        while self.parameters.contains(&unique) {
             number += 1;
             unique = format!("{name}{number}");
         }
         let mut place = self.name(&format!("{{{unique}}}"));
-        place
-            .parameters
-            .push(json!({"name": unique, "in": "path", "required": true, "schema": schema}));
+        place.parameters.push(unique);
         place
     }
 }
 
 struct Walk {
     paths: Map<String, Value>,
+    /// Path items, by the place of their values' schema.
+    items: Map<String, Value>,
+    parameters: Map<String, Value>,
     definitions: Definitions,
     /// The objects that the current one is in: an action has a fallback, which is an action.
     around: Vec<&'static str>,
@@ -120,14 +146,36 @@ struct Walk {
 
 impl Walk {
     /// Describes a place and those inside it. `schema` is where its schema is: each is written down once, in that of its object.
-    fn place(&mut self, place: &Place, kind: &'static Kind, effect: &str, schema: &str) {
-        self.paths
-            .entry(place.path.clone())
-            .or_insert_with(|| item(place, kind, effect, schema));
-        self.inside(place, kind, effect, schema);
+    fn place(&mut self, place: &Place, kind: &'static Kind, schema: &str) {
+        if !self.paths.contains_key(&place.path) {
+            let name = schema
+                .strip_prefix(SCHEMAS)
+                .unwrap_or(schema)
+                .replace('/', ".");
+            let mut path = json!({"$ref": format!("{PATH_ITEMS}{name}")});
+            if !place.parameters.is_empty() {
+                path["parameters"] = place.parameters.iter().map(|one| self.told(one)).collect();
+            }
+            self.items.entry(name).or_insert_with(|| item(kind, schema));
+            self.paths.insert(place.path.clone(), path);
+        }
+        self.inside(place, kind, schema);
     }
 
-    fn inside(&mut self, place: &Place, kind: &'static Kind, effect: &str, schema: &str) {
+    /// A reference to the description of a parameter.
+    fn told(&mut self, name: &str) -> Value {
+        self.parameters.entry(name).or_insert_with(|| {
+            let schema = if name.starts_with("index") {
+                json!({"type": "integer", "minimum": 0})
+            } else {
+                json!({"type": "string", "minLength": 1})
+            };
+            json!({"name": name, "in": "path", "required": true, "schema": schema})
+        });
+        json!({"$ref": format!("#/components/parameters/{name}")})
+    }
+
+    fn inside(&mut self, place: &Place, kind: &'static Kind, schema: &str) {
         match kind {
             Kind::Object(table) => self.options(place, table()),
             Kind::Application => {
@@ -138,16 +186,16 @@ impl Walk {
             // Single strings of a list are reached too, but nobody needs a page about them.
             Kind::Array(element) if !matches!(element, Kind::String(_)) => {
                 let place = place.parameter("index");
-                self.place(&place, element, effect, &format!("{schema}/items"));
+                self.place(&place, element, &format!("{schema}/items"));
             }
             Kind::Map(_, values) => {
                 let place = place.parameter("name");
                 let schema = format!("{schema}/additionalProperties");
-                self.place(&place, values, effect, &schema);
+                self.place(&place, values, &schema);
             }
             Kind::OneOf(kinds) => {
                 for (index, kind) in kinds.iter().enumerate() {
-                    self.inside(place, kind, effect, &format!("{schema}/anyOf/{index}"));
+                    self.inside(place, kind, &format!("{schema}/anyOf/{index}"));
                 }
             }
             _ => {}
@@ -162,12 +210,7 @@ impl Walk {
         let object = self.schema_of(table);
         for option in table.all().filter(|option| option.name != "$schema") {
             let schema = format!("{object}/properties/{}", option.name);
-            self.place(
-                &place.name(option.name),
-                &option.kind,
-                option.effect,
-                &schema,
-            );
+            self.place(&place.name(option.name), &option.kind, &schema);
         }
         self.around.pop();
     }
@@ -199,7 +242,7 @@ fn element_schema(kind: &Kind, schema: &str) -> Option<String> {
     }
 }
 
-fn item(place: &Place, kind: &Kind, effect: &str, schema: &str) -> Value {
+fn item(kind: &Kind, schema: &str) -> Value {
     let body = |schema: &str| json!({"required": true, "content": {"application/json": {"schema": {"$ref": schema}}}});
     let with_body = |body: Value| {
         let mut operation = change();
@@ -207,10 +250,6 @@ fn item(place: &Place, kind: &Kind, effect: &str, schema: &str) -> Value {
         operation
     };
     let mut item = Map::new();
-    item.insert("summary".to_owned(), effect.into());
-    if !place.parameters.is_empty() {
-        item.insert("parameters".to_owned(), place.parameters.clone().into());
-    }
     let mut get = change();
     get["responses"]["200"] = json!({
         "description": "The value",

@@ -150,3 +150,29 @@ fn schema_and_reference_name_every_option() {
         names(known.object, &page, &schema);
     }
 }
+
+#[test]
+fn places_that_share_a_path_item_have_the_parameters_of_their_path() {
+    let shared = tutti_schema::openapi(serde_json::Map::new(), serde_json::Map::new());
+    let served = tutti_schema::without_shared_paths(shared.clone());
+    let at = |reference: &Value| shared.pointer(&reference.as_str().unwrap()[1..]);
+    for (path, place) in shared["paths"].as_object().unwrap() {
+        let item = at(&place["$ref"]).unwrap();
+        assert!(item.get("parameters").is_none(), "{path}");
+        let parameters = place.get("parameters").and_then(Value::as_array);
+        let parameters = parameters.into_iter().flatten();
+        let told: Vec<_> = parameters
+            .map(|one| at(&one["$ref"]).unwrap()["name"].as_str().unwrap())
+            .collect();
+        let segments = path.split('/');
+        let named: Vec<_> = segments
+            .filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
+            .collect();
+        assert_eq!(told, named, "{path}");
+
+        let one = &served["paths"][path];
+        assert!(one.get("$ref").is_none(), "{path}");
+        assert_eq!(one["get"], item["get"], "{path}");
+        assert_eq!(one.get("parameters"), place.get("parameters"), "{path}");
+    }
+}
