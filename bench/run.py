@@ -26,7 +26,7 @@ DOCUMENT = ROOT / "docs/performance.md"
 
 
 class Context:
-    """What the cases need: sizes, programs, and servers that are started together and always stopped."""
+    """Holds what the cases need: sizes, programs, and servers that are started together and always stopped."""
 
     def __init__(self, options, folder):
         self.root = ROOT

@@ -256,7 +256,7 @@ def p9(context):
                 no_errors(table)]
 
     def kept(table, server):
-        """What is left of the rate at 64 connections."""
+        """Returns what is left of the rate at 64 connections."""
         at_many, at_few = table.find(server, many.name, path), table.find(server, few.name, path)
         return at_many.median("rps") / at_few.median("rps") if at_many and at_few else None
 

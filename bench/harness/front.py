@@ -1,4 +1,4 @@
-"""What each request passes on its way: compression (P29), routing through many patterns (P30), the access log (P32)."""
+"""Measures what each request passes on its way: compression (P29), routing through many patterns (P30), the access log (P32)."""
 
 from .cases import Case, no_errors, ratio
 from .loads import Wrk

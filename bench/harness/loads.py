@@ -13,7 +13,7 @@ _UNITS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "m": 60_000.0, "h": 3_600_000.0}
 
 @dataclass
 class Sample:
-    """What one load saw. Times in milliseconds; `errors` is everything that was not a good answer."""
+    """The outcome of one load. Times in milliseconds; `errors` is everything that was not a good answer."""
 
     requests: int
     rps: float

@@ -10,7 +10,7 @@ from .processes import machine_busy_seconds
 
 
 def describe():
-    """What a reader needs to judge the figures."""
+    """Tells what a reader needs to judge the figures."""
     cpu = Path("/proc/cpuinfo").read_text()
     model = next((line.partition(":")[2].strip() for line in cpu.splitlines() if line.startswith("model name")), "?")
     memory = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal"))

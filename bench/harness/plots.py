@@ -114,7 +114,7 @@ def parts_of(rows):
 
 
 def height(rows):
-    """Of a part with so many rows, in inches."""
+    """The height of a part with so many rows, in inches."""
     return rows * 0.29 + 1
 
 
@@ -183,7 +183,7 @@ def save(figure, path, description):
     text = path.read_text()
     begin = text.index("<svg")
     end = text.index(">", begin) + 1
-    # What matplotlib tells of itself is of no use to a reader.
+    # The lines that matplotlib writes of itself are of no use to a reader.
     before, _, rest = text[end:].partition("<metadata>")
     rest = rest.partition("</metadata>")[2] if rest else ""
     path.write_text(f'{text[begin:end - 1]} role="img">{style}{before}{rest}')

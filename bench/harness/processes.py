@@ -1,4 +1,4 @@
-"""What a server costs: its process tree, the CPU it used and the memory it holds, read from /proc."""
+"""Measures what a server costs: its process tree, the CPU it used and the memory it holds, read from /proc."""
 
 import os
 import signal

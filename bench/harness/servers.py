@@ -524,7 +524,7 @@ class TuttiGoUnix(TuttiGoHttp):
 
 
 def is_installed(server):
-    """Whether this peer can run here; the reason if not."""
+    """Returns whether this peer can run here; the reason if not."""
     if (behind := getattr(server, "behind", None)) and (reason := is_installed(behind)):
         return reason
     if issubclass(server, (TuttiGo, TuttiGoHttp)) and not shutil.which("go"):

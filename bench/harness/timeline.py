@@ -17,7 +17,7 @@ CLIENTS, INTERVAL = 40, 0.1
 
 
 def changes(server):
-    """What an operator does to such a server: (seconds after the start, its name, how)."""
+    """Something that an operator does to such a server: (seconds after the start, its name, how)."""
     if isinstance(server, Tutti):
         return [(2, "restart of PHP", lambda: server.control_request("GET", "/control/applications/php/restart")),
                 (5, "reconfiguration", Toggle(server)),

@@ -12,7 +12,7 @@ from .servers import Nginx, Tutti
 
 
 class Encrypted:
-    """What both servers have in common: the certificate, and clients that speak TLS."""
+    """The part that both servers have in common: the certificate, and clients that speak TLS."""
 
     def certificate(self):
         """(chain, key), made anew."""

@@ -192,7 +192,7 @@ def run_session(machine, session):
     prepare = f"cd {folder}; {variables}; export PORT={free_port()} SITE=/srv/site EDITOR=true"
 
     def run(line, check=True):
-        # What hangs is a fault, too.
+        # A command that hangs is a fault, too.
         return machine.run(f"timeout --kill-after=5 60 bash -c {shlex.quote(f'{prepare}; {line}')}", check=check)
 
     run(session.before)

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-# What a Debian that boots has, and a minimal root has not.
+# Packages that a Debian that boots has, and a minimal root has not.
 BOOTS = "systemd systemd-sysv dbus ca-certificates procps logrotate"
 
 # In the new namespaces, until systemd takes over. Devices are the few that a container has.

@@ -187,7 +187,7 @@ class Walk:
 
     def logs_rotate(self):
         self.machine.run("logrotate --force /etc/logrotate.d/tutti && test -s /var/log/tutti.log.1")
-        # What is written from now on is in the new file.
+        # Lines written from now on are in the new file.
         self.machine.run("tutti restart site")
         for _ in range(100):
             if self.machine.run("test -s /var/log/tutti.log", check=False).returncode == 0:

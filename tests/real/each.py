@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class Fault(Exception):
-    """What is wrong with a site, without where in this code it was found."""
+    """A fault of a site, without where in this code it was found."""
 
 
 def run_each(sites, wanted, what, run):

@@ -70,7 +70,7 @@ def main():
 
 
 def judged(comparison):
-    """What a comparison comes to."""
+    """The result of a comparison."""
     statuses = ", ".join(f"{count} × {status}" for status, count in sorted(comparison.statuses.items()))
     said = f"{comparison.asked} requests ({statuses})"
     if comparison.faults or comparison.asked < LEAST:

@@ -15,6 +15,8 @@ const GROUPS: &[&str] = &["crates", "sdk"];
 /// Folders that are counted as one.
 const FOLDERS: &[&str] = &["bench", "fuzz", "packaging", "tests", "xtask"];
 
+const ENDINGS: &[&str] = &["rs", "c", "h", "go", "py", "java", "js", "php", "rb", "pl"];
+
 const BEGINNINGS: &[&str] = &["What", "Whether", "Of the", "Of a"];
 
 /// How far a number may fall before its row must follow: two people who work on one folder do not have to meet there.
@@ -82,7 +84,7 @@ fn count(folder: &Path) -> Result<usize> {
                 if !path.ends_with("target") {
                     folders.push(path);
                 }
-            } else if matches!(extension, Some("rs" | "c" | "h" | "go")) {
+            } else if extension.is_some_and(|extension| ENDINGS.contains(&extension)) {
                 let text = std::fs::read(&path)
                     .with_context(|| format!("{} cannot be read", path.display()))?;
                 found += String::from_utf8_lossy(&text)
@@ -98,10 +100,11 @@ fn count(folder: &Path) -> Result<usize> {
 /// True if the line is a comment, or goes on with one, and begins with one of the words.
 fn is_bare(line: &str) -> bool {
     let line = line.trim_start();
-    let mark = ["///", "//!", "//", "/**", "/*", "*"]
+    let mark = ["///", "//!", "//", "/**", "/*", "*", "#", "\"\"\""]
         .iter()
         .find_map(|mark| line.strip_prefix(mark));
-    let Some(comment) = mark.and_then(|rest| rest.strip_prefix(' ')) else {
+    let is_text = |rest: &&str| line.starts_with('"') || rest.starts_with(' ');
+    let Some(comment) = mark.filter(is_text) else {
         return false;
     };
     let comment = comment.trim_start();
@@ -123,6 +126,8 @@ mod tests {
             "    // Whether it is.",
             "//! Of the crate",
             " * Of a thing.",
+            "# What it is.",
+            "    \"\"\"What it is.\"\"\"",
         ] {
             assert!(is_bare(bare), "{bare}");
         }

@@ -1,4 +1,4 @@
-"""What schemathesis is to know about the control API beside its description."""
+"""Tells schemathesis what it is to know about the control API beside its description."""
 
 import json
 import os

@@ -1,5 +1,5 @@
 <?php
-// Whether opcache works, and is one for all workers.
+// Tells whether opcache works, and is one for all workers.
 if (isset($_GET['reset'])) { opcache_reset(); }
 $status = opcache_get_status();
 echo json_encode(['pid' => getmypid(), 'enabled' => $status['opcache_enabled'] ?? false, 'scripts' => array_keys($status['scripts'] ?? []),

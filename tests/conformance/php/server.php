@@ -1,5 +1,5 @@
 <?php
-// What the interface tells a script.
+// Shows what the interface tells a script.
 echo json_encode([
     'server' => $_SERVER, 'get' => $_GET, 'post' => $_POST, 'cookie' => $_COOKIE, 'env' => $_ENV,
     'headers' => getallheaders(), 'apache' => apache_request_headers(), 'cwd' => getcwd(), 'sapi' => PHP_SAPI,

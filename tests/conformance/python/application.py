@@ -1,4 +1,4 @@
-"""What WSGI lets an application do, one thing for each path. `validated` is the same under `wsgiref.validate`."""
+"""Does what WSGI lets an application do, one thing for each path. `validated` is the same under `wsgiref.validate`."""
 
 import atexit
 import io

@@ -1,4 +1,4 @@
-"""What ASGI lets an application do, one thing for each path."""
+"""Does what ASGI lets an application do, one thing for each path."""
 
 import asyncio
 import contextvars
@@ -191,7 +191,7 @@ async def cancelled(scope, receive, send):
 
 @route
 async def task(scope, receive, send):
-    """What libraries ask of the task they run in."""
+    """Does what libraries ask of the task they run in."""
     current = asyncio.current_task()
     before = current is not None
     variable.set("set by a request")

@@ -42,7 +42,7 @@ EXPLAINED = {
 
 
 def scan(place, authority, what):
-    """What is fine, what is not, and all it said."""
+    """Returns what is fine, what is not, and all it said."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         command = ["testssl", "--quiet", "--warnings", "off", "--color", "0", "--ip", "one", "--nodns", "min", "--jsonfile", str(report),

@@ -19,7 +19,7 @@ EXPLAINED = {
 
 
 def check(result):
-    """What is wrong, in words."""
+    """Returns what is wrong, in words."""
     for command in ScanCommand:
         attempt = getattr(result.scan_result, command.value)
         if attempt.status is not ScanCommandAttemptStatusEnum.COMPLETED:

@@ -8,7 +8,7 @@ from imports.replay import Request, requests_for
 from imports.servers import IS_ROOT, OldApache
 from imports.site import FileSite
 
-# What Debian switches on, and what its packages of applications want.
+# Modules that Debian switches on, and those that its packages of applications want.
 USUAL = ("access_compat", "alias", "authz_core", "authz_host", "authn_core", "auth_basic", "authn_file", "authz_user", "deflate", "dir", "env", "filter", "mime", "negotiation", "setenvif", "rewrite", "headers", "expires", "autoindex")
 
 

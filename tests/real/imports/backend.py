@@ -3,7 +3,7 @@
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-# What two proxies may say differently: how they keep connections, and who they are.
+# Fields that two proxies may say differently: how they keep connections, and who they are.
 THEIR_OWN = {"connection", "user-agent", "content-length", "transfer-encoding", "traceparent", "tracestate", "accept-encoding"}
 
 

@@ -1,4 +1,4 @@
-"""What the Python sites share: one virtual environment, made by pip below the target folder, and the applications' source."""
+"""The base of the Python sites: one virtual environment, made by pip below the target folder, and the applications' source."""
 
 import os
 import shutil

@@ -120,7 +120,7 @@ class Lumen:
             sent = person.post("/echo", json.dumps({"turn": turn}).encode(), status=201, headers={"Content-Type": "application/json"})
             assert json.loads(sent.text) == {"sent": {"turn": turn}, "method": "POST"}, sent.text
 
-            # What a request puts in the container or the configuration goes with it.
+            # Anything that a request puts in the container or the configuration goes with it.
             assert json.loads(person.get("/visits").text) == {"visits": 1}
             person.get("/leave").expect("left")
             seen = json.loads(person.get("/seen").text)

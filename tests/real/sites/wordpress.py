@@ -88,7 +88,7 @@ require_once ABSPATH . 'wp-settings.php';
 
     @staticmethod
     def keeps_secrets(person, root):
-        """What only the page's configuration promises."""
+        """Checks what only the page's configuration promises."""
         script = Path(root) / "wp-content/uploads/evil.php"
         script.write_text("<?php echo 6 * 7;")
         (Path(root) / ".env").write_text("SECRET=1")

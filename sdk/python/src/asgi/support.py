@@ -1,4 +1,4 @@
-"""What the host needs of asyncio that is not on a request's way: loops, lifespan, the end.
+"""Parts of asyncio that the host needs that is not on a request's way: loops, lifespan, the end.
 
 Compiled into the host and run once in each worker.
 """

@@ -4,7 +4,7 @@ namespace Resident;
 
 $booted = (object) ['at' => microtime(true), 'pid' => getmypid(), 'count' => 0, 'server' => $_SERVER, 'get' => $_GET, 'method' => $_SERVER['REQUEST_METHOD'] ?? null];
 if (getenv('BOOT') === 'settings') {
-    // What the boot sets is what every request starts with.
+    // Whatever the boot sets is what every request starts with.
     ini_set('precision', '5');
     error_reporting(E_ALL & ~E_USER_NOTICE);
     date_default_timezone_set('Europe/Vienna');

@@ -90,7 +90,7 @@ class Served:
             raise
 
     async def check(self):
-        """What came over the network is what the application sent."""
+        """Anything that came over the network is what the application sent."""
         answer = await asyncio.wait_for(self.client, PATIENCE)
         if self.exception is not None:
             raise self.exception

@@ -67,7 +67,7 @@ class Served:
 
     def wait(self):
         Served.waiting.pop(self.number.encode(), None)
-        # What the server answers itself never reaches the application.
+        # A request that the server answers itself never reaches the application.
         assert not self.is_begun or self.done.wait(PATIENCE), "the application did not end"
 
 

@@ -1,4 +1,4 @@
-// What client.py does, by the library ws: node client.js URL [CA-FILE].
+// Does what client.py does, by the library ws: node client.js URL [CA-FILE].
 "use strict";
 
 const assert = require("assert");

@@ -119,7 +119,7 @@ def use_keys(page, url):
     for path in PAGES:
         page.go(url + path)
         wanted = page.run("document.querySelectorAll('a[href], button, input:not([type=hidden]), select, summary, [tabindex=\"0\"]').length")
-        # What is in a closed `details` cannot be reached, and is not to be.
+        # An element in a closed `details` cannot be reached, and is not to be.
         wanted -= page.run("document.querySelectorAll('details:not([open]) [tabindex=\"0\"]').length")
         seen = []
         for _ in range(wanted):

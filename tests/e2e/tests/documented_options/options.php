@@ -1,5 +1,5 @@
 <?php
-// What the configuration made of this process; `/hold` answers when there is a file `go`.
+// Tells what the configuration made of this process; `/hold` answers when there is a file `go`.
 $work = $_SERVER['WORK'];
 if (str_starts_with($_SERVER['REQUEST_URI'], '/hold')) {
     touch("$work/at-" . getmypid());

@@ -1,4 +1,4 @@
-"""What the configuration made of this process; `/hold` answers when there is a file `go`."""
+"""Tells what the configuration made of this process; `/hold` answers when there is a file `go`."""
 
 import json
 import os

@@ -14,7 +14,7 @@ import org.eclipse.jetty.util.Callback;
 import org.eclipse.jetty.util.HostPort;
 
 /**
- * What is known of the connection that a request has come by; each request has its own. Jetty asks for a connection and its end point too: nothing is read or written
+ * Holds what is known of the connection that a request has come by; each request has its own. Jetty asks for a connection and its end point too: nothing is read or written
  * by these, but for those of a WebSocket.
  */
 final class Line extends Attributes.Lazy implements ConnectionMetaData, Connection, EndPoint {

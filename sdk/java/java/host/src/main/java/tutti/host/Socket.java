@@ -19,7 +19,7 @@ final class Socket extends AbstractEndPoint {
 
     private final Head head;
     private final Open open;
-    /** What is to be done when the connection has ended, and the application has been told. */
+    /** Called when the connection has ended, and the application has been told. */
     private final Runnable end;
     private ByteBuffer frame = NOTHING;
     private volatile Reader reader;

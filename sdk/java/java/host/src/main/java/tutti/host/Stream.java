@@ -131,7 +131,7 @@ final class Stream implements HttpStream, Runnable {
         return now;
     }
 
-    /** What is there of the body; null when nothing is. */
+    /** Returns what is there of the body; null when nothing is. */
     private Content.Chunk take() {
         if (head.isEmpty() || received == head.length) {
             return Content.Chunk.EOF;
