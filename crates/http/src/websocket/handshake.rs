@@ -1,5 +1,6 @@
 //! The opening handshake, the server's side (RFC 6455 §4.2).
 
+use data_encoding::BASE64;
 use sha1::{Digest, Sha1};
 
 use crate::field::list_members;
@@ -78,41 +79,21 @@ fn is_key(key: &[u8]) -> bool {
 
 /// `Sec-WebSocket-Accept` for a `Sec-WebSocket-Key` (§4.2.2).
 pub fn accept(key: &[u8]) -> [u8; 28] {
-    base64(&Sha1::new().chain_update(key).chain_update(GUID).finalize())
+    let digest: [u8; 20] = Sha1::new()
+        .chain_update(key)
+        .chain_update(GUID)
+        .finalize()
+        .into();
+    let mut encoded = [0; 28];
+    BASE64.encode_mut(&digest, &mut encoded);
+    encoded
 }
 
 /// A `Sec-WebSocket-Key` from 16 bytes, for a handshake of RFC 6455 in place of one that has none (RFC 8441).
 pub fn key(nonce: [u8; 16]) -> [u8; 24] {
-    base64(&nonce)
-}
-
-/// `bytes` in base64 (RFC 4648 §4), of which there are as many as fit `N` digits.
-fn base64<const N: usize>(bytes: &[u8]) -> [u8; N] {
-    let mut encoded = [b'='; N];
-    for (group, out) in bytes.chunks(3).zip(encoded.chunks_mut(4)) {
-        let bits = group
-            .iter()
-            .zip([16, 8, 0])
-            .fold(0_u32, |bits, (byte, shift)| {
-                bits | u32::from(*byte) << shift
-            });
-        // One digit more than bytes; the rest stays `=`.
-        for (place, shift) in out.iter_mut().zip([18, 12, 6, 0]).take(group.len() + 1) {
-            *place = digit((bits >> shift) as u8 & 63);
-        }
-    }
+    let mut encoded = [0; 24];
+    BASE64.encode_mut(&nonce, &mut encoded);
     encoded
-}
-
-/// The base64 digit of six bits.
-fn digit(six: u8) -> u8 {
-    match six {
-        0..=25 => b'A' + six,
-        26..=51 => b'a' + (six - 26),
-        52..=61 => b'0' + (six - 52),
-        62 => b'+',
-        _ => b'/',
-    }
 }
 
 #[cfg(test)]
