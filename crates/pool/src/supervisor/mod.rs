@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
+use tutti_log::LineLimit;
 use tutti_wire::control::{FromPrototype, ToPrototype};
 
 pub use self::control_socket::number_of;
@@ -59,6 +60,9 @@ const QUIET_TICK: Duration = Duration::from_millis(200);
 /// How long processes that have been told to quit, with nothing left to do, may take before they are killed.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How often it is said that there is no memory to grow.
+const WARNING_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Most worker numbers in a segment, [`tutti_wire::layout::MAX_WORKERS`]; half of them for those that are leaving.
 pub(crate) const MAX_PROCESSES: u32 = tutti_wire::layout::MAX_WORKERS / 2;
 
@@ -71,8 +75,6 @@ struct Times {
     measured: Option<Instant>,
     /// Chose their scheduling class.
     class_chosen: Option<Instant>,
-    /// Said in the log that memory is short.
-    warned_of_memory: Option<Instant>,
     /// Since when no request has been about.
     quiet_since: Option<Instant>,
 }
@@ -98,6 +100,8 @@ pub(crate) struct Supervisor {
     exits: Exits,
     missing: MissingWorkers,
     times: Times,
+    /// The bound on lines that say that memory is short.
+    memory_warnings: LineLimit,
     random: scale::Random,
 }
 
@@ -127,6 +131,7 @@ impl Supervisor {
             exits: Exits::default(),
             missing: MissingWorkers::default(),
             times: Times::default(),
+            memory_warnings: LineLimit::new(WARNING_INTERVAL, 1),
             random: scale::Random::new(),
         };
         tokio::spawn(supervisor.run());

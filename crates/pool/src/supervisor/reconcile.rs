@@ -171,7 +171,7 @@ impl Supervisor {
         }
         let wanted = scale::starts(&processes, &situation);
         let living = situation.running + situation.starting;
-        let wanted = self.within_memory(wanted, living, &processes, now);
+        let wanted = self.within_memory(wanted, living, &processes);
         self.fork(serial, wanted);
         self.retire_surplus(now, &processes, wake);
     }

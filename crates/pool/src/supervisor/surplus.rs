@@ -12,18 +12,9 @@ use crate::spec::Processes;
 /// How many workers are looked at to know how large one is.
 const MEASURED: usize = 4;
 
-/// How often it is said that there is no memory to grow.
-const WARNING_INTERVAL: Duration = Duration::from_secs(60);
-
 impl Supervisor {
     /// Beyond those that are there in any case, as many of `wanted` as there is memory for.
-    pub(super) fn within_memory(
-        &mut self,
-        wanted: u32,
-        living: u32,
-        processes: &Processes,
-        now: Instant,
-    ) -> u32 {
+    pub(super) fn within_memory(&mut self, wanted: u32, living: u32, processes: &Processes) -> u32 {
         let certain = processes.initial().max(1).saturating_sub(living);
         if wanted <= certain || matches!(processes, Processes::Static(_)) {
             return wanted;
@@ -40,17 +31,18 @@ impl Supervisor {
             return wanted;
         };
         let fitting = scale::fitting(available, size).max(certain);
-        let is_told = self
-            .times
-            .warned_of_memory
-            .is_some_and(|told| now < told + WARNING_INTERVAL);
-        if fitting < wanted && !is_told {
-            self.times.warned_of_memory = Some(now);
+        if fitting < wanted {
             let name = self.app.name();
-            self.log(
-                Level::Warn,
-                &format!("\"{name}\" does not grow beyond {living} processes: {available} bytes of memory are available, and a process uses {size}"),
+            let line = format!(
+                "\"{name}\" does not grow beyond {living} processes: {available} bytes of memory are available, and a process uses {size}"
             );
+            if self
+                .memory_warnings
+                .admit(&line, tutti_wire::now_ms())
+                .is_some()
+            {
+                self.log(Level::Warn, &line);
+            }
         }
         wanted.min(fitting)
     }
