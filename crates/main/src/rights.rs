@@ -62,7 +62,7 @@ impl Granted {
 }
 
 /// An application that is not in force any more. Its processes answer what has begun, and one that dies is replaced.
-struct Former {
+struct EndingApplication {
     grant: Rc<ApplicationGrant>,
     /// When it was last seen to have processes.
     alive: Instant,
@@ -85,7 +85,7 @@ pub(super) struct Rights {
     pending: Option<Granted>,
     /// Given up not long ago: who still asks for it gets nothing, and is not suspected.
     recent: Option<(Granted, Instant)>,
-    former: Vec<Former>,
+    ending: Vec<EndingApplication>,
     refusals: u32,
 }
 
@@ -96,7 +96,7 @@ impl Rights {
             in_force: Granted::new(grants, &[]),
             pending: None,
             recent: None,
-            former: Vec::new(),
+            ending: Vec::new(),
             refusals: 0,
         }
     }
@@ -117,7 +117,7 @@ impl Rights {
             kept.any(|kept| Rc::ptr_eq(kept, grant))
         };
         let gone = before.applications.iter().filter(|grant| !is_kept(grant));
-        self.former.extend(gone.map(|grant| Former {
+        self.ending.extend(gone.map(|grant| EndingApplication {
             grant: Rc::clone(grant),
             alive: now,
         }));
@@ -177,10 +177,10 @@ impl Rights {
 
     /// The application of this name and start document.
     pub(super) fn application(&self, name: &str, start: &str) -> Option<Rc<ApplicationGrant>> {
-        let former = self.former.iter().map(|former| &former.grant);
+        let ending = self.ending.iter().map(|ending| &ending.grant);
         self.all()
             .flat_map(|granted| &granted.applications)
-            .chain(former)
+            .chain(ending)
             .find(|grant| grant.name == name && grant.start == start)
             .cloned()
     }
@@ -212,13 +212,13 @@ impl Rights {
         })
     }
 
-    /// Forgets former applications whose processes have ended.
+    /// Forgets applications that are not in force any more and whose processes have ended.
     pub(super) fn forget_ended(&mut self, router: i32, children: &Children, now: Instant) {
-        self.former.retain_mut(|former| {
-            if children.has_of(router, &former.grant) {
-                former.alive = now;
+        self.ending.retain_mut(|ending| {
+            if children.has_of(router, &ending.grant) {
+                ending.alive = now;
             }
-            now.duration_since(former.alive) < ON_THE_WAY
+            now.duration_since(ending.alive) < ON_THE_WAY
         });
     }
 
@@ -231,8 +231,8 @@ impl Rights {
     /// Everything there is, for the next program of this process.
     pub(super) fn handed(&self) -> Grants {
         let places = self.in_force.places.iter();
-        let former = self.former.iter().map(|former| &former.grant);
-        let applications = self.in_force.applications.iter().chain(former);
+        let ending = self.ending.iter().map(|ending| &ending.grant);
+        let applications = self.in_force.applications.iter().chain(ending);
         Grants {
             places: places
                 .map(|(place, backlog)| PlaceGrant {
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_former_application_can_be_started_while_it_has_processes() {
+    fn an_application_that_is_not_in_force_any_more_can_be_started_while_it_has_processes() {
         let now = Instant::now();
         let later = now + ON_THE_WAY;
         let mut rights = Rights::new(&grants(1, &[("a", "one"), ("b", "one")]));
