@@ -43,7 +43,9 @@ module.exports = function take(library, server, client) {
             this.timeout = 0;
             this.bytesRead = 0;
             this.bytesWritten = 0;
-            this.isPaused_ = false;
+            // The body does not go through the stream, whose own `isPaused()` and `readableEnded` so say nothing of it: that would cost each request
+            // a turn of the event loop, with `resume()` of Readable.
+            this.isHeld = false;
             this.isBodyOver = true;
             this.isPumping = false;
             // The callback of a write that waits for room.
@@ -55,7 +57,7 @@ module.exports = function take(library, server, client) {
         begin(slot, method, url, fields, body) {
             this.slot = slot;
             channels[slot] = this;
-            this.isPaused_ = false;
+            this.isHeld = false;
             this.isBodyOver = body === NO_BODY;
             this.body = body;
             server._connections++;
@@ -186,12 +188,12 @@ module.exports = function take(library, server, client) {
         _read() {}
 
         pause() {
-            this.isPaused_ = true;
+            this.isHeld = true;
             return this;
         }
 
         resume() {
-            this.isPaused_ = false;
+            this.isHeld = false;
             if (!this.isBodyOver) this.pump();
             return this;
         }
@@ -201,7 +203,7 @@ module.exports = function take(library, server, client) {
             if (this.isPumping) return;
             this.isPumping = true;
             try {
-                while (!this.isPaused_ && !this.isBodyOver && this.slot !== -1 && this.parser !== null) {
+                while (!this.isHeld && !this.isBodyOver && this.slot !== -1 && this.parser !== null) {
                     const piece = library.read(this.slot);
                     if (piece === LATER) return;
                     if (piece === END) {
