@@ -615,6 +615,15 @@ fn the_alerts_are_rules_that_fire_when_they_should() {
         "{count}: {said}"
     );
     promtool(&["test", "rules", "alerts-test.yml"], folder, "");
+    // Each has a case in which it fires.
+    let cases = std::fs::read_to_string(folder.join("alerts-test.yml")).unwrap();
+    let cases: Vec<&str> = cases.split("alertname: ").skip(1).collect();
+    for rule in rules.split("- alert: ").skip(1) {
+        let name = rule.lines().next().unwrap().trim();
+        let fires =
+            |case: &&str| case.lines().next() == Some(name) && case.contains("- exp_labels:");
+        assert!(cases.iter().any(fires), "{name} has no case that fires");
+    }
 }
 
 /// A Prometheus that scrapes a server. Dropping it ends it.
