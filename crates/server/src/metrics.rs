@@ -33,6 +33,9 @@ impl Server {
             }
             page.add(names::REQUEST_DURATION, &labels, answers.durations.clone());
         });
+        self.live().counts.each_route(|labels, count| {
+            page.add(names::ROUTE_REQUESTS, &labels, count);
+        });
         for (log, count) in self.lost_lines() {
             page.add(names::LOG_LINES_LOST, &[log], count);
         }
