@@ -171,8 +171,10 @@ test-packages: ## the Debian packages of DIST on a fresh Debian with systemd: in
 
 test-packages-debian: ## the same on SUITE (trixie), another Debian, built there
 	@packaging/install-deps packages
-	packaging/test-debian $(or $(SUITE),trixie) bash -c 'packaging/install-deps packages && make build PROFILE=demo WASM= && \
-	    packaging/build-deb --quick --out /srv/debs/old && packaging/build-deb --quick --revision 2 --out /srv/debs/new'
+	packaging/test-debian $(or $(SUITE),trixie) bash -c 'packaging/install-deps packages && \
+	    CARGO_PROFILE_DEMO_DEBUG=line-tables-only make build PROFILE=demo WASM= && \
+	    packaging/build-deb --out /srv/debs/old && packaging/build-deb --quick --revision 2 --out /srv/debs/new && \
+	    lintian --allow-root --fail-on error,warning --tag-display-limit 0 /srv/debs/old/*.changes'
 	python3 tests/packages/run.py --suite $(or $(SUITE),trixie) --all --packages .work/debian/$(or $(SUITE),trixie)/srv/debs/old \
 	    --newer .work/debian/$(or $(SUITE),trixie)/srv/debs/new
 
