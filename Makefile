@@ -43,7 +43,7 @@ TIMED = @packaging/timed
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop test test-steps test-long test-loom test-fuzz test-miri test-sanitizers test-pythons test-javas test-debian test-real test-packages test-packages-debian test-image image chart dist site fuzz bench bench-quick lint clean
+.PHONY: help build deps server demo demo-stop time-demo test test-steps test-long test-loom test-fuzz test-miri test-sanitizers test-pythons test-javas test-debian test-real test-packages test-packages-debian test-image image chart dist site fuzz bench bench-quick lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -86,6 +86,9 @@ demo: ## install what is missing, build the server with PHP, serve a small site 
 	@packaging/install-deps server demo
 	$(MAKE) --no-print-directory server PROFILE=demo DIST=$(DEMO)
 	DIST=$(DEMO) packaging/demo start
+
+time-demo: ## `make demo` with nothing built and an empty cache of crates, on two cores: at most MINUTES (5)
+	packaging/time-demo
 
 demo-stop: ## stop what `make demo` started
 	@DIST=$(DEMO) packaging/demo stop
