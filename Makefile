@@ -214,7 +214,9 @@ test-long: build ## every fault at length, all that a release has, then an hour 
 	TUTTI_LONG=1 TUTTI_BIN_DIR=$(TARGET)/release $(CARGO) test --workspace --no-fail-fast -- --include-ignored
 	$(MAKE) --no-print-directory test-real
 	$(MAKE) --no-print-directory test-packages
-	$(MAKE) --no-print-directory dist image chart site
+	$(MAKE) --no-print-directory dist
+	$(MAKE) --no-print-directory image
+	$(MAKE) --no-print-directory chart site
 	$(MAKE) --no-print-directory test-image
 	$(MAKE) --no-print-directory fuzz
 	$(MAKE) --no-print-directory test-debian
