@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tutti_metrics::{Classes, Durations, Histogram, PerThread};
+use tutti_metrics::{Classes, Durations, Histogram, Page, PerThread, names};
 use tutti_routing::Action;
 
 /// The kinds of answers to a request, each counted for itself.
@@ -188,6 +188,19 @@ impl Counts {
             Answerer::Application(index) => &self.applications.get(index)?.1,
             Answerer::Upstream(index) => &self.upstreams.get(index)?.1,
         })
+    }
+
+    /// Puts the requests of all threads on a page.
+    pub fn measure(&self, page: &mut Page) {
+        self.each(|labels, answers| {
+            let [action, application, upstream] = labels;
+            for (class, count) in answers.classes {
+                let labels = [action, application, upstream, class];
+                page.add(names::REQUESTS, &labels, count);
+            }
+            page.add(names::REQUEST_DURATION, &labels, answers.durations.clone());
+        });
+        self.each_route(|labels, count| page.add(names::ROUTE_REQUESTS, &labels, count));
     }
 
     /// Calls `each` with labels (action, application, upstream) and sums of all answerers.
