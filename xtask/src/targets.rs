@@ -1,4 +1,4 @@
-//! What workflows and documents run is there: targets of the Makefile, and scripts of the repository.
+//! Workflows and documents name targets of the Makefile and scripts of the repository that exist.
 
 use std::collections::BTreeSet;
 use std::path::Path;

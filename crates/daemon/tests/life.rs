@@ -116,7 +116,7 @@ fn a_worker_has_the_home_and_the_names_of_its_user() {
             let count = seen.lines().filter(|line| *line == wanted).count();
             assert_eq!(count, 1, "{wanted} in\n{seen}");
         }
-        // What the configuration says is what counts.
+        // The configuration has the last word.
         config["applications"]["sample"]["environment"] = json!({"HOME": "/srv/own"});
         server.put("/config", &config);
         let seen = server.get("/env").text();

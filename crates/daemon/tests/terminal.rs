@@ -69,7 +69,7 @@ fn after_a_fault_the_editor_is_opened_again_with_the_persons_own_text() {
     }
     let desk = Desk::new(&["visual", "editor"]);
     let terminal = desk.edit("VISUAL=HERE/visual EDITOR=HERE/editor");
-    let screen = terminal.wait_for("visual, opened 1> ");
+    let screen = terminal.wait_for("visual, opened 1>");
     assert!(screen.contains("\"return\": 200"), "{screen}");
     terminal.type_line("s/return/retrun/");
     let screen = terminal.wait_for("Edit again? [Y/n]");
@@ -78,7 +78,7 @@ fn after_a_fault_the_editor_is_opened_again_with_the_persons_own_text() {
     }
     assert_eq!(desk.server.get("/").status, 200);
     terminal.type_keys(&["Enter"]);
-    let screen = terminal.wait_for("visual, opened 2> ");
+    let screen = terminal.wait_for("visual, opened 2>");
     let again = screen.rsplit("Edit again?").next().unwrap();
     assert!(again.contains("\"retrun\": 200"), "{screen}");
     terminal.type_line("s/retrun/return/;s/200/403/");
@@ -97,12 +97,12 @@ fn who_gives_up_after_a_fault_keeps_the_text() {
     for gives_up in ["n", "y"] {
         let desk = Desk::new(&["editor"]);
         let terminal = desk.edit("VISUAL= EDITOR=HERE/editor");
-        terminal.wait_for("editor, opened 1> ");
+        terminal.wait_for("editor, opened 1>");
         terminal.type_line("s/return/retrun/");
         terminal.wait_for("Edit again? [Y/n]");
         terminal.type_line(gives_up);
         if gives_up == "y" {
-            terminal.wait_for("editor, opened 2> ");
+            terminal.wait_for("editor, opened 2>");
             terminal.type_keys(&["Enter"]);
         }
         let screen = terminal.wait_for("ended with 1");
@@ -127,13 +127,13 @@ fn without_variables_the_systems_editor_is_opened() {
     let chosen = format!("SELECTED_EDITOR={}\n", selected.display());
     fs::write(desk.folder.path().join(".selected_editor"), chosen).unwrap();
     let terminal = desk.edit("");
-    terminal.wait_for("selected, opened 1> ");
+    terminal.wait_for("selected, opened 1>");
     terminal.type_line("s/200/403/");
     terminal.wait_for("ended with 0");
     assert_eq!(desk.server.get("/").status, 403);
 }
 
-/// What `tutti WORDS…` prints.
+/// The output of `tutti WORDS…`.
 fn printed(words: &[&str]) -> Vec<u8> {
     let output = Command::new(TUTTI).args(words).output().unwrap();
     assert!(output.status.success(), "{words:?}");

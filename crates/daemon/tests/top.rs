@@ -111,7 +111,7 @@ impl Cell {
         let mut numbers = numbers
             .split(';')
             .map(|number| number.parse().unwrap_or(0_usize));
-        let mut indexed = |numbers: &mut dyn Iterator<Item = usize>| {
+        let indexed = |numbers: &mut dyn Iterator<Item = usize>| {
             assert_eq!(numbers.next(), Some(5), "one of the terminal's own colours");
             numbers.next()
         };

@@ -5,7 +5,7 @@
 /// A command of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// What is typed after the prompt.
+    /// The text after the prompt.
     pub line: String,
     /// The lines that it prints there.
     pub prints: Vec<String>,
