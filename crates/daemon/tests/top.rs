@@ -6,59 +6,15 @@ mod support;
 
 use std::process::Command;
 
+use serde_json::json;
+use support::terminal::Terminal;
 use support::{TUTTI, sample_configuration, with_sample};
-use tutti_testkit::{Server, skip, wait_until};
-
-/// A terminal in which one command runs. It ends with this.
-struct Terminal {
-    name: String,
-}
-
-impl Terminal {
-    fn start(columns: u16, command: &str) -> Terminal {
-        let name = format!("tutti-{}-{columns}", std::process::id());
-        let size = [columns.to_string(), "24".to_owned()];
-        let terminal = Terminal { name };
-        terminal.tmux(&["new-session", "-d", "-x", &size[0], "-y", &size[1], command]);
-        terminal
-    }
-
-    fn tmux(&self, words: &[&str]) -> String {
-        let output = Command::new("tmux")
-            .args(["-f", "/dev/null", "-L", &self.name])
-            .args(words)
-            .env("TERM", "xterm-256color")
-            .env("LC_ALL", "C.UTF-8")
-            .output()
-            .unwrap();
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    }
-
-    fn type_keys(&self, keys: &[&str]) {
-        self.tmux(&[&["send-keys"], keys].concat());
-    }
-
-    fn screen(&self) -> String {
-        self.tmux(&["capture-pane", "-p"])
-    }
-
-    fn wait_for(&self, text: &str) -> String {
-        wait_until(&format!("`{text}` on the screen"), || {
-            self.screen().contains(text)
-        });
-        self.screen()
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        self.tmux(&["kill-server"]);
-    }
-}
+use tempfile::TempDir;
+use tutti_testkit::{Server, nobody, skip, wait_until};
 
 #[test]
 fn the_page_lives_and_keys_do_what_they_say() {
-    if Command::new("tmux").arg("-V").output().is_err() {
+    if !Terminal::is_there() {
         skip!("tmux is not installed");
     }
     let (options, folder) = with_sample("");
@@ -110,7 +66,7 @@ fn the_page_lives_and_keys_do_what_they_say() {
 
 #[test]
 fn a_server_that_goes_is_told_on_the_page() {
-    if Command::new("tmux").arg("-V").output().is_err() {
+    if !Terminal::is_there() {
         skip!("tmux is not installed");
     }
     let mut server = Server::start(&with_sample("").0);
@@ -124,6 +80,232 @@ fn a_server_that_goes_is_told_on_the_page() {
     terminal.wait_for("no answer for");
     terminal.type_keys(&["q"]);
     wait_until("the end", || terminal.screen().is_empty());
+}
+
+/// A letter on the screen, and how the terminal was told to show it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cell {
+    letter: char,
+    colour: Option<usize>,
+    ground: Option<usize>,
+    is_bold: bool,
+    is_dim: bool,
+    is_reversed: bool,
+}
+
+/// The colours that xterm gives the names (XTerm-col.ad), which others make lighter or darker, but not much.
+const COLOURS: [[u8; 3]; 8] = [
+    [0, 0, 0],
+    [205, 0, 0],
+    [0, 205, 0],
+    [205, 205, 0],
+    [0, 0, 238],
+    [205, 0, 205],
+    [0, 205, 205],
+    [229, 229, 229],
+];
+
+impl Cell {
+    /// Takes the numbers between `ESC [` and `m` (ECMA-48, 8.3.117).
+    fn told(&mut self, numbers: &str) {
+        let mut numbers = numbers
+            .split(';')
+            .map(|number| number.parse().unwrap_or(0_usize));
+        let indexed = |numbers: &mut dyn Iterator<Item = usize>| {
+            assert_eq!(numbers.next(), Some(5), "one of the terminal's own colours");
+            numbers.next()
+        };
+        while let Some(number) = numbers.next() {
+            match number {
+                0 => *self = Cell::default(),
+                1 => self.is_bold = true,
+                2 => self.is_dim = true,
+                7 => self.is_reversed = true,
+                22 => (self.is_bold, self.is_dim) = (false, false),
+                27 => self.is_reversed = false,
+                30..38 => self.colour = Some(number - 30),
+                38 => self.colour = indexed(&mut numbers),
+                39 => self.colour = None,
+                40..48 => self.ground = Some(number - 40),
+                48 => self.ground = indexed(&mut numbers),
+                49 => self.ground = None,
+                other => panic!("{other} changes the look in a way that nobody has looked at"),
+            }
+        }
+    }
+
+    /// How well it can be read in a terminal of this ground: contrast as the W3C defines it (WCAG 2.1), 1 to 21.
+    fn contrast(&self, is_dark: bool) -> f64 {
+        let own = |is_ink: bool| if is_ink == is_dark { [255; 3] } else { [0; 3] };
+        let named = |colour: Option<usize>, is_ink| {
+            colour.map_or_else(|| own(is_ink), |colour| COLOURS[colour])
+        };
+        let (mut ink, mut ground) = (named(self.colour, true), named(self.ground, false));
+        if self.is_reversed {
+            (ink, ground) = (ground, ink);
+        }
+        if self.is_dim {
+            // Half way to the ground, as terminals do it.
+            ink = std::array::from_fn(|part| u8::midpoint(ink[part], ground[part]));
+        }
+        let luminance = |colour: [u8; 3]| -> f64 {
+            let linear = colour.map(|part| match f64::from(part) / 255.0 {
+                part if part <= 0.039_28 => part / 12.92,
+                part => ((part + 0.055) / 1.055).powf(2.4),
+            });
+            0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] + 0.05
+        };
+        let (one, other) = (luminance(ink), luminance(ground));
+        one.max(other) / one.min(other)
+    }
+}
+
+/// The lines of a screen that was captured with its colours.
+fn cells(screen: &str) -> Vec<Vec<Cell>> {
+    let mut look = Cell::default();
+    let mut lines = Vec::new();
+    for line in screen.lines() {
+        let mut parts = line.split("\x1b[");
+        let mut cells: Vec<Cell> = Vec::new();
+        let mut add = |look: &Cell, text: &str| {
+            cells.extend(text.chars().map(|letter| Cell { letter, ..*look }));
+        };
+        add(&look, parts.next().unwrap_or_default());
+        for part in parts {
+            let (numbers, text) = part.split_once('m').unwrap();
+            look.told(numbers);
+            add(&look, text);
+        }
+        lines.push(cells);
+    }
+    lines
+}
+
+/// The cells of the first place where this text stands.
+fn cells_of(lines: &[Vec<Cell>], text: &str) -> Vec<Cell> {
+    for line in lines {
+        let letters: String = line.iter().map(|cell| cell.letter).collect();
+        if let Some(place) = letters.find(text) {
+            let first = letters[..place].chars().count();
+            return line[first..first + text.chars().count()].to_vec();
+        }
+    }
+    panic!("`{text}` is not on the screen");
+}
+
+/// The page of a server that has an application that runs, one that does not, an upstream that is down, and errors.
+struct Troubled {
+    terminal: Terminal,
+    /// With its colours, at a moment when all of that was on it.
+    screen: String,
+    _server: Server,
+    _folder: TempDir,
+}
+
+fn troubled(columns: u16, variables: &str) -> Troubled {
+    let (options, folder) = with_sample("");
+    let server = Server::start(&options);
+    let mut config = sample_configuration(server.port());
+    let listener = format!("127.0.0.1:{}", server.port());
+    config["listeners"][&listener]["pass"] = "routes".into();
+    config["routes"] = json!([
+        {"match": {"uri": "/away"}, "action": {"pass": "upstreams/away"}},
+        {"action": {"pass": "applications/sample"}},
+    ]);
+    config["upstreams"]["away"]["servers"] = json!({nobody().to_string(): {}});
+    config["applications"]["asleep"] =
+        json!({"type": "php", "root": "/tmp", "processes": {"max": 1, "spare": 0}});
+    server.put("/config", &config);
+    let log = folder.path().join("some.log");
+    std::fs::write(&log, "the last line of the log\n").unwrap();
+    let command = format!(
+        "env {variables} {TUTTI} top --interval 1 --log {} --control unix:{}",
+        log.display(),
+        server.control().display()
+    );
+    let terminal = Terminal::start(columns, &command);
+    terminal.wait_for("APPLICATION");
+    let mut screen = String::new();
+    wait_until("errors, and a server that is down", || {
+        for _ in 0..10 {
+            server.get("/away");
+            server.get("/hello");
+        }
+        screen = terminal.coloured_screen();
+        let lines = cells(&screen);
+        let text: String = lines.iter().flatten().map(|cell| cell.letter).collect();
+        !text.contains("5xx 0") && text.contains("down") && text.contains('█')
+    });
+    Troubled {
+        terminal,
+        screen,
+        _server: server,
+        _folder: folder,
+    }
+}
+
+/// Issue 13, 3: looked at on both grounds, at both widths; this holds what was seen.
+#[test]
+fn everything_can_be_read_on_a_dark_and_on_a_light_ground() {
+    if !Terminal::is_there() {
+        skip!("tmux is not installed");
+    }
+    for columns in [80, 200] {
+        let troubled = troubled(columns, "TERM=xterm-256color");
+        let screen = &troubled.screen;
+        let lines = cells(screen);
+        let is = |text: &str, look: fn(&Cell) -> bool| {
+            let cells = cells_of(&lines, text);
+            assert!(cells.iter().all(look), "{text}: {cells:?}\n{screen}");
+        };
+        is("requests", |cell| cell.is_bold);
+        is("APPLICATION", |cell| cell.is_bold);
+        is("UPSTREAM", |cell| cell.is_bold);
+        is("5xx", |cell| cell.is_bold && cell.colour == Some(1));
+        is("2xx", |cell| !cell.is_bold && cell.colour.is_none());
+        // The chosen one; its colour stays with it.
+        is("asleep", |cell| cell.is_reversed && cell.colour == Some(1));
+        is("sample", |cell| !cell.is_reversed && cell.colour.is_none());
+        is("down", |cell| cell.colour == Some(1));
+        is("the last line of the log", |cell| cell.colour.is_none());
+        is("q quit", |cell| cell.is_dim);
+        is("█", |cell| cell.colour == Some(5));
+        for (keys, shows) in [
+            ("?", "Any key leads back."),
+            ("x", "q quit"),
+            ("Enter", "asleep: processes"),
+            ("r", "restart asleep? y: yes"),
+        ] {
+            troubled.terminal.type_keys(&[keys]);
+            troubled.terminal.wait_for(shows);
+            let screen = troubled.terminal.coloured_screen();
+            let lines = cells(&screen);
+            let shown = lines.iter().flatten().filter(|cell| cell.letter != ' ');
+            for cell in shown {
+                assert_eq!(cell.ground, None, "a ground of our own: {cell:?}");
+                for is_dark in [true, false] {
+                    // Enough for what is not running text (WCAG 2.1, 1.4.11).
+                    let contrast = cell.contrast(is_dark);
+                    assert!(contrast >= 3.0, "{contrast:.1} for {cell:?}\n{screen}");
+                }
+            }
+            let widest = lines.iter().map(Vec::len).max();
+            assert!(widest <= Some(usize::from(columns)), "{widest:?}");
+        }
+    }
+}
+
+/// no-color.org.
+#[test]
+fn without_colours_bold_and_reversed_tell_what_matters() {
+    if !Terminal::is_there() {
+        skip!("tmux is not installed");
+    }
+    let lines = cells(&troubled(80, "NO_COLOR=1").screen);
+    let all = || lines.iter().flatten();
+    assert!(all().all(|cell| cell.colour.is_none() && cell.ground.is_none()));
+    assert!(cells_of(&lines, "5xx").iter().all(|cell| cell.is_bold));
+    assert!(all().any(|cell| cell.is_reversed));
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! Counts requests by what answered them: the numbers of the metrics that a request's path writes.
+//! Counts requests by what answered them and by their routes: the numbers of the metrics that a request's path writes.
 //!
-//! Each listen thread has its own cells for each application, each upstream and each other kind of action of the configuration, and
+//! Each listen thread has its own cells for each application, each upstream, each route and each other kind of action of the configuration, and
 //! alone writes there: a request costs a clock reading and a handful of plain additions. Whoever scrapes adds the threads up. A change of the
 //! configuration keeps the cells of what it keeps by name.
 //!
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tutti_metrics::{Classes, Durations, Histogram, PerThread};
+use tutti_metrics::{Classes, Durations, Histogram, Page, PerThread, names};
 use tutti_routing::Action;
 
 /// The kinds of answers to a request, each counted for itself.
@@ -62,6 +62,9 @@ struct Cells {
 /// The cells of one answerer.
 type Answered = Arc<PerThread<Cells>>;
 
+/// The cells of something that the configuration names.
+type Named<T> = (Box<str>, Arc<PerThread<T>>);
+
 /// The cells of all that may answer requests of a configuration.
 pub struct Counts {
     threads: usize,
@@ -73,8 +76,10 @@ pub struct Counts {
     maintenance: Answered,
     cache: Answered,
     /// With their names, as the snapshot numbers them.
-    applications: Vec<(Box<str>, Answered)>,
-    upstreams: Vec<(Box<str>, Answered)>,
+    applications: Vec<Named<Cells>>,
+    upstreams: Vec<Named<Cells>>,
+    /// Only the classes: what a request takes, its application and its upstream tell.
+    routes: Vec<Named<Classes>>,
 }
 
 impl Counts {
@@ -92,6 +97,7 @@ impl Counts {
             cache: cells(),
             applications: Vec::new(),
             upstreams: Vec::new(),
+            routes: Vec::new(),
         }
     }
 
@@ -105,6 +111,7 @@ impl Counts {
         &self,
         applications: impl Iterator<Item = &'n str>,
         upstreams: impl Iterator<Item = &'n str>,
+        routes: impl Iterator<Item = &'n str>,
     ) -> Self {
         Self {
             threads: self.threads,
@@ -117,16 +124,17 @@ impl Counts {
             cache: Arc::clone(&self.cache),
             applications: self.renewed(&self.applications, applications),
             upstreams: self.renewed(&self.upstreams, upstreams),
+            routes: self.renewed(&self.routes, routes),
         }
     }
 
-    fn renewed<'n>(
+    fn renewed<'n, T: Default>(
         &self,
-        before: &[(Box<str>, Answered)],
+        before: &[Named<T>],
         names: impl Iterator<Item = &'n str>,
-    ) -> Vec<(Box<str>, Answered)> {
+    ) -> Vec<Named<T>> {
         let before = before.iter().map(|(name, cells)| (&**name, cells));
-        let mut known: BTreeMap<&str, Answered> = before
+        let mut known: BTreeMap<&str, Arc<PerThread<T>>> = before
             .map(|(name, cells)| (name, Arc::clone(cells)))
             .collect();
         let mut renewed = Vec::new();
@@ -160,6 +168,14 @@ impl Counts {
         }
     }
 
+    /// Counts a request of a thread for the route with this number.
+    pub fn note_route(&self, thread: u32, route: usize, status: u16) {
+        let cells = self.routes.get(route).and_then(|(_, all)| all.of(thread));
+        if let Some(classes) = cells {
+            classes.add(status);
+        }
+    }
+
     fn cells(&self, answerer: Answerer) -> Option<&PerThread<Cells>> {
         Some(match answerer {
             Answerer::Nothing => &self.nothing,
@@ -172,6 +188,19 @@ impl Counts {
             Answerer::Application(index) => &self.applications.get(index)?.1,
             Answerer::Upstream(index) => &self.upstreams.get(index)?.1,
         })
+    }
+
+    /// Puts the requests of all threads on a page.
+    pub fn measure(&self, page: &mut Page) {
+        self.each(|labels, answers| {
+            let [action, application, upstream] = labels;
+            for (class, count) in answers.classes {
+                let labels = [action, application, upstream, class];
+                page.add(names::REQUESTS, &labels, count);
+            }
+            page.add(names::REQUEST_DURATION, &labels, answers.durations.clone());
+        });
+        self.each_route(|labels, count| page.add(names::ROUTE_REQUESTS, &labels, count));
     }
 
     /// Calls `each` with labels (action, application, upstream) and sums of all answerers.
@@ -190,10 +219,19 @@ impl Counts {
             each(["upstream", "", name], &Answers::sum(cells));
         }
     }
+
+    /// Calls `each` with a route, a class and how many requests there were.
+    pub fn each_route(&self, mut each: impl FnMut([&str; 2], u64)) {
+        for (name, cells) in once(&self.routes) {
+            for (class, count) in Classes::sum(cells.all()) {
+                each([name, class], count);
+            }
+        }
+    }
 }
 
 /// Those of one name once.
-fn once(all: &[(Box<str>, Answered)]) -> BTreeMap<&str, &Answered> {
+fn once<T>(all: &[Named<T>]) -> BTreeMap<&str, &Arc<PerThread<T>>> {
     all.iter().map(|(name, cells)| (&**name, cells)).collect()
 }
 
@@ -220,7 +258,11 @@ mod tests {
 
     #[test]
     fn counts_go_on_by_name_and_end_with_it() {
-        let first = Counts::new(1).of(["a", "b"].into_iter(), ["u"].into_iter());
+        let first = Counts::new(1).of(
+            ["a", "b"].into_iter(),
+            ["u"].into_iter(),
+            ["routes"].into_iter(),
+        );
         let add = |counts: &Counts, answerer| {
             let cells = counts.cells(answerer).unwrap().of(0).unwrap();
             cells.classes.add(200);
@@ -228,10 +270,18 @@ mod tests {
         add(&first, Answerer::Application(1));
         add(&first, Answerer::Upstream(0));
         add(&first, Answerer::Share);
+        first.note_route(0, 0, 204);
         // `b` is another number now, and a request that began before goes on.
-        let second = first.of(["b"].into_iter(), ["u", "u"].into_iter());
+        let second = first.of(
+            ["b"].into_iter(),
+            ["u", "u"].into_iter(),
+            ["routes/x", "routes"].into_iter(),
+        );
         add(&first, Answerer::Application(1));
         add(&second, Answerer::Upstream(1));
+        first.note_route(0, 0, 200);
+        second.note_route(0, 1, 200);
+        second.note_route(0, 2, 200);
         let told = |counts: &Counts| {
             let mut told = Vec::new();
             counts.each(|labels, answers| {
@@ -254,7 +304,18 @@ mod tests {
             told(&second),
             expected.map(|(name, n)| (name.to_owned(), n))
         );
-        let third = second.of(["a"].into_iter(), [].into_iter());
+        let third = second.of(["a"].into_iter(), [].into_iter(), [].into_iter());
         assert_eq!(told(&third)[7], ("application a ".to_owned(), 0));
+        let mut routes = Vec::new();
+        second.each_route(|[name, class], count| {
+            if class == "2xx" {
+                routes.push((name.to_owned(), count));
+            }
+        });
+        assert_eq!(
+            routes,
+            [("routes".to_owned(), 3), ("routes/x".to_owned(), 0)]
+        );
+        third.each_route(|labels, _| panic!("{labels:?} is not there any more"));
     }
 }

@@ -73,6 +73,8 @@ pub struct Decision<'r> {
     pub cache: Option<&'r Arc<Cache>>,
     /// The action's place in the configuration; of the listener, if it passes on directly.
     pub pointer: &'r Pointer,
+    /// The route that was looked in last: its number among [`crate::Router::routes`]. `None`: no route was.
+    pub route: Option<usize>,
     /// An answer has led here.
     pub(crate) is_internal: bool,
     pub(crate) hops: u32,

@@ -69,6 +69,10 @@ impl Router {
             }
             let index = Index::build(steps.iter().map(|step| &step.conditions));
             router.routes.push(CompiledRoute {
+                pass: match &route.name {
+                    None => "routes".into(),
+                    Some(name) => format!("routes/{name}").into(),
+                },
                 name: route.name.as_deref().map(Box::from),
                 steps,
                 index,

@@ -53,6 +53,8 @@ pub(crate) struct CompiledListener {
 #[derive(Debug)]
 pub(crate) struct CompiledRoute {
     pub(crate) name: Option<Box<str>>,
+    /// As a `pass` names it.
+    pub(crate) pass: Box<str>,
     pub(crate) steps: Vec<CompiledStep>,
     pub(crate) index: Option<Index>,
 }
@@ -87,6 +89,11 @@ impl Router {
     /// The upstreams requests can go to: those of the configuration, and one for each different `proxy`.
     pub fn upstreams(&self) -> &[Arc<Upstream>] {
         &self.upstreams
+    }
+
+    /// The routes, as a `pass` names them: `routes`, `routes/NAME`.
+    pub fn routes(&self) -> impl Iterator<Item = &str> {
+        self.routes.iter().map(|route| &*route.pass)
     }
 
     /// The guards of actions.
@@ -132,6 +139,7 @@ impl Router {
                 rules: RuleSet::default(),
                 cache: None,
                 pointer: &NOWHERE,
+                route: None,
                 is_internal: false,
                 hops: 0,
             };
@@ -139,6 +147,7 @@ impl Router {
         let way = Way {
             router: self,
             rewritten: None,
+            route: None,
             pointer: &listener.pointer,
             headers: (&[], &[]),
             guards: Guards::new(),
@@ -160,6 +169,7 @@ impl Router {
         let way = Way {
             router: self,
             rewritten: None,
+            route: None,
             pointer: &action.pointer,
             headers: (&[], &[]),
             guards: Guards::new(),
@@ -183,6 +193,7 @@ impl Router {
         let way = Way {
             router: self,
             rewritten: None,
+            route: None,
             pointer: &INTERNAL,
             headers: (&[], &[]),
             guards: Guards::new(),
@@ -258,6 +269,7 @@ impl Router {
         let way = Way {
             router: self,
             rewritten: decision.rewritten,
+            route: decision.route,
             pointer: decision.pointer,
             headers: (&[], &[]),
             guards: decision.guards,
@@ -274,6 +286,7 @@ impl Router {
 struct Way<'r> {
     router: &'r Router,
     rewritten: Option<Box<Rewritten>>,
+    route: Option<usize>,
     pointer: &'r Pointer,
     headers: (&'r [ResponseHeader], &'r [RequestHeader]),
     guards: Guards,
@@ -310,7 +323,10 @@ impl<'r> Way<'r> {
         let action = loop {
             let route = match next {
                 Move::End(action) => break action,
-                Move::Route(route) => router.routes.get(route),
+                Move::Route(number) => {
+                    self.route = Some(number);
+                    router.routes.get(number)
+                }
             };
             self.hops += 1;
             if self.hops > HOP_LIMIT {
@@ -333,6 +349,7 @@ impl<'r> Way<'r> {
             is_internal: self.is_internal,
             cache: self.cache,
             pointer: self.pointer,
+            route: self.route,
             hops: self.hops,
         }
     }

@@ -51,6 +51,8 @@ pub(crate) struct Connection {
     pub(crate) arrived: Cell<Instant>,
     /// Answers the current request.
     pub(crate) answerer: Cell<Answerer>,
+    /// The route that the current request was looked up in last.
+    pub(crate) route: Cell<Option<usize>>,
     /// The decisions before the action of the current request.
     pub(crate) admission: Admission,
     /// The rules for the answer to the current request.
@@ -106,6 +108,7 @@ impl Connection {
             is_head_begun: Cell::new(false),
             arrived: Cell::new(Instant::now()),
             answerer: Cell::default(),
+            route: Cell::default(),
             admission: Admission::default(),
             rules: RefCell::default(),
             traced: Traced::default(),
@@ -197,6 +200,7 @@ impl Connection {
         }
         self.origin.set(Origin::default());
         self.answerer.set(Answerer::Nothing);
+        self.route.take();
         self.admission.reset();
         self.rules.take();
         self.is_logged.set(false);
@@ -218,6 +222,9 @@ impl Connection {
         }
         let took = || self.begun.get().elapsed();
         counts.note(thread, self.answerer.get(), status, took);
+        if let Some(route) = self.route.get() {
+            counts.note_route(thread, route, status);
+        }
     }
 
     /// True if the access log has been told of the current request, or there is none.

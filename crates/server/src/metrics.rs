@@ -25,14 +25,7 @@ impl Server {
         page.add(names::HELD, &["disk"], held.disk);
         self.measure_listeners(page);
         self.measure_guards(page);
-        self.live().counts.each(|labels, answers| {
-            let [action, application, upstream] = labels;
-            for (class, count) in answers.classes {
-                let labels = [action, application, upstream, class];
-                page.add(names::REQUESTS, &labels, count);
-            }
-            page.add(names::REQUEST_DURATION, &labels, answers.durations.clone());
-        });
+        self.live().counts.measure(page);
         for (log, count) in self.lost_lines() {
             page.add(names::LOG_LINES_LOST, &[log], count);
         }

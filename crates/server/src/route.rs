@@ -71,6 +71,10 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
     loop {
         let answerer = Answerer::of(&decision.action);
         request.connection.answerer.set(answerer);
+        // A page in place of an error has no route: the client's counts.
+        if decision.route.is_some() {
+            request.connection.route.set(decision.route);
+        }
         let act = match decision.action {
             Action::Application(found) => match request.snapshot.applications.get(found.index) {
                 Some(application) => Act::Application {

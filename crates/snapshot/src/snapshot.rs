@@ -396,7 +396,8 @@ impl Snapshot {
         }
         let applications = snapshot.applications.iter().map(|one| &**one.name());
         let upstreams = snapshot.upstreams.iter().map(|one| one.name());
-        snapshot.counts = previous.counts.of(applications, upstreams);
+        let routes = snapshot.router.routes();
+        snapshot.counts = previous.counts.of(applications, upstreams, routes);
         if faults.is_empty() {
             Ok(Prepared { snapshot, added })
         } else {

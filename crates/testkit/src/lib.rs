@@ -14,6 +14,7 @@ pub mod client;
 pub mod edits;
 pub mod files;
 mod gate;
+pub mod guide;
 pub mod load;
 pub mod processes;
 pub mod program;

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tutti_e2e::documents::json_examples;
 use tutti_testkit::client::{self, Reply};
 use tutti_testkit::server::built;
-use tutti_testkit::{Server, ServerOptions, wait_until};
+use tutti_testkit::{Server, ServerOptions, guide, wait_until};
 
 use origin::{Origin, answer, field};
 
@@ -647,16 +647,19 @@ fn the_commands_of_the_guide_purge() {
     let server = Server::start(&ServerOptions::default());
     let examples = documented(&origin, &server);
     server.put("/config", &examples[0]);
-    let page = include_str!("../../../docs/cache.md");
-    let commands = page.lines().filter(|line| line.contains("curl -X DELETE"));
+    let commands = guide::commands(include_str!("../../../docs/cache.md"));
+    let control = server.control().display().to_string();
+    let places = [("sudo curl", "curl -sS"), ("/run/tutti.sock", &control)];
     let mut count = 0;
-    for command in commands {
+    for command in guide::filled(&commands, &places) {
         let text = "GET /news HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n";
         client::request(server.address(), text.as_bytes()).unwrap();
-        let (_, path) = command.split_once("http://localhost").unwrap();
-        let reply = server.call("DELETE", path, &Value::Null);
+        let done = Command::new("sh").args(["-c", &command]).output().unwrap();
+        let reply: Value = serde_json::from_slice(&done.stdout).unwrap();
         let expected = json!({"success": "1 responses purged."});
-        assert_eq!(reply.json(), expected, "{command}");
+        assert_eq!(reply, expected, "{command}");
+        let again = client::request(server.address(), text.as_bytes()).unwrap();
+        assert!(!is_hit(&again), "{command}");
         count += 1;
     }
     assert_eq!(count, 4);

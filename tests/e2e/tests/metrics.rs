@@ -399,6 +399,72 @@ fn counters_go_on_when_the_configuration_changes_and_never_back() {
     assert!(!names.0.keys().any(|name| name.contains("\"added\"")));
 }
 
+/// A request counts for the route that was looked in last, whatever has led there; the names are those of the configuration.
+#[test]
+fn requests_are_counted_by_route() {
+    let server = Server::start(&ServerOptions::default());
+    let listener = server.address().to_string();
+    let direct = format!("127.0.0.1:{}", free_port());
+    let config = json!({
+        "listeners": {listener: {"pass": "routes/front"}, &direct: {"pass": "upstreams/away"}},
+        "routes": {
+            "front": [
+                {"match": {"uri": "/shop/*"}, "action": {"pass": "routes/shop"}},
+                {"match": {"uri": "/by/*"}, "action": {"pass": "routes/$arg_route"}},
+                {"match": {"uri": "/files/*"}, "action": {"share": "/nowhere$uri", "fallback": {"pass": "routes/shop"}}},
+                {"match": {"uri": "/front"}, "action": {"return": 204}},
+            ],
+            "shop": [{"action": {"return": 200}}],
+            "idle": [{"action": {"return": 200}}],
+        },
+        "upstreams": {"away": {"servers": {tutti_testkit::nobody().to_string(): {}}}},
+    });
+    server.put("/config", &config);
+    for path in [
+        "/front",
+        "/shop/1",
+        "/by/name?route=shop",
+        "/files/x",
+        "/by/name?route=made-up",
+        "/no-step",
+    ] {
+        server.get(path);
+    }
+    client::get(direct.parse().unwrap(), "/no/route").unwrap();
+    let counted = |samples: &Samples| {
+        let all = samples.0.iter();
+        let counted = all.filter(|(name, value)| {
+            name.starts_with("tutti_route_requests_total") && **value > 0.0
+        });
+        counted
+            .map(|(name, value)| (name.clone(), *value))
+            .collect::<Vec<_>>()
+    };
+    let name = |route: &str, class: &str| {
+        format!("tutti_route_requests_total{{route=\"routes/{route}\",class=\"{class}\"}}")
+    };
+    let samples = Samples::of(&server);
+    let expected = [
+        (name("front", "2xx"), 1.0),
+        (name("front", "4xx"), 2.0),
+        (name("shop", "2xx"), 3.0),
+    ];
+    assert_eq!(counted(&samples), expected);
+    assert!(samples.0.contains_key(&name("idle", "2xx")));
+    assert!(!samples.0.keys().any(|name| name.contains("made-up")));
+
+    // Another configuration: what it keeps by name counts on, what it does not have is not told.
+    server.put(
+        "/config/routes",
+        &json!({"front": [{"action": {"return": 200}}]}),
+    );
+    server.get("/");
+    let samples = Samples::of(&server);
+    let expected = [(name("front", "2xx"), 2.0), (name("front", "4xx"), 2.0)];
+    assert_eq!(counted(&samples), expected);
+    assert!(!samples.0.contains_key(&name("shop", "2xx")));
+}
+
 #[test]
 fn no_client_makes_the_page_grow() {
     const MANY: usize = 100_000;
@@ -615,6 +681,15 @@ fn the_alerts_are_rules_that_fire_when_they_should() {
         "{count}: {said}"
     );
     promtool(&["test", "rules", "alerts-test.yml"], folder, "");
+    // Each has a case in which it fires.
+    let cases = std::fs::read_to_string(folder.join("alerts-test.yml")).unwrap();
+    let cases: Vec<&str> = cases.split("alertname: ").skip(1).collect();
+    for rule in rules.split("- alert: ").skip(1) {
+        let name = rule.lines().next().unwrap().trim();
+        let fires =
+            |case: &&str| case.lines().next() == Some(name) && case.contains("- exp_labels:");
+        assert!(cases.iter().any(fires), "{name} has no case that fires");
+    }
 }
 
 /// A Prometheus that scrapes a server. Dropping it ends it.

@@ -10,12 +10,14 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::{Value, json};
 use tutti_e2e::documents::{examples, json_examples};
+use tutti_e2e::external::source;
 use tutti_e2e::node::NodeSite;
 use tutti_testkit::files::copy;
-use tutti_testkit::{client, wait_until};
+use tutti_testkit::{client, guide, skip, wait_until};
 
 /// A client that says who it is, in the field of the relay and in others.
 const FORGED: &str = "Tutti-Client: 6.6.6.6 6 7.7.7.7 443 1\r\ntutti-client: 6.6.6.6 6 7.7.7.7 443 1\r\nX-Forwarded-For: 6.6.6.6\r\n";
@@ -345,6 +347,39 @@ fn units_configurations_work_with_the_package_of_the_same_name() {
     ] {
         assert!(text.contains(part), "no `{part}` in {text}");
     }
+}
+
+/// The command of the guide that installs `unit-http`, in an installation of npm's own.
+#[test]
+fn unit_http_is_installed_as_the_guide_says() {
+    if Command::new("npm").arg("--version").output().is_err() {
+        skip!("npm is not installed");
+    }
+    let commands = guide::commands(include_str!("../../../docs/node.md"));
+    let package = source("sdk/node/unit-http").display().to_string();
+    let places = [("/usr/share/tutti/node/unit-http", package.as_str())];
+    let [command] = guide::filled(&commands, &places).try_into().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let project = folder.path().join("project");
+    fs::create_dir(&project).unwrap();
+    fs::write(project.join("package.json"), "{}").unwrap();
+    let run = |line: &str| {
+        let done = Command::new("sh")
+            .args(["-c", line])
+            .current_dir(&project)
+            .env("npm_config_prefix", folder.path().join("global"))
+            .env("npm_config_cache", folder.path().join("cache"))
+            .env("npm_config_offline", "true")
+            .env("npm_config_audit", "false")
+            .env("npm_config_fund", "false")
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{line}: {done:?}");
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    };
+    run(&command);
+    let said = run("node -p 'typeof require(\"unit-http\").createServer'");
+    assert_eq!(said.trim(), "function");
 }
 
 #[test]

@@ -346,6 +346,10 @@ fn workers_run_as_the_configured_user() {
         (user(&other), group(&other)),
         ("www-data".into(), "www-data".into())
     );
+    assert_eq!(
+        (&other["home"], &other["user"], &other["logname"]),
+        (&json!("/var/www"), &json!("www-data"), &json!("www-data"))
+    );
     site.configure(&json!({"user": "www-data", "group": "daemon"}));
     let both = site.get("/identity.php").json();
     assert_eq!(

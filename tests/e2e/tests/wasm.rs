@@ -8,14 +8,20 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use tutti_e2e::documents::json_examples;
+use tutti_e2e::documents::{examples, json_examples};
+use tutti_e2e::external::source;
 use tutti_e2e::read_until;
 use tutti_e2e::wasm::{self, WasmSite};
 use tutti_sys::signal;
-use tutti_testkit::{Load, LoadOptions, PATIENCE, is_root, skip, wait_until};
+use tutti_testkit::server::binaries;
+use tutti_testkit::{
+    Load, LoadOptions, PATIENCE, client, files, free_port, guide, is_root, skip, wait_until,
+};
 
 fn site(extra: &Value) -> WasmSite {
     WasmSite::start(&wasm::rust(), extra)
@@ -566,6 +572,61 @@ fn the_examples_of_the_guide_are_taken() {
     assert_eq!(site.text("/"), "Hello from a component\n");
     site.configure(&one);
     assert_eq!(site.text("/environment"), r#"["COLOUR=blue"] []"#);
+}
+
+/// The program of the guide in Rust, built and run with its three commands.
+#[test]
+fn the_commands_of_the_guide_build_and_run() {
+    let guide = include_str!("../../../docs/wasm.md");
+    let folder = files::public_folder();
+    let project = folder.path().join("hello");
+    fs::create_dir_all(project.join("src")).unwrap();
+    let [program] = examples(guide, "rust").try_into().unwrap();
+    fs::write(project.join("src/lib.rs"), program).unwrap();
+    // As the guide says: the crate `wasip2`, in the version that the conformance tests have, and a `cdylib`.
+    let like = source("tests/conformance/wasm/rust");
+    for file in ["Cargo.toml", "Cargo.lock"] {
+        let text = fs::read_to_string(like.join(file)).unwrap();
+        let text = text.replace("name = \"conformance\"", "name = \"hello\"");
+        fs::write(project.join(file), text).unwrap();
+    }
+    let listen = format!("127.0.0.1:{}", free_port());
+    let modules = folder.path().join("modules");
+    fs::create_dir(&modules).unwrap();
+    symlink(binaries().join("tutti-wasm"), modules.join("tutti-wasm")).unwrap();
+    let tutti = format!(
+        "exec {} run --quiet --listen {listen} --modulesdir {}",
+        binaries().join("tutti").display(),
+        modules.display()
+    );
+    let places = [
+        ("cargo build", "cargo build --quiet --locked"),
+        ("tutti run", tutti.as_str()),
+    ];
+    let commands = guide::commands(guide);
+    let [target, build, run] = guide::filled(&commands, &places).try_into().unwrap();
+    let shell = |line: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-c", line]).current_dir(&project);
+        command
+            .env_remove("CARGO_TARGET_DIR")
+            .env_remove("RUSTFLAGS");
+        command
+    };
+    for line in [target, build] {
+        let done = shell(&line).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{line}: {said}");
+    }
+    let mut server = shell(&run).stdout(Stdio::null()).spawn().unwrap();
+    let address = listen.parse().unwrap();
+    wait_until("the component answers", || {
+        assert!(server.try_wait().unwrap().is_none(), "it has ended");
+        client::get(address, "/").is_ok_and(|reply| reply.text() == "Hello from a component\n")
+    });
+    let pid = i32::try_from(server.id()).unwrap();
+    signal::send(pid, libc::SIGINT).unwrap();
+    assert!(server.wait().unwrap().success());
 }
 
 // Other languages.

@@ -1,6 +1,6 @@
 //! The screen: what is known of the server, and what of it is shown.
 //!
-//! Drawn in the terminal's own colours and a few of its named ones, so that it can be read on light and dark.
+//! Drawn in the terminal's own colours, and red and magenta: of the named ones those that can be seen on light and on dark. No ground is ever set.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -285,7 +285,7 @@ impl State {
         data.extend(self.rates.iter().skip(first));
         let graph = Sparkline::default()
             .data(data)
-            .style(self.coloured(Color::Cyan));
+            .style(self.coloured(Color::Magenta));
         frame.render_widget(graph, area);
     }
 
