@@ -471,7 +471,7 @@ server {{
 }}
 """
 
-    lost = ("auth_basic",)
+    lost = ("auth_basic_user_file",)
     fields = ("x-backend", "x-via", "cache-control")
     allowed = (
         ("a place with passwords whose hashes are not taken: Tutti refuses everybody, and says so", lambda request, old, new, differing: old.status in (401, 403, 500) and new.status == 403 and "/closed/" in request.target),
