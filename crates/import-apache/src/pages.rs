@@ -22,7 +22,7 @@ impl Compiler<'_> {
         };
         // The last one counts, and that of a folder before the site's.
         for section in site.sections.iter().rev() {
-            // What stands outside of sections comes after them.
+            // Those outside of sections come after them.
             if section.stage == Stage::Server {
                 continue;
             }

@@ -103,7 +103,7 @@ impl Caddy<'_> {
                 .iter()
                 .chain(inner.filter_map(|inner| inner.words.first()))
         };
-        // What is hidden would be in the list.
+        // A list would have the hidden names.
         let is_listed = words().any(|word| word == "browse") && !words().any(|word| word == "hide");
         if let Some(browse) = arguments
             .iter()

@@ -3,6 +3,7 @@
 //! Directives act in Caddy's own order, whatever theirs in the file (caddyserver.com, "Directive order"); what Tutti lacks is told.
 
 mod actions;
+mod automatic;
 mod certificates;
 mod directives;
 mod guards;

@@ -412,7 +412,7 @@ pub(super) fn closes(statement: &Statement) -> Option<&'static str> {
 /// Says what becomes of a directive that is not read.
 pub(super) fn tell(statement: &Statement, findings: &mut Findings) {
     let name = statement.name();
-    if READ.contains(&name) || super::cache::reads(name) || closes(statement).is_some() {
+    if READ.contains(&name) || super::caching::reads(name) || closes(statement).is_some() {
         return;
     }
     let has = |list: &&(&'static [&'static str], &'static str)| list.0.contains(&name);

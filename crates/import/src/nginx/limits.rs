@@ -1,14 +1,10 @@
 //! `limit_req` and `limit_conn`, as `limits`.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, Value};
 
 use super::site::{Compiler, Site};
-use super::tree::Statement;
 use crate::finding::Place;
 use crate::output::when;
-use crate::units::bytes;
 
 /// nginx's own for requests beyond a bound.
 const REFUSED: u16 = 503;
@@ -21,40 +17,6 @@ const USUAL_KEYS: u64 = 65_536;
 
 /// The longest wait within `burst`, which the configuration's check holds to.
 const LONGEST_WAIT: f64 = 60.0;
-
-/// What is counted, of `limit_req_zone` and `limit_conn_zone`.
-#[derive(Clone, Debug)]
-pub(super) struct Zone {
-    key: String,
-    rate: Option<String>,
-    size: Option<u64>,
-}
-
-impl Zone {
-    /// Reads the zones of a configuration, by kind and name.
-    pub(super) fn all(http: &[Statement]) -> BTreeMap<(bool, String), Zone> {
-        let mut zones = BTreeMap::new();
-        for statement in http {
-            let is_rate = statement.name() == "limit_req_zone";
-            if !is_rate && statement.name() != "limit_conn_zone" {
-                continue;
-            }
-            let option = |name: &str| {
-                let mut words = statement.arguments().iter();
-                words.find_map(|word| word.strip_prefix(name))
-            };
-            let (name, size) =
-                option("zone=").map_or(("", ""), |zone| zone.split_once(':').unwrap_or((zone, "")));
-            let zone = Zone {
-                key: statement.argument(0).to_owned(),
-                rate: option("rate=").map(str::to_owned),
-                size: bytes(size),
-            };
-            zones.insert((is_rate, name.to_owned()), zone);
-        }
-        zones
-    }
-}
 
 /// Requests in a second of `10r/s` or `30r/m`.
 fn per_second(rate: &str) -> Option<f64> {

@@ -4,8 +4,10 @@
 //! one step gets a route of its own. `tests/real/imports` replays requests against nginx and Tutti.
 
 mod cache;
+mod caching;
 mod condition;
 mod content;
+mod error_page;
 mod gateway;
 mod guards;
 mod known;
@@ -13,6 +15,7 @@ mod limits;
 mod listen;
 mod location;
 mod pages;
+mod protect;
 mod proxy;
 mod rewrite;
 mod scope;
@@ -73,7 +76,7 @@ pub(crate) fn import(
         depth: 0,
         groups: BTreeMap::new(),
         sources,
-        zones: limits::Zone::all(&http),
+        zones: guards::Zone::all(&http),
         stores: BTreeMap::new(),
     };
     compiler.http(&http);
@@ -94,7 +97,7 @@ impl Compiler<'_> {
                 .insert(statement.argument(0).to_owned(), statement.clone());
         }
         self.settings(http);
-        self.stores = cache::stores(http, self.findings);
+        self.stores = caching::stores(http, self.findings);
         let outermost = Site {
             name: String::new(),
             scope: Scope::outermost().enter(http, self.findings),

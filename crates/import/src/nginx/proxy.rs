@@ -241,7 +241,7 @@ impl Compiler<'_> {
             if text.is_none() && name.eq_ignore_ascii_case("host") {
                 continue;
             }
-            // What cannot be said is not the client's to say.
+            // A field that cannot be said is not the client's to say.
             let value = text.map_or(Value::Null, |text| text.template().into());
             fields.insert(name, value);
         }

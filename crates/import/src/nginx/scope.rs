@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use super::cache::{self, Caches};
+use super::caching::{self, Caches};
+use super::error_page::ErrorPage;
 use super::guards::Guards;
 use super::known;
-use super::pages::ErrorPage;
 use super::tree::Statement;
 use crate::finding::{Findings, Place};
 use crate::units::seconds;
@@ -114,11 +114,11 @@ impl Scope {
             scope.error_pages.clear();
         }
         scope.guards.enter(statements);
-        cache::enter(&mut scope.caches, statements);
+        caching::enter(&mut scope.caches, statements);
         for statement in statements {
             scope.take(statement, findings);
             scope.guards.take(statement, findings);
-            cache::take(&mut scope.caches, statement, findings);
+            caching::take(&mut scope.caches, statement, findings);
         }
         scope
     }

@@ -252,7 +252,7 @@ impl Compiler<'_> {
         self.wrapped(&site, steps, pages)
     }
 
-    /// What a location does: its rewriting, the locations in it, its content.
+    /// The steps of a location: its rewriting, the locations in it, its content.
     fn steps_of_content(&mut self, site: &mut Site, location: &Location<'_>) -> Vec<Value> {
         let block = location.statement.inner();
         let reserved = self.out.route_name(&format!("{}-content", site.name));

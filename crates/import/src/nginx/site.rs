@@ -24,7 +24,7 @@ pub(super) struct Compiler<'f> {
     pub(super) groups: BTreeMap<String, Statement>,
     pub(super) sources: &'f dyn crate::sources::Sources,
     /// Zones of `limit_req` (true) and `limit_conn`, by name.
-    pub(super) zones: BTreeMap<(bool, String), super::limits::Zone>,
+    pub(super) zones: BTreeMap<(bool, String), super::guards::Zone>,
     /// Stores of caches, and how long each keeps what nobody asks for.
     pub(super) stores: BTreeMap<String, f64>,
 }
