@@ -16,12 +16,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 from each import Fault, run_each  # noqa: E402
 from imports.apache import DebianDefault, DjangoOnApache, DokuWikiPackage, Laravel, PhpMyAdminPackage, ReverseProxyApache, Symfony, WordPressRules  # noqa: E402
 from imports.caddy import CaddySite  # noqa: E402
-from imports.nginx import Drupal, FrontController, Nextcloud, ReverseProxy, Static, WordPressPackage  # noqa: E402
+from imports.nginx import Drupal, FrontController, Guarded, Nextcloud, ReverseProxy, Static, WordPressPackage  # noqa: E402
 from imports.programs import DjangoOnUwsgi, Gunicorn, Puma  # noqa: E402
 from imports.replay import Comparison  # noqa: E402
 from imports.servers import Imported  # noqa: E402
 
-SITES = (WordPressPackage, Nextcloud, Drupal, FrontController, Static, ReverseProxy)
+SITES = (WordPressPackage, Nextcloud, Drupal, FrontController, Static, ReverseProxy, Guarded)
 SITES += (DjangoOnUwsgi, Gunicorn, Puma, CaddySite)
 SITES += (DebianDefault, DokuWikiPackage, PhpMyAdminPackage, WordPressRules, Laravel, Symfony, DjangoOnApache, ReverseProxyApache)
 

@@ -17,6 +17,19 @@ pub(super) enum Who {
     Nobody,
     /// Conditions about the source, of which one must hold; each is a list of patterns.
     Some(Vec<Vec<String>>),
+    /// Whoever has a password.
+    Asked(Asked),
+}
+
+/// Who has a password, and who needs none.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Asked {
+    /// Whoever comes from one of these needs none; lists of patterns.
+    past: Vec<Vec<String>>,
+    /// Where one must come from besides; empty: anywhere.
+    within: Vec<String>,
+    /// `basic` of `authenticate`.
+    basic: Map<String, Value>,
 }
 
 const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
@@ -27,6 +40,13 @@ impl Who {
         match (self, other) {
             (Who::Everybody, _) | (_, Who::Everybody) => Who::Everybody,
             (Who::Nobody, who) | (who, Who::Nobody) => who,
+            (Who::Asked(mut asked), Who::Some(lists))
+            | (Who::Some(lists), Who::Asked(mut asked)) => {
+                asked.past.extend(lists);
+                Who::Asked(asked)
+            }
+            // One file of passwords is asked; whoever is in the other alone is not let in.
+            (Who::Asked(asked), Who::Asked(_)) => Who::Asked(asked),
             (Who::Some(mut lists), Who::Some(more)) => {
                 // Addresses that are let in are one list.
                 let positive =
@@ -51,6 +71,20 @@ impl Who {
         Some(match (self, other) {
             (Who::Nobody, _) | (_, Who::Nobody) => Who::Nobody,
             (Who::Everybody, who) | (who, Who::Everybody) => who,
+            (Who::Asked(asked), Who::Asked(other)) => {
+                return (asked == other).then_some(Who::Asked(asked));
+            }
+            (Who::Asked(mut asked), Who::Some(lists))
+            | (Who::Some(lists), Who::Asked(mut asked)) => {
+                let [list] = lists.as_slice() else {
+                    return None;
+                };
+                if !(asked.past.is_empty() && asked.within.is_empty()) {
+                    return None;
+                }
+                asked.within.clone_from(list);
+                Who::Asked(asked)
+            }
             (Who::Some(lists), Who::Some(more)) => {
                 let ([one], [other]) = (lists.as_slice(), more.as_slice()) else {
                     return None;
@@ -93,7 +127,34 @@ pub(super) fn required(section: &Section, findings: &mut Findings) -> Option<Who
         // Who is asked for a name without a `Require` around is let in by the sections around.
         return None;
     }
-    Some(any(&says, findings))
+    Some(any(&says, basic(section).as_ref(), findings))
+}
+
+/// The passwords of a section: those of a file, whose hashes have been looked at.
+fn basic(section: &Section) -> Option<Map<String, Value>> {
+    let last = |key: &str| {
+        let mut directives = section.directives.iter();
+        directives.rfind(|directive| directive.is(key))
+    };
+    if last("authtype")?.word(0) != "basic"
+        || last("authbasicprovider").is_some_and(|provider| provider.word(0) != "file")
+        || last("authbasicfake").is_some()
+    {
+        return None;
+    }
+    let file = last("authuserfile")?.argument(0);
+    if !file.starts_with('/') {
+        return None;
+    }
+    let mut basic = Map::from_iter([("file".to_owned(), file.into())]);
+    let is_plain = |character: char| {
+        (character.is_ascii_graphic() || character == ' ') && !r#""\$"#.contains(character)
+    };
+    let realm = last("authname").map_or("", |name| name.argument(0));
+    if !realm.is_empty() && realm.chars().all(is_plain) {
+        basic.insert("realm".to_owned(), realm.into());
+    }
+    Some(basic)
 }
 
 fn is_require(directive: &Directive) -> bool {
@@ -103,26 +164,30 @@ fn is_require(directive: &Directive) -> bool {
     )
 }
 
-fn any(directives: &[&Directive], findings: &mut Findings) -> Who {
+fn any(
+    directives: &[&Directive],
+    basic: Option<&Map<String, Value>>,
+    findings: &mut Findings,
+) -> Who {
     let mut who = Who::Nobody;
     for directive in directives {
-        who = who.or(one(directive, findings));
+        who = who.or(one(directive, basic, findings));
     }
     who
 }
 
-fn one(directive: &Directive, findings: &mut Findings) -> Who {
+fn one(directive: &Directive, basic: Option<&Map<String, Value>>, findings: &mut Findings) -> Who {
     let inner: Vec<&Directive> = directive
         .inner()
         .iter()
         .filter(|inner| is_require(inner))
         .collect();
     match directive.key.as_str() {
-        "requireany" => any(&inner, findings),
+        "requireany" => any(&inner, basic, findings),
         "requireall" => {
             let mut who = Who::Everybody;
             for inner in inner {
-                let next = one(inner, findings);
+                let next = one(inner, basic, findings);
                 who = match who.and(next) {
                     Some(who) => who,
                     None => refuse(
@@ -137,14 +202,14 @@ fn one(directive: &Directive, findings: &mut Findings) -> Who {
         "requirenone" => {
             let mut who = Who::Everybody;
             for inner in inner {
-                who = match negated(one(inner, findings)).and_then(|next| who.and(next)) {
+                who = match negated(one(inner, basic, findings)).and_then(|next| who.and(next)) {
                     Some(who) => who,
                     None => refuse(inner, "what is not to be required", findings),
                 };
             }
             who
         }
-        _ => require(directive, findings),
+        _ => require(directive, basic, findings),
     }
 }
 
@@ -152,6 +217,7 @@ fn negated(who: Who) -> Option<Who> {
     Some(match who {
         Who::Everybody => Who::Nobody,
         Who::Nobody => Who::Everybody,
+        Who::Asked(_) => return None,
         Who::Some(lists) => {
             let [list] = lists.as_slice() else {
                 return None;
@@ -166,7 +232,11 @@ fn negated(who: Who) -> Option<Who> {
     })
 }
 
-fn require(directive: &Directive, findings: &mut Findings) -> Who {
+fn require(
+    directive: &Directive,
+    basic: Option<&Map<String, Value>>,
+    findings: &mut Findings,
+) -> Who {
     let mut words: Vec<String> = directive
         .arguments
         .iter()
@@ -184,6 +254,13 @@ fn require(directive: &Directive, findings: &mut Findings) -> Who {
         ("all", [word]) if word == "granted" => Some(Who::Everybody),
         ("all", [word]) if word == "denied" => Some(Who::Nobody),
         ("local", []) => Some(Who::Some(vec![LOOPBACK.map(str::to_owned).to_vec()])),
+        ("valid-user", []) => basic.map(|basic| {
+            Who::Asked(Asked {
+                past: Vec::new(),
+                within: Vec::new(),
+                basic: basic.clone(),
+            })
+        }),
         ("ip", addresses) => {
             let patterns: Option<Vec<String>> =
                 addresses.iter().map(|address| pattern(address)).collect();
@@ -206,7 +283,7 @@ fn refuse(directive: &Directive, why: &str, findings: &mut Findings) -> Who {
         "`{}`: {why}: the place that it protects answers 403 to everybody it was for",
         directive.arguments.join(" ")
     );
-    let hint = "let the application ask for the password, or leave Apache in front of this place; `match.source` lets addresses in";
+    let hint = "`authenticate` asks for a password (`docs/authentication.md`), `match.source` lets addresses in";
     findings.lost(&directive.place, &directive.name, &problem, hint);
     Who::Nobody
 }
@@ -411,6 +488,27 @@ pub(super) fn steps(
             Who::Everybody => {
                 only_refusals = false;
                 steps.push(step(rule.place.conditions(), next()));
+            }
+            Who::Asked(asked) => {
+                only_refusals = false;
+                for list in &asked.past {
+                    let mut conditions = rule.place.conditions();
+                    conditions.insert("source".to_owned(), one_or_many(list.clone()));
+                    steps.push(step(conditions, next()));
+                }
+                let mut conditions = rule.place.conditions();
+                if !asked.within.is_empty() {
+                    conditions.insert("source".to_owned(), one_or_many(asked.within.clone()));
+                }
+                let mut action = next();
+                if let Some(action) = action.as_object_mut() {
+                    let basic = json!({"basic": asked.basic});
+                    action.insert("authenticate".to_owned(), basic);
+                }
+                steps.push(step(conditions, action));
+                if !asked.within.is_empty() || rule.wide != rule.place {
+                    steps.push(refuse(rule.wide.conditions()));
+                }
             }
             Who::Some(lists) => {
                 only_refusals = false;

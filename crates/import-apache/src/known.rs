@@ -347,7 +347,6 @@ fn tell(directive: &Directive, findings: &mut Findings) {
             findings.lost(place, &format!("<{}>", directive.name), "its condition is not carried over: of what is in it only what refuses holds, for everybody", hint);
             return;
         }
-        "errordocument" => return error_document(directive, findings),
         "options" => return options(directive, findings),
         _ => {}
     }
@@ -358,20 +357,6 @@ fn tell(directive: &Directive, findings: &mut Findings) {
         Some((_, problem, hint)) => findings.lost(place, &directive.name, problem, hint),
         None => findings.lost(place, &directive.name, "there is no option for it", "see `docs/reference.md`; if it is about a module that Tutti has no need of, leave it out"),
     }
-}
-
-fn error_document(directive: &Directive, findings: &mut Findings) {
-    let target = directive.argument(1);
-    if matches!(target, "default" | "") {
-        return;
-    }
-    let hint = "an application can write its own pages of errors; Tutti's are plain";
-    findings.lost(
-        &directive.place,
-        &directive.name,
-        "pages of errors of one's own are not carried over",
-        hint,
-    );
 }
 
 fn options(directive: &Directive, findings: &mut Findings) {
@@ -393,8 +378,8 @@ fn options(directive: &Directive, findings: &mut Findings) {
         lost(
             findings,
             "Indexes",
-            "nothing lists a folder",
-            "folders without an index are 404; an application can list them",
+            "lists of folders are not carried over: what a section hides would be in them",
+            "write `listing` into the `share` of the folder (`docs/delivery.md`)",
         );
     }
     if has("MultiViews") {

@@ -17,6 +17,8 @@ mod headers;
 mod htaccess;
 mod known;
 mod listen;
+mod pages;
+mod passwords;
 mod proxy;
 mod redirect;
 mod rewrite;
@@ -226,6 +228,9 @@ impl Compiler<'_> {
         let found = htaccess::read(reader, &site, self.findings)?;
         site.sections.extend(found);
         site.sections.sort_by_key(Section::weight);
+        for section in &mut site.sections {
+            passwords::check(section, reader.sources, self.findings);
+        }
         Ok(site)
     }
 

@@ -47,7 +47,7 @@ impl Compiler<'_> {
         if let Some(name) = entry.strip_prefix("routes/") {
             self.out.routes.insert(name.to_owned(), steps.into());
         }
-        entry
+        self.with_pages(site, entry)
     }
 
     /// Rewriting outside of sections.

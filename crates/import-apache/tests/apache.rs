@@ -136,7 +136,7 @@ fn a_folder_that_nobody_grants_stays_closed() {
 fn a_place_that_cannot_be_protected_refuses_everybody() {
     for (closing, expected) in [
         (
-            "AuthType Basic\nAuthName x\nAuthUserFile /p\nRequire valid-user",
+            "AuthType Digest\nAuthName x\nAuthUserFile /p\nRequire valid-user",
             "Require",
         ),
         ("Require expr %{TIME_HOUR} -gt 9", "Require"),
@@ -634,7 +634,7 @@ fn fields_of_answers_and_ages_of_files() {
 #[test]
 fn nothing_is_left_out_without_a_word() {
     let imported = host(
-        "Options Indexes\nNoSuchDirective x\nErrorDocument 404 /404.html\nAddDefaultCharset UTF-8\nSetEnvIf A b c\nRewriteMap a txt:/b\nUserDir public_html\nHeader edit A b c\nAliasMatch ^/a/(.*)$ /b/$1\nCacheEnable disk /\nSatisfy Any\nRewriteEngine On\nRewriteRule ^/q/(.*)$ /index.php?q=$1 [L]",
+        "Options Indexes\nNoSuchDirective x\nErrorDocument 404 'Not there'\nAddDefaultCharset UTF-8\nSetEnvIf A b c\nRewriteMap a txt:/b\nUserDir public_html\nHeader edit A b c\nAliasMatch ^/a/(.*)$ /b/$1\nCacheEnable disk /\nSatisfy Any\nRewriteEngine On\nRewriteRule ^/q/(.*)$ /index.php?q=$1 [L]",
     );
     let found = lost(&imported);
     for expected in [
@@ -725,4 +725,56 @@ fn what_is_written_says_what_it_means() {
     // A site alone, as short as it can be.
     let steps = steps("DirectoryIndex disabled");
     assert_eq!(steps.to_string(), format!("[{FILES}]"));
+}
+
+#[test]
+fn passwords_are_asked_for() {
+    let steps = steps(
+        "<Location />\nAuthType Basic\nAuthName \"Staff only\"\nAuthUserFile /p\nRequire valid-user\n</Location>",
+    );
+    let text = steps.to_string();
+    assert!(text.contains(r#""authenticate":{"basic":{"#), "{text}");
+    assert!(text.contains(r#""realm":"Staff only""#), "{text}");
+    assert!(text.contains(r#""file":"/p""#), "{text}");
+}
+
+#[test]
+fn a_password_and_an_address_are_both_needed() {
+    for (words, expected) in [
+        (
+            "<RequireAll>\nRequire ip 10.0.0.0/8\nRequire valid-user\n</RequireAll>",
+            1,
+        ),
+        ("Require ip 10.0.0.0/8\nRequire valid-user", 0),
+    ] {
+        let steps = steps(&format!(
+            "<Location />\nAuthType Basic\nAuthName x\nAuthUserFile /p\n{words}\n</Location>"
+        ));
+        let text = steps.to_string();
+        assert!(text.contains("authenticate"), "{text}");
+        assert_eq!(text.matches("\"return\":403").count(), expected, "{text}");
+    }
+}
+
+#[test]
+fn errors_have_their_pages() {
+    let imported = host(
+        "ErrorDocument 404 /errors/404.html\nErrorDocument 403 https://other.example/x\nErrorDocument 404 /missing.html",
+    );
+    assert!(
+        lost(&imported)
+            .iter()
+            .all(|(_, name)| *name != "ErrorDocument"),
+        "{:?}",
+        lost(&imported)
+    );
+    let text = imported.configuration["routes"].to_string();
+    assert!(
+        text.contains(r#""error_pages":{"#) && text.contains(r#""rewrite":"/missing.html""#),
+        "{text}"
+    );
+    assert!(
+        text.contains(r#""location":"https://other.example/x""#),
+        "{text}"
+    );
 }

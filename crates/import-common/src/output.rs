@@ -15,6 +15,14 @@ pub struct Output {
     pub upstreams: Map<String, Value>,
     /// `settings.http`.
     pub http: Map<String, Value>,
+    /// The other members of `settings`.
+    pub settings: Map<String, Value>,
+    /// `limits`
+    pub limits: Map<String, Value>,
+    /// `spoolers`
+    pub spoolers: Map<String, Value>,
+    /// `schedules`
+    pub schedules: Map<String, Value>,
     /// `access_log`
     pub access_log: Option<Value>,
 }
@@ -29,13 +37,19 @@ impl Output {
             ("routes", self.routes),
             ("applications", self.applications),
             ("upstreams", self.upstreams),
+            ("limits", self.limits),
+            ("spoolers", self.spoolers),
+            ("schedules", self.schedules),
         ] {
             if !part.is_empty() {
                 whole.insert(name.to_owned(), Value::Object(part));
             }
         }
         if !self.http.is_empty() {
-            whole.insert("settings".to_owned(), json!({"http": self.http}));
+            self.settings.insert("http".to_owned(), self.http.into());
+        }
+        if !self.settings.is_empty() {
+            whole.insert("settings".to_owned(), self.settings.into());
         }
         if let Some(access_log) = self.access_log {
             whole.insert("access_log".to_owned(), access_log);

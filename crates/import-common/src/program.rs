@@ -24,19 +24,31 @@ pub struct Program {
     pub http: Map<String, Value>,
     /// `access_log`
     pub access_log: Option<Value>,
+    /// Its mules.
+    pub mules: Map<String, Value>,
+    /// `schedules` of its commands, but for the name of the application.
+    pub schedules: Map<String, Value>,
 }
 
 impl Program {
     /// The configuration: files first, then the application.
     pub fn into_json(mut self, name: &str) -> Value {
         let mut out = Output::default();
-        for (option, part) in [("limits", self.limits), ("environment", self.environment)] {
+        for (option, part) in [
+            ("limits", self.limits),
+            ("environment", self.environment),
+            ("mules", self.mules),
+        ] {
             if !part.is_empty() {
                 self.options.insert(option.to_owned(), part.into());
             }
         }
         out.applications
             .insert(name.to_owned(), self.options.into());
+        for schedule in self.schedules.values_mut().filter_map(Value::as_object_mut) {
+            schedule.insert("application".to_owned(), name.into());
+        }
+        out.schedules = self.schedules;
         let application = format!("applications/{name}");
         let pass = if self.files.is_empty() {
             application

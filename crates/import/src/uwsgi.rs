@@ -1,5 +1,7 @@
 //! uWSGI: one application of Python, Perl or Ruby, from ini, YAML, JSON or XML.
 
+mod work;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -78,26 +80,6 @@ const NEEDLESS: &[&str] = &[
     "uwsgi-socket",
 ];
 
-/// Options of work without a request, which is not there yet.
-const WORK: &[&str] = &[
-    "spooler",
-    "spooler-processes",
-    "spooler-frequency",
-    "spooler-quiet",
-    "mule",
-    "mules",
-    "farm",
-    "cron",
-    "cron2",
-    "unique-cron",
-    "legion-cron",
-    "attach-daemon",
-    "attach-daemon2",
-    "smart-attach-daemon",
-    "timer",
-    "import",
-];
-
 /// An option with its value.
 struct Line {
     name: String,
@@ -132,6 +114,7 @@ pub(crate) fn import(
         callable: None,
         wsgi_file: None,
         mounts: Vec::new(),
+        mules: Vec::new(),
         cheaper: None,
         processes: 1,
         is_socket: None,
@@ -143,6 +126,17 @@ pub(crate) fn import(
         if !reading.placeholders.contains(&line.name) {
             reading.take(line, &mut program, findings);
         }
+    }
+    for (file, place) in std::mem::take(&mut reading.mules) {
+        let home = reading.python.get("home").and_then(Value::as_str);
+        let chdir = reading.chdir.as_deref();
+        work::mule(
+            (&file, &place),
+            (home, chdir),
+            sources,
+            &mut program,
+            findings,
+        );
     }
     reading.finish(&mut program, &lines, findings);
     Ok(program.into_json(&name))
@@ -362,6 +356,8 @@ struct Reading {
     callable: Option<String>,
     wsgi_file: Option<String>,
     mounts: Vec<(String, String, Place)>,
+    /// Files of mules.
+    mules: Vec<(String, Place)>,
     cheaper: Option<u64>,
     processes: u64,
     is_socket: Option<Place>,
@@ -424,7 +420,10 @@ impl Reading {
             "lazy-apps" | "lazy" => self.lazy = value != "false",
             "master" => self.master = value != "false",
             "set-placeholder" | "set-ph" | "set" => {}
-            name if WORK.contains(&name) => findings.lost(place, name, "work without a request is not there yet", "run it beside the server, as a unit of systemd or a cron job"),
+            "cron" | "unique-cron" | "cron2" => work::schedule(name, value, place, program, findings),
+            "attach-daemon" => work::daemon(value, program),
+            "mule" if value.ends_with(".py") => self.mules.push((value.clone(), place.clone())),
+            name if work::tell(name, place, findings) => {}
             name if NEEDLESS.contains(&name) => findings.note(place, name, "nothing is written for it", "Tutti does this by itself, or a flag of the server says it (`docs/command-line.md`)"),
             name if name.starts_with("route") || name.contains("auth") => {
                 self.closed(place, name, findings);

@@ -42,7 +42,17 @@ fn memory(files: &[(&str, &str)]) -> Memory {
 }
 
 fn imported(text: &str) -> Imported {
-    let files = memory(&[("/etc/nginx/nginx.conf", text)]);
+    let files = memory(&[
+        ("/etc/nginx/nginx.conf", text),
+        (
+            "/etc/nginx/htpasswd",
+            "# staff\nanna:$2y$10$IxHfSWqoAKNXexmbhyYEHuHSqtPwXuuQ4vvAmgUzi6uRpxY8Mdb6K\n",
+        ),
+        (
+            "/etc/nginx/old.htpasswd",
+            "anna:$apr1$dHjB0/..$mkTTbqwpK/0h/rz4ZeN8M0\n",
+        ),
+    ]);
     import(
         Kind::Nginx,
         &[PathBuf::from("/etc/nginx/nginx.conf")],
@@ -164,8 +174,13 @@ fn names_are_looked_up_by_kind_and_length() {
 #[test]
 fn a_place_that_cannot_be_protected_refuses_everybody() {
     for closing in [
-        "auth_basic \"x\"; auth_basic_user_file /p;",
-        "auth_request /check;",
+        "auth_basic \"x\";",
+        "auth_basic \"x\"; auth_basic_user_file /p/$host;",
+        "auth_basic \"x\"; auth_basic_user_file /etc/nginx/old.htpasswd;",
+        "auth_request /check; } location ~ check { return 204;",
+        "auth_jwt \"x\"; auth_jwt_key_file /p;",
+        "secure_link $arg_a;",
+        "satisfy any; auth_jwt on; auth_basic \"x\"; auth_basic_user_file /p;",
         "if ($geo_is_bad) { return 403; }",
     ] {
         let imported = imported(&format!(
@@ -209,12 +224,10 @@ fn nothing_is_left_out_without_a_word() {
     assert_eq!(
         lost(&imported),
         [
-            (2, "autoindex"),
             (3, "no_such_directive"),
             (4, "return"),
             (5, "proxy_pass"),
             (6, "try_files"),
-            (7, "error_page"),
             (8, "limit_req"),
             (9, "add_header"),
         ]
@@ -323,4 +336,264 @@ fn rewrites_follow_the_rules_of_nginx() {
         routes["s"][2]["action"],
         json!({"pass": "routes/s-locations"})
     );
+}
+
+/// The route of a location, where a server has no other.
+fn location(http: &str, server: &str, location: &str) -> (Value, Vec<(usize, String)>) {
+    let text = format!(
+        "{http}\nserver {{ server_name s; root /srv; {server}\nlocation / {{ {location} }} }}"
+    );
+    let imported = imported(&text);
+    let told = lost(&imported).into_iter();
+    let told = told.map(|(line, name)| (line, name.to_owned())).collect();
+    (imported.configuration, told)
+}
+
+#[test]
+fn passwords_are_asked_for() {
+    let (whole, told) = location(
+        "",
+        "",
+        "auth_basic \"Staff only\"; auth_basic_user_file htpasswd; proxy_pass http://127.0.0.1:1; proxy_set_header X-User $remote_user;",
+    );
+    assert_eq!(told, []);
+    let action = &whole["routes"]["s"][0]["action"];
+    assert_eq!(
+        action["authenticate"],
+        json!({"basic": {"realm": "Staff only", "file": "/etc/nginx/htpasswd", "field": "X-User"}})
+    );
+    assert_eq!(action["proxy"], "http://127.0.0.1:1");
+    assert!(action["request_headers"].get("X-User").is_none(), "{whole}");
+}
+
+#[test]
+fn a_password_is_taken_back_by_off() {
+    let (whole, told) = location(
+        "",
+        "auth_basic Staff; auth_basic_user_file htpasswd;",
+        "auth_basic off; return 204;",
+    );
+    assert_eq!(told, []);
+    assert!(!whole.to_string().contains("authenticate"), "{whole}");
+}
+
+#[test]
+fn addresses_or_a_password_let_in() {
+    let rules = "satisfy any; deny 10.0.0.1; allow 10.0.0.0/8; deny all; auth_basic x; auth_basic_user_file htpasswd;";
+    let (whole, told) = location("", "", rules);
+    assert_eq!(told, []);
+    let steps = &whole["routes"]["s-location-1"];
+    let steps = if steps.is_null() {
+        &whole["routes"]["s"]
+    } else {
+        steps
+    };
+    let text = whole.to_string();
+    assert!(
+        text.contains(r#""source":["10.0.0.0/8","!10.0.0.1"]"#),
+        "{steps:#}"
+    );
+    assert!(text.contains("authenticate"), "{text}");
+    assert!(!text.contains("403"), "{text}");
+    let both = rules.replace("any", "all");
+    let text = location("", "", &both).0.to_string();
+    assert!(
+        text.contains("403") && text.contains("authenticate"),
+        "{text}"
+    );
+}
+
+#[test]
+fn another_server_is_asked() {
+    let (whole, told) = location(
+        "",
+        "location = /check { internal; proxy_pass http://127.0.0.1:2/verify; proxy_pass_request_body off; proxy_set_header Content-Length \"\"; proxy_set_header X-Original-URI $request_uri; }",
+        "auth_request /check; auth_request_set $user $upstream_http_x_user; proxy_set_header X-User $user; proxy_pass http://127.0.0.1:1;",
+    );
+    assert_eq!(told, []);
+    assert_eq!(
+        whole["routes"]["s-question"][0]["action"],
+        json!({"proxy": "http://127.0.0.1:2", "rewrite": "/verify",
+               "request_headers": {"Host": "127.0.0.1:2", "X-Original-URI": "$header_x_forwarded_uri"}})
+    );
+    let text = whole["routes"].to_string();
+    let wanted = r#""authenticate":{"forward":{"copy":["X-User"],"pass":"routes/s-question","uri":"/check"}}"#;
+    let wanted_as_written = r#""authenticate":{"forward":{"pass":"routes/s-question","uri":"/check","copy":["X-User"]}}"#;
+    assert!(
+        text.contains(wanted) || text.contains(wanted_as_written),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_name_that_a_client_could_say_is_removed() {
+    let (whole, told) = location(
+        "",
+        "location = /check { internal; return 204; }",
+        "auth_request /check; auth_request_set $user $upstream_http_x_name; proxy_set_header X-User $user; proxy_pass http://127.0.0.1:1;",
+    );
+    assert_eq!(told, [(3, "proxy_set_header".to_owned())]);
+    assert!(whole.to_string().contains(r#""X-User":null"#), "{whole}");
+}
+
+#[test]
+fn bounds_have_names_and_are_counted_together() {
+    let http = "limit_req_zone $binary_remote_addr zone=one:10m rate=10r/s; limit_conn_zone $server_name zone=per_site:1m; limit_req_status 429;";
+    let (whole, told) = location(
+        http,
+        "limit_conn per_site 5;",
+        "limit_req zone=one burst=20 nodelay; proxy_pass http://127.0.0.1:1;",
+    );
+    assert_eq!(told, []);
+    assert_eq!(
+        whole["limits"],
+        json!({"one": {"rate": "10r/s", "burst": 20, "status": 429, "keys": 81920},
+               "per_site": {"concurrent": 5, "key": "s", "status": 503}})
+    );
+    assert_eq!(
+        whole["routes"]["s"][0]["action"]["limit"],
+        json!(["one", "per_site"])
+    );
+    let (whole, told) = location(http, "", "limit_req zone=one burst=5;");
+    assert_eq!(told, []);
+    assert_eq!(whole["limits"]["one"]["delay"], true);
+}
+
+#[test]
+fn answers_are_kept_as_the_source_keeps_them() {
+    let http = "proxy_cache_path /tmp/c keys_zone=pages:10m inactive=30m;";
+    let inside = "proxy_pass http://127.0.0.1:1; proxy_cache pages; proxy_cache_key $scheme$host$request_uri; proxy_cache_valid 200 301 10m; proxy_cache_valid 404 1m;\
+        proxy_cache_use_stale error updating; proxy_cache_background_update on; proxy_cache_bypass $cookie_session $arg_nocache; proxy_no_cache $cookie_session;";
+    let (whole, told) = location(http, "", inside);
+    assert_eq!(told, []);
+    let cache = &whole["routes"]["s"][0]["action"]["cache"];
+    assert_eq!(cache["store"], "pages");
+    assert_eq!(
+        cache["valid"],
+        json!({"200": 600.0, "301": 600.0, "404": 60.0})
+    );
+    assert_eq!(cache["cookies"], json!(["session"]));
+    assert_eq!(cache["stale_if_error"], 1800.0);
+    assert_eq!(cache["stale_while_revalidate"], 1800.0);
+    assert!(
+        cache["bypass"]
+            .as_str()
+            .is_some_and(|text| text.contains("cookie_session") && text.contains("arg_nocache")),
+        "{cache}"
+    );
+    assert_eq!(whole["settings"]["cache"], json!({"pages": {}}));
+}
+
+#[test]
+fn a_cache_whose_exceptions_are_unknown_keeps_nothing() {
+    let http = "fastcgi_cache_path /tmp/c keys_zone=pages:10m;";
+    let inside = "fastcgi_pass 127.0.0.1:1; fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name; fastcgi_cache pages; fastcgi_cache_valid 200 10m; fastcgi_cache_bypass $skip;";
+    for (server, is_kept) in [
+        (
+            "set $skip 0; if ($request_method = POST) { set $skip 1; } if ($http_cookie ~* \"wordpress_logged_in\") { set $skip 1; }",
+            true,
+        ),
+        ("set $skip 0; if ($uri ~ /private/) { set $skip 1; }", false),
+        ("set $skip 0; if (-f /srv/open) { set $skip 1; }", false),
+        ("", false),
+    ] {
+        let (whole, told) = location(http, server, inside);
+        assert_eq!(
+            whole.to_string().contains("\"cache\""),
+            is_kept,
+            "{server}: {whole}"
+        );
+        assert_eq!(told.is_empty(), is_kept, "{server}: {told:?}");
+    }
+    let server = "set $skip 0; if ($request_method = POST) { set $skip 1; } if ($http_cookie ~* \"logged_in\") { set $skip 1; }";
+    let text = location(http, server, inside).0.to_string();
+    assert!(
+        text.contains("/logged_in/i.test") && text.contains("=== 'POST'"),
+        "{text}"
+    );
+}
+
+#[test]
+fn folders_are_listed_where_they_were() {
+    let (whole, told) = location("", "", "autoindex on;");
+    assert_eq!(told, []);
+    assert!(whole.to_string().contains(r#""listing":"html""#), "{whole}");
+    let (whole, _) = location(
+        "",
+        "autoindex on; autoindex_format json;",
+        "index a.html b.html;",
+    );
+    assert!(whole.to_string().contains(r#""listing":"json""#), "{whole}");
+    let (whole, _) = location("", "autoindex on;", "autoindex off;");
+    assert!(!whole.to_string().contains("listing"), "{whole}");
+    let (whole, _) = location("", "", "gzip_static on; brotli_static on;");
+    assert!(
+        whole
+            .to_string()
+            .contains(r#""precompressed":["gzip","br"]"#),
+        "{whole}"
+    );
+}
+
+#[test]
+fn errors_have_their_pages() {
+    let pages = "error_page 404 /404.html; error_page 500 502 =200 /sorry.html; error_page 403 =301 https://other/; error_page 410 = /gone.php; error_page 401 @login; location @login { return 302 /in; }";
+    let (whole, told) = location(
+        "",
+        pages,
+        "proxy_pass http://127.0.0.1:1; proxy_intercept_errors on;",
+    );
+    assert_eq!(told, []);
+    assert_eq!(
+        whole["routes"]["s-pages"][0]["action"],
+        json!({"pass": "routes/s", "error_pages": {
+            "404": {"rewrite": "/404.html", "pass": "routes/s"},
+            "500": {"rewrite": "/sorry.html", "pass": "routes/s", "response_status": 200},
+            "502": {"rewrite": "/sorry.html", "pass": "routes/s", "response_status": 200},
+            "403": {"return": 301, "location": "https://other/"},
+            "410": {"rewrite": "/gone.php", "pass": "routes/s", "response_status": "own"},
+            "401": {"pass": "routes/s-login"}}})
+    );
+    assert_eq!(whole["routes"]["s"][0]["action"]["intercept_errors"], true);
+    assert_eq!(location("", "error_page 497 https://x/;", "").1.len(), 1);
+}
+
+#[test]
+fn answers_lead_to_internal_locations() {
+    let (whole, told) = location(
+        "",
+        "location /files/ { internal; alias /srv/private/; }",
+        "proxy_pass http://127.0.0.1:1;",
+    );
+    assert_eq!(told, []);
+    let text = whole["routes"].to_string();
+    assert!(
+        text.contains(r#""internal":"routes/s-by-answer""#),
+        "{text}"
+    );
+    assert_eq!(
+        whole["routes"]["s-by-answer"],
+        json!([{"action": {"pass": "routes/s-locations"}}])
+    );
+}
+
+#[test]
+fn requests_are_copied() {
+    let (whole, told) = location(
+        "",
+        "location = /copy { internal; proxy_pass http://127.0.0.1:9$request_uri; }",
+        "mirror /copy; proxy_pass http://127.0.0.1:1;",
+    );
+    assert_eq!(told, []);
+    let text = whole.to_string();
+    assert!(
+        text.contains(r#""mirror":{"to":"upstreams/127.0.0.1-9"}"#),
+        "{text}"
+    );
+    let (_, told) = location(
+        "",
+        "location = /copy { internal; proxy_pass http://127.0.0.1:9; }",
+        "mirror /copy; proxy_pass http://127.0.0.1:1;",
+    );
+    assert_eq!(told, [(3, "mirror".to_owned())]);
 }

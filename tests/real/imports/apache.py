@@ -278,13 +278,15 @@ class ReverseProxyApache(ApacheSite):
     name = "apache-proxy"
     modules = ("proxy", "proxy_http", "proxy_balancer", "lbmethod_byrequests", "slotmem_shm", "proxy_wstunnel")
     scripts = ()
-    folders = ("/", "/api/", "/app/", "/static/", "/admin/")
+    folders = ("/", "/api/", "/app/", "/static/", "/admin/", "/static/staff/")
 
     def prepare(self):
         from harness.servers import free_port
         self.backend_port = free_port()
-        for name in ("static/a.css", "static/b.js", "static/c.png", "static/sub/d.txt", "maintenance.html"):
-            self.write(name, f"the content of {name}\n" * 2)
+        for name in ("static/a.css", "static/b.js", "static/c.png", "static/sub/d.txt", "static/staff/e.txt", "maintenance.html", "static/missing.html"):
+            self.write(name, f"server page {name}\n" * 2)
+        # bcrypt of `secret`, as `htpasswd -B` makes it.
+        (self.folder / "htpasswd").write_text("anna:$2y$05$nF6krIhgwSEGy6HO5l0Y/.rTGbVCI5AQ0YvD52.0MJTgcV4lS6EKm\n")
 
     def start_old(self):
         import socket
@@ -317,6 +319,13 @@ class ReverseProxyApache(ApacheSite):
     <Location /admin>
         Require ip 192.0.2.0/24
     </Location>
+    <Location /static/staff>
+        AuthType Basic
+        AuthName "Staff only"
+        AuthUserFile {self.folder}/htpasswd
+        Require valid-user
+    </Location>
+    ErrorDocument 404 /static/missing.html
     RequestHeader set X-Forwarded-Proto "http"
     Header unset X-Backend
     ProxyPass /static !
@@ -333,6 +342,8 @@ class ReverseProxyApache(ApacheSite):
     def requests(self):
         paths = [f"/page/{number}?n={number}" for number in range(60)] + [f"/api/items/{number}" for number in range(30)] + [f"/app/{number}/x" for number in range(20)]
         made = requests_for(self.paths(), self.folders, self.hosts, (), paths)
+        for word in ("YW5uYTpzZWNyZXQ=", "YW5uYTp3cm9uZw=="):
+            made += [Request("GET", target, fields=(("Authorization", f"Basic {word}"),)) for target in ("/static/staff/e.txt", "/static/staff/none")]
         made += [Request(method, path, body=b"a=b" if method in ("POST", "PUT") else b"") for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD") for path in ("/x", "/api/x", "/app/x", "/redirect", "/error")]
         return made
 

@@ -19,6 +19,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         if status == 302:
             self.send_header("Location", "/elsewhere?x=1")
+        if self.path.startswith("/leave/"):
+            self.send_header("X-Accel-Redirect", f"/private/{self.path.removeprefix('/leave/')}")
         self.send_header("X-Backend", "secret")
         self.send_header("X-Application", "backend")
         self.send_header("Content-Type", "text/plain; charset=utf-8")

@@ -1,5 +1,6 @@
 """Sites on nginx and PHP-FPM, in the shapes that people have them."""
 
+import gzip
 import shutil
 from pathlib import Path
 
@@ -204,7 +205,6 @@ server {{
 }}
 """
 
-    lost = ("fastcgi_intercept_errors",)
     allowed = (("nginx's `try_files` forgets `$fastcgi_path_info` (its ticket 321), which the source did not mean", is_path_info_lost),)
 
     def extra(self):
@@ -417,6 +417,8 @@ class ReverseProxy(NginxSite):
         self.backend_port = free_port()
         for name in ("static/a.css", "static/b.js", "static/c.png", "maintenance.html"):
             self.write(name, f"the content of {name}\n" * 2)
+        # MD5, which is not taken.
+        (self.folder / "old-htpasswd").write_text("anna:$apr1$dHjB0/..$mkTTbqwpK/0h/rz4ZeN8M0\n")
 
     def start_old(self):
         files = super().start_old()
@@ -465,14 +467,14 @@ server {{
     location /static/ {{ expires 1h; }}
     location ~ ^/user/(?<name>[^/]+)/(.*)$ {{ rewrite ^/user/([^/]+)/(.*)$ /profiles/$1/$2 break; proxy_pass http://backend; }}
     location ~ ^/tenant/(?<name>[^/]+)/ {{ proxy_pass http://backend; proxy_set_header X-Name "tenant $name"; }}
-    location /closed/ {{ auth_basic "Members"; auth_basic_user_file /etc/nginx/htpasswd; proxy_pass http://backend; }}
+    location /closed/ {{ auth_basic "Members"; auth_basic_user_file {self.folder}/old-htpasswd; proxy_pass http://backend; }}
 }}
 """
 
-    lost = ("auth_basic",)
+    lost = ("auth_basic_user_file",)
     fields = ("x-backend", "x-via", "cache-control")
     allowed = (
-        ("a place with a password: Tutti refuses everybody, and says so", lambda request, old, new, differing: old.status in (401, 403, 500) and new.status == 403 and "/closed/" in request.target),
+        ("a place with passwords whose hashes are not taken: Tutti refuses everybody, and says so", lambda request, old, new, differing: old.status in (401, 403, 500) and new.status == 403 and "/closed/" in request.target),
         ("nginx sends a path on with its bytes encoded anew where `proxy_pass` has a path",
          lambda request, old, new, differing: "body" in differing and old.status == new.status and "%" in request.target),
         ("nginx passes on a path as it came, Tutti without `//`, `.` and `..`",
@@ -486,4 +488,88 @@ server {{
         made += [Request(method, target, body=b"some body " * 100, fields=(("Content-Type", "text/plain"), ("Cookie", "a=b"), ("X-Forwarded-For", "198.51.100.7"))) for method in ("POST", "PUT", "PATCH", "DELETE") for target in ("/", "/api/post", "/app/post", "/exact")]
         made += [f"/page/{number}?n={number}" for number in range(40)]
         made += [Request("GET", f"/app/{number}", fields=(("Accept", "text/html"), ("X-Custom", str(number)))) for number in range(30)]
+        return made
+
+
+class Guarded(ReverseProxy):
+    """Passwords, another server's word, bounds, lists of folders, pages for errors, files by leave of a server behind, compressed files, a cache."""
+
+    name = "guarded"
+    lost = ("error_page",)
+    folders = ("/", "/list/", "/staff/", "/either/", "/asked/", "/app/", "/named/")
+    fields = ("content-encoding",)
+    http = "proxy_cache_path {folder}/cache keys_zone=pages:1m; limit_req_zone $binary_remote_addr zone=one:1m rate=1r/m; limit_conn_zone $binary_remote_addr zone=conn:1m;"
+    password = (("Authorization", "Basic YW5uYTpzZWNyZXQ="),)
+    wrong = (("Authorization", "Basic YW5uYTp3cm9uZw=="),)
+
+    def prepare(self):
+        from harness.servers import free_port
+        self.backend_port = free_port()
+        self.http = self.http.format(folder=self.folder)
+        for name in ("index.html", "staff/a.html", "staff/b.txt", "either/c.html", "list/one.txt", "list/two.css", "list/deep/three.txt", "asked/d.html", "errors/404.html", "errors/sorry.html", "errors/denied.html", "style.css", "limited/x.html"):
+            self.write(name, f"server page {name}\n" * 2)
+        self.write("style.css.gz", gzip.compress(b"body { color: red }\n", mtime=0))
+        private = self.folder / "private"
+        private.mkdir()
+        private.chmod(0o755)
+        (private / "report.txt").write_text("the report\n" * 3)
+        # bcrypt of `secret`, as `htpasswd -B` makes it.
+        (self.folder / "htpasswd").write_text("anna:$2y$05$nF6krIhgwSEGy6HO5l0Y/.rTGbVCI5AQ0YvD52.0MJTgcV4lS6EKm\n")
+
+    def configuration(self, listen, fpm):
+        backend = f"http://127.0.0.1:{self.backend_port}"
+        return f"""
+server {{
+    listen {listen};
+    server_name site.example;
+    root {self.root};
+    error_page 404 /errors/404.html;
+    error_page 403 /errors/denied.html;
+    error_page 502 504 =503 /errors/sorry.html;
+    location / {{ gzip_static on; }}
+    location /list/ {{ autoindex on; }}
+    location /staff/ {{ auth_basic "Staff only"; auth_basic_user_file {self.folder}/htpasswd; }}
+    location /staff/open/ {{ auth_basic off; return 204; }}
+    location /either/ {{ satisfy any; allow 127.0.0.1; deny all; auth_basic "x"; auth_basic_user_file {self.folder}/htpasswd; }}
+    location /neither/ {{ satisfy all; deny 127.0.0.1; auth_basic "x"; auth_basic_user_file {self.folder}/htpasswd; }}
+    location /password/ {{ satisfy any; allow 192.0.2.1; deny all; auth_basic "x"; auth_basic_user_file {self.folder}/htpasswd; alias {self.root}/staff/; }}
+    location = /may {{ internal; proxy_pass {backend}/may; proxy_pass_request_body off; proxy_set_header Content-Length ""; proxy_set_header X-Original-URI $request_uri; }}
+    location = /may-not {{ internal; return 403; }}
+    location /asked/ {{ auth_request /may; }}
+    location /refused/ {{ auth_request /may-not; alias {self.root}/staff/; }}
+    location /refused/named/ {{ auth_request /may-not; error_page 403 = @denied; }}
+    location @denied {{ return 302 /denied; }}
+    location /limited/ {{ limit_req zone=one burst=1000 nodelay; limit_conn conn 100; limit_req_status 429; }}
+    location /app/ {{ proxy_pass {backend}; proxy_cache pages; proxy_cache_valid 200 1m; proxy_cache_bypass $arg_fresh; proxy_no_cache $arg_fresh; }}
+    location /dead/ {{ proxy_pass http://127.0.0.1:1; }}
+    location /intercepted/ {{ proxy_pass {backend}/error; proxy_intercept_errors on; error_page 500 503 418 =200 /errors/sorry.html; }}
+    location /own/ {{ error_page 404 = /errors/sorry.html; try_files $uri =404; }}
+    location /named/ {{ error_page 404 =410 @gone; try_files $uri =404; }}
+    location @gone {{ return 404; }}
+    location /away/ {{ error_page 404 http://other.example/sorry; try_files $uri =404; }}
+    location /leave/ {{ proxy_pass {backend}/leave/; }}
+    location /private/ {{ internal; alias {self.folder}/private/; }}
+    location /copied/ {{ mirror /copy; proxy_pass {backend}; }}
+    location = /copy {{ internal; proxy_pass {backend}$request_uri; }}
+    location = /method {{ limit_except GET {{ auth_basic "x"; auth_basic_user_file {self.folder}/htpasswd; }} proxy_pass {backend}; }}
+}}
+"""
+
+    allowed = (
+        ("a client that is not let in gets the answer of who is asked, which is told", lambda request, old, new, differing: new.status == 403 and request.target.startswith("/refused/") and old.status in (302, 403)),
+        ("a method that no file has, where there is none: Tutti says 405", lambda request, old, new, differing: request.method == "POST" and old.status == 404 and new.status == 405),
+        ("an answer that leads to an error: nginx keeps its type", lambda request, old, new, differing: differing == ["type"] and old.status == 404 and request.target.startswith("/leave/")),
+        ("a list of a folder has other words and columns", lambda request, old, new, differing: old.status == new.status == 200 and differing in (["body"], ["body", "type"]) and b"Index of" in old.body),
+    )
+
+    def extra(self):
+        made = []
+        for target in ("/staff/a.html", "/staff/b.txt", "/staff/none", "/staff/open/x", "/either/c.html", "/neither/x", "/password/a.html", "/asked/d.html", "/asked/none", "/refused/a.html", "/refused/named/x", "/method"):
+            for fields in ((), self.password, self.wrong):
+                made += [Request(method, target, fields=fields, body=b"x" if method == "POST" else b"") for method in ("GET", "HEAD")]
+        made += [Request("POST", "/method", body=b"x=1"), Request("POST", "/method", body=b"x=1", fields=self.password), Request("POST", "/method", body=b"x=1", fields=self.wrong)]
+        made += [Request("GET", "/style.css", fields=(("Accept-Encoding", "gzip"),)), Request("GET", "/style.css", fields=(("Accept-Encoding", "br"),))]
+        made += ["/list/deep/", "/list", "/list/none", "/dead/x", "/intercepted/", "/own/none", "/named/none", "/away/none", "/leave/report.txt", "/leave/none", "/private/report.txt", "/copied/x", "/may", "/copy"]
+        made += [f"/app/{number}?fresh={number % 2}" for number in range(6)] + [f"/app/{number}" for number in range(3)] * 2
+        made += [f"/limited/x.html?n={number}" for number in range(12)]
         return made

@@ -10,7 +10,7 @@ from urllib.parse import urljoin, urlsplit
 UNCHANGED = "as the file is"
 
 # Pages that a server writes by itself; each has its own words.
-SERVERS_OWN = {301, 302, 303, 307, 308, 400, 403, 404, 405, 408, 410, 411, 413, 414, 416, 500, 501, 502, 503, 504}
+SERVERS_OWN = {301, 302, 303, 307, 308, 400, 401, 403, 404, 405, 408, 410, 411, 413, 414, 416, 429, 500, 501, 502, 503, 504}
 
 
 @dataclass(frozen=True)

@@ -107,6 +107,7 @@ impl Caddy<'_> {
             let variable = match short {
                 "path" | "uri.path" => "uri".to_owned(),
                 "uri" => "request_uri".to_owned(),
+                "err.status_code" | "http.error.status_code" => "error_status".to_owned(),
                 "host" => "host".to_owned(),
                 "hostport" => "header_host".to_owned(),
                 "method" => "method".to_owned(),
@@ -143,7 +144,7 @@ impl Caddy<'_> {
         Some(text)
     }
 
-    pub(super) fn files(&mut self, scope: &Scope, fallback: Value, place: &Place) -> Value {
+    pub(super) fn files(&mut self, scope: &Scope, is_listed: bool, place: &Place) -> Value {
         let Some(root) = &scope.root else {
             self.findings.lost(
                 place,
@@ -160,8 +161,8 @@ impl Caddy<'_> {
         let mut share = Map::from_iter([("share".to_owned(), path.template().into())]);
         // Caddy hides its own file, wherever that is.
         share.insert("deny".to_owned(), "*/Caddyfile".into());
-        if fallback != json!({"return": 404}) {
-            share.insert("fallback".to_owned(), fallback);
+        if is_listed {
+            share.insert("listing".to_owned(), "auto".into());
         }
         share.into()
     }

@@ -97,6 +97,14 @@ impl Caddy<'_> {
         self.out
             .http
             .insert("static".to_owned(), json!({"mime_types": texts}));
+        let words = || {
+            let inner = directive.inner().iter();
+            arguments
+                .iter()
+                .chain(inner.filter_map(|inner| inner.words.first()))
+        };
+        // A list would have the hidden names.
+        let is_listed = words().any(|word| word == "browse") && !words().any(|word| word == "hide");
         if let Some(browse) = arguments
             .iter()
             .chain(
@@ -105,12 +113,7 @@ impl Caddy<'_> {
                     .iter()
                     .filter_map(|inner| inner.words.first()),
             )
-            .find(|word| {
-                matches!(
-                    word.as_str(),
-                    "browse" | "hide" | "precompressed" | "status" | "index"
-                )
-            })
+            .find(|word| matches!(word.as_str(), "hide" | "precompressed" | "status" | "index"))
         {
             self.findings.lost(
                 &directive.place,
@@ -119,6 +122,6 @@ impl Caddy<'_> {
                 "`deny` of a `share` hides files; folders without an index are 404",
             );
         }
-        self.files(scope, json!({"return": 404}), &directive.place)
+        self.files(scope, is_listed, &directive.place)
     }
 }

@@ -3,7 +3,10 @@
 //! Directives act in Caddy's own order, whatever theirs in the file (caddyserver.com, "Directive order"); what Tutti lacks is told.
 
 mod actions;
+mod automatic;
+mod certificates;
 mod directives;
+mod guards;
 mod matching;
 mod settle;
 mod tree;
@@ -54,7 +57,7 @@ const MOST_STEPS: usize = 100;
 const MOST_REWRITES: usize = 6;
 
 /// Directives that are no steps.
-const ASIDE: &[&str] = &["bind", "tls", "log", "@"];
+const ASIDE: &[&str] = &["bind", "tls", "log", "handle_errors", "@"];
 
 /// Reads Caddyfiles.
 pub(crate) fn import(
@@ -71,6 +74,7 @@ pub(crate) fn import(
         findings,
         site: String::new(),
         budget: MOST_BLOCKS,
+        certificates: certificates::Certificates::default(),
     };
     // The first block may have options for all; a file may be one site without a block.
     if sites.iter().all(|site| site.block.is_none()) && sites.len() > 1 {
@@ -94,6 +98,7 @@ pub(crate) fn import(
         }
         caddy.add(site, &mut listens);
     }
+    caddy.redirects(&mut listens);
     for (address, hosts) in listens {
         let pass = match hosts.as_slice() {
             [(None, only)] => only.clone(),
@@ -135,6 +140,7 @@ struct Caddy<'f> {
     site: String,
     /// Blocks that may still be carried over.
     budget: usize,
+    certificates: certificates::Certificates,
 }
 
 /// Where a directive stands.
@@ -155,15 +161,16 @@ impl Caddy<'_> {
                 "debug",
                 "log",
                 "persist_config",
-                "email",
                 "order",
                 "grace_period",
                 "storage",
-                "auto_https",
                 "http_port",
                 "https_port",
             ];
             let hint = "flags of the server are in `docs/command-line.md`, settings in `docs/reference.md`";
+            if self.certificates.option(option) {
+                continue;
+            }
             if needless.contains(&option.name()) {
                 self.findings.note(
                     &option.place,
@@ -205,7 +212,7 @@ impl Caddy<'_> {
         };
         self.site = self.out.route_name(&wanted);
         self.out.routes.insert(self.site.clone(), Value::Null);
-        let destination = format!("routes/{}", self.site);
+        let mut destination = format!("routes/{}", self.site);
         let scope = Scope {
             root: None,
             named: Vec::new(),
@@ -216,7 +223,12 @@ impl Caddy<'_> {
         steps.push(json!({"action": {"return": 404}}));
         trim(&mut steps);
         let name = self.site.clone();
-        self.out.routes.insert(name, steps.into());
+        self.out.routes.insert(name.clone(), steps.into());
+        let pages = self.error_pages(site.inner(), &scope);
+        if !pages.is_empty() {
+            let steps = vec![json!({"action": {"pass": destination, "error_pages": pages}})];
+            destination = self.out.add_route(&format!("{name}-errors"), steps);
+        }
         for address in addresses {
             self.listen(site, &address, destination.clone(), listens);
         }
@@ -260,12 +272,16 @@ impl Caddy<'_> {
         let is_tls = scheme == "https"
             || (scheme.is_empty() && !host.is_empty() && port != "80")
             || (tls.is_some() && scheme != "http");
-        let port = if is_tls && tls.is_none() {
+        let automatic = match is_tls && tls.is_none() {
+            true => self.certificates.of(site, host),
+            false => None,
+        };
+        let port = if is_tls && tls.is_none() && automatic.is_none() {
             let hint = "give the listener a certificate (`docs/tls.md`), then let it listen on 443";
             self.findings.lost(
                 &site.place,
                 address,
-                "certificates are not got by Tutti itself: the site is served without TLS",
+                "there is no certificate for it that Tutti could get: the site is served without TLS",
                 hint,
             );
             if port == "443" { "80".to_owned() } else { port }
@@ -287,10 +303,11 @@ impl Caddy<'_> {
             return;
         };
         if let Some(tls) = tls.filter(|_| is_tls) {
-            self.out.listeners.insert(
-                listen.clone(),
-                json!({"tls": {"certificate": {"file": tls.argument(0), "key": tls.argument(1)}}}),
-            );
+            let certificate = json!({"file": tls.argument(0), "key": tls.argument(1)});
+            self.put_certificate(&listen, certificate);
+        }
+        if let Some(certificate) = automatic {
+            self.add_certificate(&listen, certificate);
         }
         let host = (!host.is_empty()).then(|| host.to_ascii_lowercase());
         match listens.iter_mut().find(|(known, _)| *known == listen) {
@@ -340,8 +357,17 @@ impl Caddy<'_> {
             }
         };
         acting.sort_by_key(|directive| (kind(directive), std::cmp::Reverse(length(directive))));
-        let rewrites =
-            |directive: &&&Directive| matches!(directive.name(), "rewrite" | "try_files" | "uri");
+        let rewrites = |directive: &&&Directive| {
+            let again = [
+                "rewrite",
+                "try_files",
+                "uri",
+                "basicauth",
+                "basic_auth",
+                "forward_auth",
+            ];
+            again.contains(&directive.name())
+        };
         let is_too_much =
             acting.len() > MOST_STEPS || acting.iter().filter(rewrites).count() > MOST_REWRITES;
         let left = self.budget.checked_sub(1).filter(|_| !is_too_much);
@@ -406,10 +432,7 @@ impl Caddy<'_> {
         let argument = |index: usize| arguments.get(index).map_or("", String::as_str);
         let action = match name {
             "basicauth" | "basic_auth" | "forward_auth" => {
-                let hint =
-                    "let the application ask for the password; `match.source` lets addresses in";
-                self.findings.lost(&place, name, "Tutti has nothing like it: the place that it protects answers 403 to everybody", hint);
-                json!({"return": 403})
+                self.guard(directive, arguments, rest, scope)
             }
             "respond" => self.respond(directive, arguments),
             "redir" => {

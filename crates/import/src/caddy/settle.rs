@@ -92,6 +92,7 @@ impl Caddy<'_> {
                 "there is one log for all requests",
                 "write `access_log` (`docs/variables.md`)",
             ),
+            "tls" if directive.argument(0).contains('@') && directive.inner().is_empty() => {}
             "tls" if directive.arguments().len() != 2 => self.findings.lost(
                 place,
                 "tls",

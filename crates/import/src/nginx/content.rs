@@ -11,13 +11,48 @@ use crate::output::{step, when};
 use crate::template::{Piece, Text};
 
 impl Compiler<'_> {
-    /// The steps of a location's content; the last one takes every request.
+    /// The steps of a location's content, its guards before them; the last one takes every request.
     pub(super) fn content(&mut self, site: &Site, statements: &[Statement]) -> Vec<Value> {
-        let mut steps = self.limit_except(site, statements);
-        steps.extend(self.access(site));
-        if super::site::ends(&steps) {
-            return steps;
+        let steps = self.answers(site, statements);
+        let is_except = |statement: &&Statement| statement.name() == "limit_except";
+        if site.is_question || !statements.iter().any(|statement| is_except(&statement)) {
+            return self.guarded(site, steps);
         }
+        // Whoever is let in goes on from two places.
+        let name = self.out.route_name(&format!("{}-methods", site.name));
+        self.out.routes.insert(name.clone(), Value::Null);
+        let destination = format!("routes/{name}");
+        let goes_on = vec![json!({"action": {"pass": destination}})];
+        let mut all = Vec::new();
+        for statement in statements.iter().filter(is_except) {
+            let mut inner = site.clone();
+            inner.scope = inner.scope.enter(statement.inner(), self.findings);
+            let mut methods: Vec<String> = statement
+                .arguments()
+                .iter()
+                .map(|method| format!("!{method}"))
+                .collect();
+            if statement.arguments().iter().any(|method| method == "GET") {
+                methods.push("!HEAD".to_owned());
+            }
+            let guarded = self.guarded(&inner, goes_on.clone());
+            let action = self.as_action(&format!("{}-others", site.name), guarded);
+            all.push(step(when("method", methods), action));
+        }
+        let leads_there = |value: &Value| value.to_string().contains(&format!("\"{destination}\""));
+        if all.iter().chain(self.out.routes.values()).any(leads_there) {
+            self.out.routes.insert(name, steps.into());
+            all.extend(self.guarded(site, goes_on));
+        } else {
+            self.out.routes.remove(&name);
+            all.extend(self.guarded(site, steps));
+        }
+        all
+    }
+
+    /// The steps of a location's content, whoever asks.
+    fn answers(&mut self, site: &Site, statements: &[Statement]) -> Vec<Value> {
+        let mut steps = Vec::new();
         let named = |name: &str| statements.iter().find(|statement| statement.name() == name);
         let tries = named("try_files");
         let handler = [
@@ -71,57 +106,21 @@ impl Compiler<'_> {
     }
 
     fn handler(&mut self, site: &Site, handler: &Statement) -> Value {
+        let kind = handler.name().trim_end_matches("_pass");
         let action = match handler.name() {
             "fastcgi_pass" => self.fastcgi(site, handler),
             _ => self.proxy(site, handler),
         };
         match action {
-            Some(action) => self.finish(site, action),
+            Some(mut action) => {
+                if let Some(cache) = self.cache(site, kind) {
+                    action.insert("cache".to_owned(), cache);
+                }
+                self.behind(site, action)
+            }
             // It has been told.
             None => self.status(site, 503),
         }
-    }
-
-    fn limit_except(&mut self, site: &Site, statements: &[Statement]) -> Vec<Value> {
-        let mut steps = Vec::new();
-        for statement in statements
-            .iter()
-            .filter(|statement| statement.name() == "limit_except")
-        {
-            let mut inner = site.clone();
-            inner.scope.access.clear();
-            inner.scope = inner.scope.enter(statement.inner(), self.findings);
-            let mut methods: Vec<String> = statement
-                .arguments()
-                .iter()
-                .map(|method| format!("!{method}"))
-                .collect();
-            if statement.arguments().iter().any(|method| method == "GET") {
-                methods.push("!HEAD".to_owned());
-            }
-            let refused = self.access(&inner);
-            if refused.is_empty() {
-                continue;
-            }
-            let pass = if super::site::ends(&refused) {
-                refused
-                    .last()
-                    .and_then(|step| step.get("action").cloned())
-                    .unwrap_or_default()
-            } else {
-                // Whoever is let in goes on, which one step cannot say: nobody is.
-                let hint = "write steps with `source` and `method` for those who may";
-                self.findings.lost(
-                    &statement.place,
-                    "limit_except",
-                    "its addresses are not carried over: everybody is refused",
-                    hint,
-                );
-                json!({"return": 403})
-            };
-            steps.push(step(when("method", methods), pass));
-        }
-        steps
     }
 
     /// A look for the file of the path that is asked for.
@@ -165,6 +164,11 @@ impl Compiler<'_> {
         };
         path.extend(item);
         share.insert("share".to_owned(), path.template().into());
+        if !site.scope.precompressed.is_empty() {
+            share.insert("precompressed".to_owned(), json!(site.scope.precompressed));
+            // nginx does not look which of the two is older.
+            share.insert("precompressed_older".to_owned(), true.into());
+        }
         if !site.scope.follow_symlinks {
             share.insert("follow_symlinks".to_owned(), false.into());
         }
@@ -175,7 +179,7 @@ impl Compiler<'_> {
     fn files(&mut self, site: &Site, tries: Option<&Statement>) -> Vec<Value> {
         let last = match (
             tries.and_then(|tries| tries.arguments().split_last()),
-            &site.scope.not_found,
+            site.scope.not_found(),
         ) {
             (Some((last, _)), _) => {
                 let place = tries.map_or_else(
@@ -234,6 +238,15 @@ impl Compiler<'_> {
             Some(last) => last,
             None => self.status(site, 404),
         };
+        if let Some(listing) = site.scope.listing() {
+            let uri = Text(vec![Piece::Variable("uri".to_owned())]);
+            if let Some(mut share) = self.share(site, uri) {
+                share.insert("index".to_owned(), "".into());
+                share.insert("listing".to_owned(), listing.into());
+                share.insert("fallback".to_owned(), action);
+                action = self.finish(site, share);
+            }
+        }
         for name in index.iter().rev() {
             if name.starts_with('/') {
                 let place = site
@@ -310,6 +323,13 @@ impl Compiler<'_> {
                 Some(index) if is_folder => drop(share.insert("index".to_owned(), index.into())),
                 _ => drop(share.insert("index".to_owned(), "".into())),
             }
+            if let Some(listing) = site
+                .scope
+                .listing()
+                .filter(|_| index.is_some() && is_folder)
+            {
+                share.insert("listing".to_owned(), listing.into());
+            }
             if item == "$uri" && !with_file {
                 // A folder is not what is looked for: it must not be redirected.
                 let mut test = share.clone();
@@ -346,7 +366,7 @@ impl Compiler<'_> {
     /// It is bounded: the target of `error_page` is none that begins with `=`.
     pub(super) fn internal(&mut self, site: &Site, target: &str, place: &Place) -> Value {
         if let Some(code) = target.strip_prefix('=') {
-            if let (true, Some(target)) = (code == "404", site.scope.not_found.clone()) {
+            if let (true, Some(target)) = (code == "404", site.scope.not_found().cloned()) {
                 return self.internal(site, &target, place);
             }
             return match code.parse() {

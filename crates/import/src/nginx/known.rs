@@ -9,6 +9,13 @@ const READ: &[&str] = &[
     "add_header",
     "alias",
     "allow",
+    "auth_basic",
+    "auth_basic_user_file",
+    "auth_request",
+    "auth_request_set",
+    "autoindex",
+    "autoindex_format",
+    "brotli_static",
     "break",
     "client_body_buffer_size",
     "client_body_timeout",
@@ -21,6 +28,7 @@ const READ: &[&str] = &[
     "fastcgi_connect_timeout",
     "fastcgi_hide_header",
     "fastcgi_index",
+    "fastcgi_intercept_errors",
     "fastcgi_param",
     "fastcgi_pass",
     "fastcgi_read_timeout",
@@ -31,6 +39,7 @@ const READ: &[&str] = &[
     "gzip",
     "gzip_comp_level",
     "gzip_min_length",
+    "gzip_static",
     "gzip_types",
     "http",
     "http2",
@@ -39,15 +48,26 @@ const READ: &[&str] = &[
     "internal",
     "keepalive_timeout",
     "large_client_header_buffers",
+    "limit_conn",
+    "limit_conn_dry_run",
+    "limit_conn_status",
+    "limit_conn_zone",
     "limit_except",
+    "limit_req",
+    "limit_req_dry_run",
+    "limit_req_status",
+    "limit_req_zone",
     "listen",
     "location",
     "log_format",
     "map",
+    "mirror",
+    "mirror_request_body",
     "proxy_buffering",
     "proxy_connect_timeout",
     "proxy_hide_header",
     "proxy_http_version",
+    "proxy_intercept_errors",
     "proxy_pass",
     "proxy_read_timeout",
     "proxy_request_buffering",
@@ -87,9 +107,11 @@ const READ: &[&str] = &[
     "uwsgi_param",
     "uwsgi_pass",
     "uwsgi_connect_timeout",
+    "uwsgi_intercept_errors",
     "uwsgi_read_timeout",
     "uwsgi_send_timeout",
     "disable_symlinks",
+    "zstd_static",
 ];
 
 /// Directives that tune what Tutti does by itself, and why nothing is written for them.
@@ -151,6 +173,8 @@ const NEEDLESS: &[(&[&str], &str)] = &[
             "client_header_buffer_size",
             "connection_pool_size",
             "request_pool_size",
+            "autoindex_exact_size",
+            "autoindex_localtime",
             "recursive_error_pages",
             "http2_max_concurrent_streams",
             "http2_recv_buffer_size",
@@ -209,7 +233,6 @@ const NEEDLESS: &[(&[&str], &str)] = &[
             "gzip_disable",
             "gzip_buffers",
             "gzip_http_version",
-            "gzip_static",
             "gunzip",
         ],
         "Tutti says `Vary` by itself and compresses for whoever asks (`docs/compression.md`)",
@@ -254,20 +277,12 @@ const NEEDLESS: &[(&[&str], &str)] = &[
 /// Directives that keep somebody out. Without them a place would be open.
 const CLOSING: &[(&[&str], &str)] = &[
     (
-        &["auth_basic"],
-        "let the application ask for the password, or leave nginx in front of this place; `match.source` lets addresses in",
+        &["auth_jwt", "auth_jwt_key_file"],
+        "`authenticate` has `jwt` (`docs/authentication.md`)",
     ),
     (
-        &[
-            "auth_request",
-            "auth_jwt",
-            "auth_jwt_key_file",
-            "auth_request_set",
-            "auth_digest",
-            "auth_pam",
-            "auth_ldap",
-        ],
-        "let the application check who asks, or write the check as a script (`docs/scripting.md`)",
+        &["auth_digest", "auth_pam", "auth_ldap"],
+        "`authenticate` asks for passwords (`basic`), or another server about each request (`forward`)",
     ),
     (
         &["secure_link", "secure_link_md5", "secure_link_secret"],
@@ -292,48 +307,14 @@ const CLOSING: &[(&[&str], &str)] = &[
 
 /// Directives that are lost, and what to do then. All that is nowhere in this file is lost, too.
 const LOST: &[(&[&str], &str)] = &[
+    (&["random_index"], "let an application choose"),
     (
-        &[
-            "autoindex",
-            "autoindex_exact_size",
-            "autoindex_localtime",
-            "autoindex_format",
-            "random_index",
-        ],
-        "folders without an index are 404; an application can list them",
+        &["proxy_cache_purge", "fastcgi_cache_purge"],
+        "the control API removes what is kept (`docs/cache.md`)",
     ),
     (
-        &[
-            "proxy_cache",
-            "proxy_cache_path",
-            "proxy_cache_valid",
-            "proxy_cache_key",
-            "proxy_cache_bypass",
-            "proxy_no_cache",
-            "proxy_cache_use_stale",
-            "proxy_cache_lock",
-            "fastcgi_cache",
-            "fastcgi_cache_path",
-            "fastcgi_cache_valid",
-            "fastcgi_cache_key",
-            "fastcgi_cache_bypass",
-            "fastcgi_no_cache",
-            "fastcgi_cache_use_stale",
-        ],
-        "Tutti keeps no answers; leave a cache in front of it where the load asks for one",
-    ),
-    (
-        &[
-            "limit_req",
-            "limit_req_zone",
-            "limit_req_status",
-            "limit_conn",
-            "limit_conn_zone",
-            "limit_conn_status",
-            "limit_rate",
-            "limit_rate_after",
-        ],
-        "bound what an application takes with `limits.queue` and `processes`, or keep this in front",
+        &["limit_rate", "limit_rate_after"],
+        "`limit` bounds requests, and `max_connections_per_client` connections; nothing bounds bytes in a time",
     ),
     (
         &["charset", "charset_types", "source_charset"],
@@ -352,10 +333,6 @@ const LOST: &[(&[&str], &str)] = &[
             "image_filter",
         ],
         "let the application write what it means",
-    ),
-    (
-        &["auth_basic_user_file"],
-        "see what is told about `auth_basic`",
     ),
     (
         &[
@@ -386,8 +363,6 @@ const LOST: &[(&[&str], &str)] = &[
     ),
     (
         &[
-            "mirror",
-            "mirror_request_body",
             "dav_methods",
             "dav_access",
             "create_full_put_path",
@@ -415,14 +390,6 @@ const LOST: &[(&[&str], &str)] = &[
     ),
     (
         &[
-            "proxy_intercept_errors",
-            "fastcgi_intercept_errors",
-            "uwsgi_intercept_errors",
-        ],
-        "the server behind writes its pages of errors itself",
-    ),
-    (
-        &[
             "proxy_next_upstream",
             "proxy_next_upstream_tries",
             "proxy_next_upstream_timeout",
@@ -445,7 +412,7 @@ pub(super) fn closes(statement: &Statement) -> Option<&'static str> {
 /// Says what becomes of a directive that is not read.
 pub(super) fn tell(statement: &Statement, findings: &mut Findings) {
     let name = statement.name();
-    if READ.contains(&name) || closes(statement).is_some() {
+    if READ.contains(&name) || super::caching::reads(name) || closes(statement).is_some() {
         return;
     }
     let has = |list: &&(&'static [&'static str], &'static str)| list.0.contains(&name);

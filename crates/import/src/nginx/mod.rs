@@ -3,10 +3,19 @@
 //! A `server` becomes a route, a `location` a step in it, in the order in which nginx would find it; a location that needs more than
 //! one step gets a route of its own. `tests/real/imports` replays requests against nginx and Tutti.
 
+mod cache;
+mod caching;
+mod condition;
 mod content;
+mod error_page;
 mod gateway;
+mod guards;
 mod known;
+mod limits;
 mod listen;
+mod location;
+mod pages;
+mod protect;
 mod proxy;
 mod rewrite;
 mod scope;
@@ -66,6 +75,9 @@ pub(crate) fn import(
         rewritten: BTreeMap::new(),
         depth: 0,
         groups: BTreeMap::new(),
+        sources,
+        zones: guards::Zone::all(&http),
+        stores: BTreeMap::new(),
     };
     compiler.http(&http);
     Ok(compiler.out.into_json())
@@ -85,6 +97,7 @@ impl Compiler<'_> {
                 .insert(statement.argument(0).to_owned(), statement.clone());
         }
         self.settings(http);
+        self.stores = caching::stores(http, self.findings);
         let outermost = Site {
             name: String::new(),
             scope: Scope::outermost().enter(http, self.findings),
@@ -94,6 +107,10 @@ impl Compiler<'_> {
             special: Vec::new(),
             prefix: None,
             is_exact: false,
+            is_question: false,
+            questions: BTreeMap::new(),
+            mirrors: BTreeMap::new(),
+            by_answer: None,
         };
         let mut hosts = Vec::new();
         for statement in http.iter().filter(|statement| statement.name() == "server") {
@@ -182,7 +199,6 @@ fn of_server(outer: &Meaning, statement: &Statement, listens: &[listen::Listen])
     {
         set("server_port", port);
     }
-    set("remote_user", "");
     set("nginx_version", "");
     set("hostname", "localhost");
     for inner in statement

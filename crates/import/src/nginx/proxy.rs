@@ -48,7 +48,9 @@ impl Compiler<'_> {
     }
 
     fn http_server(&mut self, site: &Site, statement: &Statement) -> Option<Map<String, Value>> {
+        // With the path of the request, as it would have without.
         let url = statement.argument(0);
+        let url = url.strip_suffix("$request_uri").unwrap_or(url);
         let (scheme, rest) = match url.split_once("://") {
             Some(("grpc", rest)) => ("http", rest),
             Some(("grpcs", rest)) => ("https", rest),
@@ -147,6 +149,7 @@ impl Compiler<'_> {
     ) -> Option<Map<String, Value>> {
         let rest = statement.argument(0);
         let rest = rest.split_once("://").map_or(rest, |(_, rest)| rest);
+        let rest = rest.strip_suffix("$request_uri").unwrap_or(rest);
         let authority = if rest.starts_with("unix:") {
             let inner = rest.get(5..).unwrap_or_default();
             let end = inner.find(':').unwrap_or(inner.len());
@@ -215,11 +218,32 @@ impl Compiler<'_> {
             {
                 continue;
             }
-            if value.is_empty() {
-                fields.insert(name, Value::Null);
-            } else if let Some(text) = self.text(site, &value, &place, "proxy_set_header") {
-                fields.insert(name, text.template().into());
+            let guards = &site.scope.guards;
+            let is_told = value == "$remote_user" && guards.realm.is_some()
+                || guards.question.is_some()
+                    && guards
+                        .field_of(&value)
+                        .is_some_and(|field| field.eq_ignore_ascii_case(&name));
+            let is_of_question = guards.field_of(&value).is_some();
+            // A guard tells it; what a client says under such a name never counts.
+            if is_told && !site.is_question {
+                continue;
             }
+            if value.is_empty() && name.eq_ignore_ascii_case("content-length") {
+                continue;
+            }
+            // The name is known only after the fields are made.
+            if value.is_empty() || is_of_question || value == "$remote_user" {
+                fields.insert(name, Value::Null);
+                continue;
+            }
+            let text = self.text(site, &value, &place, "proxy_set_header");
+            if text.is_none() && name.eq_ignore_ascii_case("host") {
+                continue;
+            }
+            // A field that cannot be said is not the client's to say.
+            let value = text.map_or(Value::Null, |text| text.template().into());
+            fields.insert(name, value);
         }
         if !fields.is_empty() {
             action.insert("request_headers".to_owned(), fields.into());

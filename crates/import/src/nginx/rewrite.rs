@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use tutti_config::pattern::Pattern;
 use tutti_config::table::DECODED;
 
+use super::condition::Condition;
 use super::site::{Compiler, Site, ends};
 use super::tree::Statement;
 use super::variables::{captures, groups, variable_in_script};
@@ -13,6 +14,9 @@ use crate::template::{Piece, Text, regex};
 
 /// Rewrites that follow one another in a block; each sees the path that the one before has made.
 const DEEPEST_REST: usize = 32;
+
+/// The longest expression for a variable that conditions choose, in bytes.
+const LONGEST_CHOICE: usize = 4096;
 
 /// Where requests go from the rewriting directives of a block.
 pub(super) struct Exits<'e> {
@@ -60,6 +64,7 @@ impl Compiler<'_> {
         let name = statement.argument(0).trim_start_matches('$').to_owned();
         // An unknown variable matters only where it is used.
         if let Ok(text) = site.meaning.text(statement.argument(1)) {
+            site.meaning.unknown.remove(&name);
             site.meaning.named.insert(name, text);
         } else {
             site.meaning.named.remove(&name);
@@ -300,17 +305,8 @@ impl Compiler<'_> {
         let acts =
             |statement: &&Statement| matches!(statement.name(), "return" | "rewrite" | "break");
         self.tell_inside_if(inner);
+        self.choose(site, condition.as_ref(), statement);
         let Some(first) = inner.iter().find(acts) else {
-            let lost = inner.iter().find(|statement| statement.name() == "set");
-            if let Some(set) = lost {
-                let hint = "write the choice as a script (`docs/scripting.md`)";
-                self.findings.lost(
-                    &set.place,
-                    "set",
-                    "a variable that is set within `if` is not carried over",
-                    hint,
-                );
-            }
             return Vec::new();
         };
         let read = condition.and_then(|condition| self.compile(site, &condition, statement));
@@ -368,6 +364,38 @@ impl Compiler<'_> {
                 let other = self.rest(site, rest, exits, exits.content);
                 share.insert(no.to_owned(), json!({"pass": other}));
                 vec![json!({"action": share})]
+            }
+        }
+    }
+
+    /// `set` within `if`: the variable is one text or another.
+    fn choose(&mut self, site: &mut Site, condition: Option<&Condition>, statement: &Statement) {
+        let sets = statement.inner().iter();
+        for set in sets.filter(|statement| statement.name() == "set") {
+            let name = set.argument(0).trim_start_matches('$').to_owned();
+            let test = condition.and_then(|condition| condition.script(&site.meaning));
+            let is_known = !site.meaning.unknown.contains(&name);
+            let former = site.meaning.text(&format!("${{{name}}}"));
+            let chosen = test
+                .filter(|_| is_known)
+                .zip(site.meaning.text(set.argument(1)).ok())
+                .map(|(test, text)| {
+                    let former = former.unwrap_or_default().expression();
+                    format!("({test}) ? {} : {former}", text.expression())
+                })
+                // A path changes on its way, where the variable would not; and texts of texts grow without end.
+                .filter(|script| !script.contains("vars.uri") && script.len() <= LONGEST_CHOICE);
+            match chosen {
+                Some(script) => {
+                    let text = crate::template::script_text(script);
+                    site.meaning.named.insert(name, text);
+                }
+                None => {
+                    site.meaning.unknown.insert(name);
+                    let problem = "a variable that is set within `if` is not carried over";
+                    let hint = "write the choice as a script (`docs/scripting.md`)";
+                    self.findings.lost(&set.place, "set", problem, hint);
+                }
             }
         }
     }
@@ -519,70 +547,4 @@ enum Compiled {
         share: Map<String, Value>,
         when_there: bool,
     },
-}
-
-/// The condition of an `if`.
-#[derive(Debug)]
-enum Condition {
-    True(String),
-    Compare {
-        variable: String,
-        operator: String,
-        value: String,
-    },
-    File {
-        test: char,
-        path: String,
-        negated: bool,
-    },
-}
-
-impl Condition {
-    /// Reads the words between `if` and the block, with their parentheses.
-    fn read(words: &[String]) -> Option<Condition> {
-        let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let first = words.first_mut()?;
-        *first = first.strip_prefix('(')?;
-        if first.is_empty() {
-            words.remove(0);
-        }
-        let last = words.last_mut()?;
-        *last = last.strip_suffix(')')?;
-        if last.is_empty() {
-            words.pop();
-        }
-        let variable = |word: &str| {
-            word.strip_prefix('$')
-                .map(|name| name.trim_matches(['{', '}']).to_owned())
-        };
-        match words.as_slice() {
-            [only] => variable(only).map(Condition::True),
-            [test, path] if test.trim_start_matches('!').starts_with('-') => {
-                let negated = test.starts_with('!');
-                let test = test.trim_start_matches(['!', '-']).chars().next()?;
-                Some(Condition::File {
-                    test,
-                    path: (*path).to_owned(),
-                    negated,
-                })
-            }
-            [
-                subject,
-                operator @ ("=" | "!=" | "~" | "~*" | "!~" | "!~*"),
-                value @ ..,
-            ] => {
-                let value = match value {
-                    [] => "",
-                    [value] => value,
-                    _ => return None,
-                };
-                Some(Condition::Compare {
-                    variable: variable(subject)?,
-                    operator: (*operator).to_owned(),
-                    value: value.to_owned(),
-                })
-            }
-            _ => None,
-        }
-    }
 }

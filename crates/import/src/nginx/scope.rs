@@ -2,6 +2,9 @@
 
 use serde_json::{Map, Value};
 
+use super::caching::{self, Caches};
+use super::error_page::ErrorPage;
+use super::guards::Guards;
 use super::known;
 use super::tree::Statement;
 use crate::finding::{Findings, Place};
@@ -34,6 +37,17 @@ pub(super) struct Rule {
     pub(super) whom: String,
 }
 
+impl Rule {
+    /// The pattern of `match.source`; `None` for everybody.
+    pub(super) fn pattern(&self) -> Option<String> {
+        match self.whom.as_str() {
+            "all" => None,
+            "unix:" => Some("unix".to_owned()),
+            address => Some(address.to_owned()),
+        }
+    }
+}
+
 /// Settings of a block.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scope {
@@ -46,8 +60,16 @@ pub(super) struct Scope {
     pub(super) closed: Vec<String>,
     /// Whom the addresses let in needs no password.
     pub(super) satisfy_any: bool,
-    /// `error_page 404`, where it leads to another place.
-    pub(super) not_found: Option<String>,
+    pub(super) guards: Guards,
+    pub(super) caches: Caches,
+    pub(super) error_pages: Vec<ErrorPage>,
+    /// Errors of servers behind have these pages, too.
+    pub(super) intercepts: Option<bool>,
+    /// Folders without an index are listed.
+    lists: bool,
+    is_json_list: bool,
+    /// Files that stand beside others, compressed.
+    pub(super) precompressed: Vec<&'static str>,
     pub(super) params: Vec<(String, String, Place)>,
     pub(super) script_index: Option<String>,
     pub(super) request_headers: Vec<(String, String, Place)>,
@@ -88,10 +110,28 @@ impl Scope {
         if has("proxy_hide_header") || has("fastcgi_hide_header") {
             scope.hidden.clear();
         }
+        if has("error_page") {
+            scope.error_pages.clear();
+        }
+        scope.guards.enter(statements);
+        caching::enter(&mut scope.caches, statements);
         for statement in statements {
             scope.take(statement, findings);
+            scope.guards.take(statement, findings);
+            caching::take(&mut scope.caches, statement, findings);
         }
         scope
+    }
+
+    /// The form of lists of folders, where there are some.
+    pub(super) fn listing(&self) -> Option<&'static str> {
+        let form = if self.is_json_list { "json" } else { "html" };
+        self.lists.then_some(form)
+    }
+
+    /// The place that answers instead of a missing file.
+    pub(super) fn not_found(&self) -> Option<&String> {
+        self.error_pages.iter().find_map(ErrorPage::not_found)
     }
 
     fn take(&mut self, statement: &Statement, findings: &mut Findings) {
@@ -113,7 +153,7 @@ impl Scope {
         };
         match statement.name() {
             // `off` takes back what was inherited.
-            name @ ("auth_basic" | "auth_request") if first == "off" => {
+            name @ ("auth_jwt" | "auth_digest" | "auth_pam" | "auth_ldap") if first == "off" => {
                 self.closed.retain(|closed| closed != name);
             }
             "root" | "alias" => {
@@ -137,7 +177,14 @@ impl Scope {
                 allows: statement.name() == "allow",
                 whom: first.to_owned(),
             }),
-            "error_page" => self.error_page(statement, findings),
+            "error_page" => self
+                .error_pages
+                .extend(ErrorPage::read(statement, findings)),
+            "proxy_intercept_errors" | "fastcgi_intercept_errors" | "uwsgi_intercept_errors" => {
+                self.intercepts = Some(first == "on");
+            }
+            "autoindex" | "autoindex_format" => self.lists(statement, findings),
+            "gzip_static" | "brotli_static" | "zstd_static" => self.beside(statement, findings),
             "fastcgi_param" | "uwsgi_param" | "scgi_param" => self.params.push(pair()),
             "fastcgi_index" => self.script_index = Some(first.to_owned()),
             "proxy_set_header" => self.request_headers.push(pair()),
@@ -184,22 +231,40 @@ impl Scope {
         }
     }
 
-    fn error_page(&mut self, statement: &Statement, findings: &mut Findings) {
-        let (target, codes) = match statement.arguments().split_last() {
-            Some((target, codes)) => (target, codes),
-            None => return,
-        };
-        let answer = codes.iter().find(|code| code.starts_with('='));
-        let is_404 = codes.iter().any(|code| code == "404");
-        let only = codes.iter().filter(|code| !code.starts_with('=')).count() == 1;
-        // Another place answers, with a status of its own: a fallback.
-        if is_404 && only && (answer.is_some_and(|answer| answer == "=") || target.starts_with('@'))
-        {
-            self.not_found = Some(target.clone());
-            return;
+    /// `autoindex` and its form.
+    fn lists(&mut self, statement: &Statement, findings: &mut Findings) {
+        let first = statement.argument(0);
+        match (statement.name(), first) {
+            ("autoindex", _) => self.lists = first == "on",
+            (_, "json") => self.is_json_list = true,
+            (_, "html") => self.is_json_list = false,
+            _ => findings.lost(
+                &statement.place,
+                statement.name(),
+                &format!("lists are HTML or JSON, not `{first}`"),
+                "`listing` of a `share` says which",
+            ),
         }
-        let hint = "an application can write its own pages of errors; Tutti's are plain";
-        let problem = "pages of errors of one's own are not carried over";
-        findings.lost(&statement.place, "error_page", problem, hint);
+    }
+
+    /// Files that stand beside others, compressed.
+    fn beside(&mut self, statement: &Statement, findings: &mut Findings) {
+        let encoding = match statement.name() {
+            "brotli_static" => "br",
+            "zstd_static" => "zstd",
+            _ => "gzip",
+        };
+        self.precompressed.retain(|known| *known != encoding);
+        match statement.argument(0) {
+            "off" => return,
+            "always" => findings.lost(
+                &statement.place,
+                statement.name(),
+                "clients that do not take such a file get the plain one, or 404",
+                "leave the plain files beside the compressed ones",
+            ),
+            _ => {}
+        }
+        self.precompressed.push(encoding);
     }
 }

@@ -3,80 +3,15 @@
 use serde_json::{Map, Value, json};
 
 use super::known;
+use super::location::{
+    Location, Match, Way, collect, found, is_internal, named_paths, order, redirects, steps,
+};
 use super::rewrite::Exits;
 use super::site::{Compiler, Site, ends};
 use super::tree::Statement;
 use super::variables::{captures, groups};
-use crate::output::{beginning, literal, one_or_many, slug, step, when};
+use crate::output::slug;
 use crate::template::{Piece, Text};
-
-/// How a location matches a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Match {
-    Exact(String),
-    /// And no regular expression is asked after it.
-    Prefix(String, bool),
-    Regex(String, bool),
-    Named(String),
-}
-
-impl Match {
-    fn read(words: &[String]) -> Option<Match> {
-        let two = |text: &String| text.clone();
-        Some(match words {
-            [sign, path] if sign == "=" => Match::Exact(two(path)),
-            [sign, path] if sign == "^~" => Match::Prefix(two(path), true),
-            [sign, path] if sign == "~" => Match::Regex(two(path), false),
-            [sign, path] if sign == "~*" => Match::Regex(two(path), true),
-            [path] => match path.as_bytes() {
-                [b'@', ..] => Match::Named(path.clone()),
-                [b'=', ..] => Match::Exact(path.get(1..)?.to_owned()),
-                [b'^', b'~', ..] => Match::Prefix(path.get(2..)?.to_owned(), true),
-                [b'~', b'*', ..] => Match::Regex(path.get(2..)?.to_owned(), true),
-                [b'~', ..] => Match::Regex(path.get(1..)?.to_owned(), false),
-                _ => Match::Prefix(path.clone(), false),
-            },
-            _ => return None,
-        })
-    }
-
-    fn pattern(&self) -> String {
-        match self {
-            Match::Exact(path) | Match::Named(path) => literal(path),
-            Match::Prefix(path, _) => beginning(path),
-            Match::Regex(source, true) => format!("~(?i){source}"),
-            Match::Regex(source, false) => format!("~{source}"),
-        }
-    }
-}
-
-/// A location, with those that it is in.
-struct Location<'s> {
-    how: Match,
-    statement: &'s Statement,
-    /// The prefixes that it is nested in, the innermost last, and their blocks.
-    around: Vec<(String, bool, &'s Statement)>,
-}
-
-impl Location<'_> {
-    fn prefix(&self) -> Option<(&str, bool)> {
-        match &self.how {
-            Match::Prefix(path, stops) => {
-                let stops = *stops || self.around.iter().any(|(_, stops, _)| *stops);
-                Some((path, stops))
-            }
-            _ => None,
-        }
-    }
-}
-
-/// Conditions about the path, and the action.
-struct Way {
-    patterns: Vec<String>,
-    action: Value,
-    /// Nobody comes here from outside.
-    is_internal: bool,
-}
 
 impl Compiler<'_> {
     /// Makes the routes of a server; gives the destination.
@@ -108,6 +43,9 @@ impl Compiler<'_> {
         let exits = Exits {
             content: &site.entry.clone(),
         };
+        if has_internal {
+            self.leads_on(&mut site);
+        }
         let mut first = self.rewrites(&mut site, block, &exits);
         let ways = self.locations(&mut site, block, &locations);
         self.out
@@ -125,7 +63,13 @@ impl Compiler<'_> {
             }
             self.out.routes.insert(name.clone(), first.into());
         }
-        format!("routes/{name}")
+        let pages = self.pages(&site, None);
+        if pages.is_empty() {
+            return format!("routes/{name}");
+        }
+        let pass = vec![json!({"action": {"pass": format!("routes/{name}")}})];
+        let steps = self.wrapped(&site, pass, pages);
+        self.out.add_route(&format!("{name}-pages"), steps)
     }
 
     /// The ways of a server's locations, in order.
@@ -148,6 +92,7 @@ impl Compiler<'_> {
                 Match::Prefix(..) => {}
             }
         }
+        self.asked(site, block, locations);
         let mut ways = Vec::new();
         for location in locations {
             if !self.is_understood(location) {
@@ -213,12 +158,39 @@ impl Compiler<'_> {
     }
 
     /// One action for steps: the only one's, or a route.
-    fn as_action(&mut self, name: &str, mut steps: Vec<Value>) -> Value {
+    pub(super) fn as_action(&mut self, name: &str, mut steps: Vec<Value>) -> Value {
         if steps.len() == 1 && ends(&steps) {
             let only = steps.pop().unwrap_or_default();
             return only.get("action").cloned().unwrap_or_default();
         }
         json!({"pass": self.out.add_route(name, steps)})
+    }
+
+    /// The locations that are asked by `auth_request`, or whose server gets copies.
+    fn asked(&mut self, site: &mut Site, block: &[Statement], locations: &[Location<'_>]) {
+        let mut wanted = Vec::new();
+        named_paths(block, &mut wanted);
+        let of_http = site.scope.guards.asked_paths();
+        wanted.extend(of_http.map(|(path, is_mirror)| (path.to_owned(), is_mirror)));
+        for (path, is_mirror) in wanted {
+            let Some(location) = found(locations, &path) else {
+                continue;
+            };
+            if is_mirror {
+                let upstream = self.mirror_upstream(site, location.statement.inner());
+                if let Some(upstream) = upstream {
+                    site.mirrors.insert(path, upstream);
+                }
+            } else if !site.questions.contains_key(&path) {
+                let mut asking = site.clone();
+                Self::asked_about(&mut asking);
+                let steps = self.location_steps(&asking, location);
+                let route = self
+                    .out
+                    .add_route(&format!("{}-question", site.name), steps);
+                site.questions.insert(path, route);
+            }
+        }
     }
 
     fn location_steps(&mut self, around: &Site, location: &Location<'_>) -> Vec<Value> {
@@ -227,7 +199,19 @@ impl Compiler<'_> {
         for (path, _, outer) in &location.around {
             self.enter(&mut site, outer.inner(), Some(path));
         }
-        known::tell_all(block, self.findings);
+        let path = match &location.how {
+            Match::Exact(path) | Match::Prefix(path, _) => path.as_str(),
+            _ => "",
+        };
+        let is_asked = around.is_question
+            || around.questions.contains_key(path)
+            || around.mirrors.contains_key(path);
+        for statement in block {
+            // A question has no body, and a copy its own bound.
+            if !(is_asked && statement.name().starts_with("proxy_pass_request_")) {
+                known::tell(statement, self.findings);
+            }
+        }
         match &location.how {
             Match::Prefix(path, _) => self.enter(&mut site, block, Some(path)),
             Match::Exact(path) => {
@@ -260,14 +244,25 @@ impl Compiler<'_> {
                     .map_or("", String::as_str)
             )
         );
+        let steps = self.steps_of_content(&mut site, location);
+        let pages = match site.is_question {
+            true => Map::new(),
+            false => self.pages(&site, Some(around)),
+        };
+        self.wrapped(&site, steps, pages)
+    }
+
+    /// The steps of a location: its rewriting, the locations in it, its content.
+    fn steps_of_content(&mut self, site: &mut Site, location: &Location<'_>) -> Vec<Value> {
+        let block = location.statement.inner();
         let reserved = self.out.route_name(&format!("{}-content", site.name));
         let content_destination = format!("routes/{reserved}");
         self.out.routes.insert(reserved.clone(), Value::Null);
         let exits = Exits {
             content: &content_destination,
         };
-        let mut steps = self.rewrites(&mut site, block, &exits);
-        let nested = self.nested(&site, location, block);
+        let mut steps = self.rewrites(site, block, &exits);
+        let nested = self.nested(site, location, block);
         let is_needed = Value::from(steps.clone())
             .to_string()
             .contains(&format!("\"{content_destination}\""))
@@ -278,7 +273,7 @@ impl Compiler<'_> {
             });
         if is_needed {
             let mut content = nested;
-            content.extend(self.content(&site, block));
+            content.extend(self.content(site, block));
             self.out.routes.insert(reserved, content.into());
             if !ends(&steps) {
                 steps.push(json!({"action": {"pass": content_destination}}));
@@ -289,7 +284,7 @@ impl Compiler<'_> {
         if !ends(&steps) {
             steps.extend(nested);
             if !ends(&steps) {
-                steps.extend(self.content(&site, block));
+                steps.extend(self.content(site, block));
             }
         }
         steps
@@ -336,192 +331,4 @@ impl Compiler<'_> {
             }
         }
     }
-}
-
-fn is_internal(statement: &Statement) -> bool {
-    statement
-        .inner()
-        .iter()
-        .any(|statement| statement.name() == "internal")
-}
-
-/// The locations of a block; those within prefixes, too.
-fn collect<'s>(
-    block: &'s [Statement],
-    around: &mut Vec<(String, bool, &'s Statement)>,
-) -> Vec<Location<'s>> {
-    let mut found = Vec::new();
-    for statement in block
-        .iter()
-        .filter(|statement| statement.name() == "location")
-    {
-        let Some(how) = Match::read(statement.arguments()) else {
-            continue;
-        };
-        let outer = match &how {
-            Match::Prefix(path, stops) => Some((path.clone(), *stops, statement)),
-            _ => None,
-        };
-        found.push(Location {
-            how,
-            statement,
-            around: around.clone(),
-        });
-        // The depth is that of blocks, which the parser bounds.
-        if let Some(outer) = outer {
-            around.push(outer);
-            found.extend(collect(statement.inner(), around));
-            around.pop();
-        }
-    }
-    found
-}
-
-/// Puts locations into nginx's order: exact ones; the longest prefix, if it says that it is enough; regular expressions as they are
-/// written, the inner ones first; then the longest prefix.
-fn order(ways: &[(&Location<'_>, Value)]) -> Vec<Way> {
-    let mut ordered = Vec::new();
-    let mut add = |location: &Location<'_>, patterns: Vec<String>, action: &Value| {
-        ordered.push(Way {
-            patterns,
-            action: action.clone(),
-            is_internal: is_internal(location.statement),
-        });
-    };
-    for (location, action) in ways {
-        if matches!(location.how, Match::Exact(_)) {
-            add(location, vec![location.how.pattern()], action);
-        }
-    }
-    let mut prefixes: Vec<(&str, bool, &Location<'_>, &Value)> = Vec::new();
-    for (location, action) in ways {
-        if let Some((path, stops)) = location.prefix() {
-            prefixes.push((path, stops, location, action));
-        }
-    }
-    prefixes.sort_by_key(|(path, ..)| std::cmp::Reverse(path.len()));
-    let longer = |path: &str, also: &dyn Fn(&Location<'_>, bool) -> bool| -> Vec<String> {
-        let others = prefixes.iter().filter(|(other, stops, location, _)| {
-            other.len() > path.len() && other.starts_with(path) && also(location, *stops)
-        });
-        others
-            .map(|(other, ..)| format!("!{}", beginning(other)))
-            .collect()
-    };
-    let mut regexes: Vec<(&Location<'_>, &Value)> = Vec::new();
-    for (location, action) in ways {
-        if matches!(location.how, Match::Regex(..)) {
-            regexes.push((location, action));
-        }
-    }
-    // The inner ones first; the sort is stable, so that the order of the file stays.
-    regexes.sort_by_key(|(location, _)| std::cmp::Reverse(location.around.len()));
-    for (location, action) in regexes
-        .iter()
-        .filter(|(location, _)| !location.around.is_empty())
-    {
-        if let Some((path, ..)) = location.around.last() {
-            // Longer prefixes that are not within this one are looked at for themselves.
-            let mut patterns = vec![location.how.pattern(), format!("!~^(?!{})", escaped(path))];
-            patterns.extend(longer(path, &|other, _| {
-                !other.around.iter().any(|(around, ..)| around == path)
-            }));
-            add(location, patterns, action);
-        }
-    }
-    for (path, _, location, action) in prefixes.iter().filter(|(_, stops, ..)| *stops) {
-        let mut patterns = vec![location.how.pattern()];
-        patterns.extend(longer(path, &|_, stops| !stops));
-        add(location, patterns, action);
-    }
-    for (location, action) in regexes
-        .iter()
-        .filter(|(location, _)| location.around.is_empty())
-    {
-        add(location, vec![location.how.pattern()], action);
-    }
-    for (path, _, location, action) in prefixes.iter().filter(|(_, stops, ..)| !*stops) {
-        let patterns = if *path == "/" {
-            Vec::new()
-        } else {
-            vec![location.how.pattern()]
-        };
-        add(location, patterns, action);
-    }
-    ordered
-}
-
-/// A path in a regular expression.
-fn escaped(path: &str) -> String {
-    let mut escaped = String::new();
-    for character in path.chars() {
-        if r"\.+*?()|[]{}^$#&-~".contains(character) {
-            escaped.push('\\');
-        }
-        escaped.push(character);
-    }
-    escaped
-}
-
-/// `/path` is redirected to `/path/`, where that is a location that a server behind answers.
-fn redirects(ways: &[(&Location<'_>, Value)]) -> Vec<Way> {
-    let mut redirects = Vec::new();
-    for (location, _) in ways {
-        let Some((path, _)) = location.prefix() else {
-            continue;
-        };
-        let passes = [
-            "proxy_pass",
-            "fastcgi_pass",
-            "uwsgi_pass",
-            "scgi_pass",
-            "grpc_pass",
-            "memcached_pass",
-        ];
-        let is_passed = location
-            .statement
-            .inner()
-            .iter()
-            .any(|statement| passes.contains(&statement.name()));
-        let bare = path.strip_suffix('/').filter(|bare| !bare.is_empty());
-        let (true, Some(bare)) = (is_passed, bare) else {
-            continue;
-        };
-        let is_taken = ways
-            .iter()
-            .any(|(other, _)| other.how == Match::Exact(bare.to_owned()));
-        if is_taken {
-            continue;
-        }
-        let mut target = Text::literal(path);
-        let query = super::variables::variable_in_script("args");
-        target.0.push(Piece::Script(format!(
-            "{query} !== '' ? '?' + {query} : ''"
-        )));
-        let mut action = when("return", 301);
-        action.insert("location".to_owned(), target.template().into());
-        redirects.push(Way {
-            patterns: vec![literal(bare)],
-            action: Value::Object(action),
-            is_internal: false,
-        });
-    }
-    redirects
-}
-
-/// Steps of ways. `outside`: the answer of an internal one, for requests that come from outside.
-fn steps(ways: &[Way], outside: Option<&Value>) -> Vec<Value> {
-    let mut steps = Vec::new();
-    for way in ways {
-        let conditions = match way.patterns.as_slice() {
-            [] => Map::new(),
-            patterns => when("uri", one_or_many(patterns.to_vec())),
-        };
-        let action = match outside {
-            Some(refusal) if way.is_internal => refusal.clone(),
-            _ => way.action.clone(),
-        };
-        steps.push(step(conditions, action));
-    }
-    steps
 }

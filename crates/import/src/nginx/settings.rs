@@ -190,11 +190,7 @@ impl Compiler<'_> {
             }
             let mut log = Map::from_iter([("path".to_owned(), path.into())]);
             if let Some((text, declared)) = formats.get(format) {
-                let mut meaning = Meaning::default();
-                meaning.named.insert(
-                    "remote_user".to_owned(),
-                    crate::template::Text::literal("-"),
-                );
+                let meaning = Meaning::default();
                 match meaning.text(text) {
                     Ok(text) => drop(log.insert("format".to_owned(), text.template().into())),
                     Err(unknown) => {

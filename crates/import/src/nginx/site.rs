@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::scope::{Rule, Scope};
+use super::scope::Scope;
 use super::tree::Statement;
 use super::variables::{Meaning, Unknown};
 use crate::finding::{Findings, Place};
@@ -22,6 +22,11 @@ pub(super) struct Compiler<'f> {
     pub(super) depth: usize,
     /// Groups of servers, by name.
     pub(super) groups: BTreeMap<String, Statement>,
+    pub(super) sources: &'f dyn crate::sources::Sources,
+    /// Zones of `limit_req` (true) and `limit_conn`, by name.
+    pub(super) zones: BTreeMap<(bool, String), super::guards::Zone>,
+    /// Stores of caches, and how long each keeps what nobody asks for.
+    pub(super) stores: BTreeMap<String, f64>,
 }
 
 /// A place in a server: its settings, the meaning of its variables, and where requests go on from here.
@@ -41,6 +46,14 @@ pub(super) struct Site {
     pub(super) prefix: Option<String>,
     /// It is compared whole.
     pub(super) is_exact: bool,
+    /// Its requests ask about another one, for `auth_request`.
+    pub(super) is_question: bool,
+    /// Destinations that `auth_request` asks, by path.
+    pub(super) questions: BTreeMap<String, String>,
+    /// Upstreams of `mirror`, by path.
+    pub(super) mirrors: BTreeMap<String, String>,
+    /// The route to which answers may lead.
+    pub(super) by_answer: Option<String>,
 }
 
 impl Compiler<'_> {
@@ -133,6 +146,14 @@ impl Compiler<'_> {
         Value::Object(action)
     }
 
+    /// Completes the action of an application or a server behind: its answer may lead on.
+    pub(super) fn behind(&mut self, site: &Site, mut action: Map<String, Value>) -> Value {
+        if let Some(route) = site.by_answer.as_ref().filter(|_| !site.is_question) {
+            action.insert("internal".to_owned(), route.clone().into());
+        }
+        self.finish(site, action)
+    }
+
     /// An answer with a status and nothing else.
     pub(super) fn status(&mut self, site: &Site, status: u16) -> Value {
         self.finish(site, when("return", status))
@@ -141,23 +162,9 @@ impl Compiler<'_> {
     /// Steps that refuse whom the rules of `allow` and `deny` do not let in.
     pub(super) fn access(&mut self, site: &Site) -> Vec<Value> {
         let mut steps = Vec::new();
-        let others_denied = site
-            .scope
-            .access
-            .iter()
-            .any(|rule| !rule.allows && rule.whom == "all");
-        if !(site.scope.closed.is_empty() || site.scope.satisfy_any && others_denied) {
-            let action = self.status(site, 403);
-            return vec![json!({"action": action})];
-        }
         let mut allowed: Vec<String> = Vec::new();
-        for Rule { allows, whom } in &site.scope.access {
-            let pattern = match whom.as_str() {
-                "all" => None,
-                "unix:" => Some("unix".to_owned()),
-                address => Some(address.to_owned()),
-            };
-            match (allows, pattern) {
+        for rule in &site.scope.access {
+            match (rule.allows, rule.pattern()) {
                 (true, Some(pattern)) => allowed.push(format!("!{pattern}")),
                 (true, None) => break,
                 (false, pattern) => {

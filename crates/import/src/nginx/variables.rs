@@ -1,6 +1,6 @@
 //! Texts of nginx, with its variables, as [`Text`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::template::{Piece, QUERY, Text, quoted, regex, script_of};
 pub(super) use crate::template::{captures, script_text};
@@ -14,6 +14,8 @@ pub(super) struct Meaning {
     pub(super) captures: Option<String>,
     /// The variables that are expressions of names in a match: `(?<name>…)`.
     pub(super) groups: BTreeMap<String, String>,
+    /// Variables whose value nobody knows.
+    pub(super) unknown: BTreeSet<String>,
 }
 
 /// A variable that has no counterpart.
@@ -40,6 +42,9 @@ impl Meaning {
     }
 
     fn variable(&self, name: &str) -> Result<Text, Unknown> {
+        if self.unknown.contains(name) {
+            return Err(Unknown(name.to_owned()));
+        }
         if let Some(text) = self.named.get(name) {
             return Ok(text.clone());
         }
@@ -84,7 +89,8 @@ fn same_elsewhere(name: &str) -> Option<String> {
         "http_host" => "header_host",
         "request_uri" => "request_uri",
         "request_method" => "method",
-        "remote_addr" => "remote_addr",
+        "remote_addr" | "binary_remote_addr" => "remote_addr",
+        "remote_user" => "remote_user",
         "request_id" => "request_id",
         "server_protocol" => "protocol",
         "request" => "request_line",

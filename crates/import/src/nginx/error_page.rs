@@ -1,0 +1,78 @@
+//! `error_page`, as it is written.
+
+use super::tree::Statement;
+use crate::finding::{Findings, Place};
+
+/// The status of an answer with a page for an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// That of the error.
+    Kept,
+    /// That of the page.
+    Own,
+    /// This one.
+    Fixed(u16),
+}
+
+/// An `error_page`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ErrorPage {
+    pub(super) statuses: Vec<u16>,
+    pub(super) answer: Answer,
+    pub(super) target: String,
+    pub(super) place: Place,
+}
+
+/// Errors of the reading of a request, and codes of nginx's own, which have no page.
+fn has_no_page(status: u16) -> bool {
+    !(400..600).contains(&status) || matches!(status, 408 | 413 | 431 | 494..=499)
+}
+
+impl ErrorPage {
+    /// Reads a directive; statuses without a page are told.
+    pub(super) fn read(statement: &Statement, findings: &mut Findings) -> Option<ErrorPage> {
+        let (target, words) = statement.arguments().split_last()?;
+        let mut statuses: Vec<u16> = Vec::new();
+        let mut answer = Answer::Kept;
+        for word in words {
+            if let Some(code) = word.strip_prefix('=') {
+                answer = match code.parse() {
+                    Ok(code) => Answer::Fixed(code),
+                    Err(_) => Answer::Own,
+                };
+            } else if let Ok(status) = word.parse() {
+                statuses.push(status);
+            }
+        }
+        for status in statuses.iter().filter(|status| has_no_page(**status)) {
+            findings.lost(
+                &statement.place,
+                "error_page",
+                &format!("{status} has no page of one's own"),
+                "pages are for errors from 400 to 599, but for those of requests that cannot be read",
+            );
+        }
+        statuses.retain(|status| !has_no_page(*status));
+        Some(ErrorPage {
+            statuses,
+            answer,
+            target: target.clone(),
+            place: statement.place.clone(),
+        })
+    }
+
+    /// Where it stands, if it is for the answers of whoever `auth_request` asks.
+    pub(super) fn of_refusal(&self) -> Option<&Place> {
+        let is_one = self
+            .statuses
+            .iter()
+            .any(|status| matches!(status, 401 | 403));
+        is_one.then_some(&self.place)
+    }
+
+    /// The place that answers instead of a missing file, whatever its status.
+    pub(super) fn not_found(&self) -> Option<&String> {
+        let is_fallback = self.answer == Answer::Own && self.statuses.contains(&404);
+        is_fallback.then_some(&self.target)
+    }
+}

@@ -1,0 +1,161 @@
+//! `limit_req` and `limit_conn`, as `limits`.
+
+use serde_json::{Map, Value};
+
+use super::site::{Compiler, Site};
+use crate::finding::Place;
+use crate::output::when;
+
+/// nginx's own for requests beyond a bound.
+const REFUSED: u16 = 503;
+
+/// Bytes that nginx needs for a state on 64 bits (its documentation of `limit_req_zone`).
+const BYTES_OF_STATE: u64 = 128;
+
+/// Keys that are remembered unless `keys` says more.
+const USUAL_KEYS: u64 = 65_536;
+
+/// The longest wait within `burst`, which the configuration's check holds to.
+const LONGEST_WAIT: f64 = 60.0;
+
+/// Requests in a second of `10r/s` or `30r/m`.
+fn per_second(rate: &str) -> Option<f64> {
+    let (number, unit) = rate.split_once("r/")?;
+    let number: f64 = number.parse().ok()?;
+    match unit {
+        "s" => Some(number),
+        "m" => Some(number / 60.0),
+        _ => None,
+    }
+}
+
+impl Compiler<'_> {
+    /// `limit` of a place.
+    pub(super) fn bounds(&mut self, site: &Site) -> Map<String, Value> {
+        let guards = &site.scope.guards;
+        let mut names: Vec<Value> = Vec::new();
+        for (zone, words, place) in guards.requests.clone() {
+            let limit = self.rate(&zone, &words, &place);
+            names.extend(self.limit(site, (true, zone), limit, &place));
+        }
+        for (zone, words, place) in guards.concurrent.clone() {
+            let count = words.first().and_then(|word| word.parse::<u32>().ok());
+            let limit = count
+                .filter(|count| (1..=1_000_000).contains(count))
+                .map(|count| when("concurrent", count));
+            names.extend(self.limit(site, (false, zone), limit, &place));
+        }
+        match names.len() {
+            0 => Map::new(),
+            1 => when("limit", names.pop().unwrap_or_default()),
+            _ => when("limit", names),
+        }
+    }
+
+    /// The rate of a zone, and what a place lets come sooner.
+    fn rate(&mut self, zone: &str, words: &[String], place: &Place) -> Option<Map<String, Value>> {
+        let rate = self.zones.get(&(true, zone.to_owned()))?.rate.clone()?;
+        let a_second = per_second(&rate)?;
+        let option = |name: &str| words.iter().find_map(|word| word.strip_prefix(name));
+        let mut burst: u32 = option("burst=")
+            .and_then(|burst| burst.parse().ok())
+            .unwrap_or(0);
+        let delays = burst > 0 && !words.iter().any(|word| word == "nodelay");
+        if option("delay=").is_some() {
+            self.findings.note(
+                place,
+                "limit_req",
+                "all requests within `burst` wait for their time, the first ones too",
+                "`delay` is for all of them or for none",
+            );
+        }
+        let most = (LONGEST_WAIT * a_second) as u32;
+        if delays && burst > most {
+            let problem = format!("nobody waits longer than a minute: `burst` is {most}");
+            let hint = "take `delay` out, and more may come at once";
+            self.findings.note(place, "limit_req", &problem, hint);
+            burst = most;
+        }
+        let mut limit = when("rate", rate);
+        if burst > 0 {
+            limit.insert("burst".to_owned(), burst.min(1_000_000).into());
+        }
+        if delays && burst > 0 {
+            limit.insert("delay".to_owned(), true.into());
+        }
+        Some(limit)
+    }
+
+    /// Completes a bound with its zone's key, and gives its name.
+    fn limit(
+        &mut self,
+        site: &Site,
+        (is_rate, name): (bool, String),
+        limit: Option<Map<String, Value>>,
+        place: &Place,
+    ) -> Option<Value> {
+        let directive = if is_rate { "limit_req" } else { "limit_conn" };
+        let zone = self.zones.get(&(is_rate, name.clone())).cloned();
+        let (Some(mut limit), Some(zone)) = (limit, zone) else {
+            let problem = format!("its zone `{name}` is not declared as it must be");
+            let hint = "give the file with the zone, too; requests are not bounded here";
+            self.findings.lost(place, directive, &problem, hint);
+            return None;
+        };
+        // A client of IPv6 has a whole network of addresses, which is what counts without a key.
+        if !matches!(zone.key.as_str(), "$binary_remote_addr" | "$remote_addr") {
+            match site.meaning.text(&zone.key) {
+                Ok(key) => drop(limit.insert("key".to_owned(), key.template().into())),
+                Err(unknown) => {
+                    let problem = format!(
+                        "there is nothing like `${}` of its zone: requests are counted by address",
+                        unknown.0
+                    );
+                    let hint = "`key` says what is counted (`docs/limits.md`)";
+                    self.findings.lost(place, directive, &problem, hint);
+                }
+            }
+        }
+        let guards = &site.scope.guards;
+        let status = if is_rate {
+            guards.request_status
+        } else {
+            guards.concurrent_status
+        };
+        let status = status.filter(|status| (400..600).contains(status));
+        limit.insert("status".to_owned(), status.unwrap_or(REFUSED).into());
+        if guards.is_dry_run {
+            limit.insert("dry_run".to_owned(), true.into());
+        }
+        let keys = zone.size.map_or(0, |size| size / BYTES_OF_STATE);
+        if is_rate && keys > USUAL_KEYS {
+            limit.insert("keys".to_owned(), keys.min(16_777_216).into());
+        }
+        Some(self.named_limit(limit, &name, directive, place).into())
+    }
+
+    /// The name of an equal bound that is there already, or a new one.
+    fn named_limit(
+        &mut self,
+        limit: Map<String, Value>,
+        zone: &str,
+        directive: &str,
+        place: &Place,
+    ) -> String {
+        let limit = Value::Object(limit);
+        let known = self.out.limits.iter().find(|(_, known)| **known == limit);
+        if let Some((name, _)) = known {
+            return name.clone();
+        }
+        let name = crate::output::unused(&self.out.limits, zone);
+        if name != crate::output::slug(zone) {
+            let problem = format!(
+                "requests are counted apart from those of `{zone}` elsewhere, whose bound is another"
+            );
+            let hint = "one bound for all that are counted together is one of `limits`";
+            self.findings.note(place, directive, &problem, hint);
+        }
+        self.out.limits.insert(name.clone(), limit);
+        name
+    }
+}

@@ -1,0 +1,301 @@
+//! Locations: how each matches a path, and the order in which nginx finds them.
+
+use serde_json::{Map, Value};
+use tutti_config::pattern::Pattern;
+use tutti_config::table::DECODED;
+
+use super::tree::Statement;
+use crate::output::{beginning, literal, one_or_many, step, when};
+use crate::template::{Piece, Text};
+
+/// How a location matches a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Match {
+    Exact(String),
+    /// And no regular expression is asked after it.
+    Prefix(String, bool),
+    Regex(String, bool),
+    Named(String),
+}
+
+impl Match {
+    fn read(words: &[String]) -> Option<Match> {
+        let two = |text: &String| text.clone();
+        Some(match words {
+            [sign, path] if sign == "=" => Match::Exact(two(path)),
+            [sign, path] if sign == "^~" => Match::Prefix(two(path), true),
+            [sign, path] if sign == "~" => Match::Regex(two(path), false),
+            [sign, path] if sign == "~*" => Match::Regex(two(path), true),
+            [path] => match path.as_bytes() {
+                [b'@', ..] => Match::Named(path.clone()),
+                [b'=', ..] => Match::Exact(path.get(1..)?.to_owned()),
+                [b'^', b'~', ..] => Match::Prefix(path.get(2..)?.to_owned(), true),
+                [b'~', b'*', ..] => Match::Regex(path.get(2..)?.to_owned(), true),
+                [b'~', ..] => Match::Regex(path.get(1..)?.to_owned(), false),
+                _ => Match::Prefix(path.clone(), false),
+            },
+            _ => return None,
+        })
+    }
+
+    pub(super) fn pattern(&self) -> String {
+        match self {
+            Match::Exact(path) | Match::Named(path) => literal(path),
+            Match::Prefix(path, _) => beginning(path),
+            Match::Regex(source, true) => format!("~(?i){source}"),
+            Match::Regex(source, false) => format!("~{source}"),
+        }
+    }
+}
+
+/// A location, with those that it is in.
+pub(super) struct Location<'s> {
+    pub(super) how: Match,
+    pub(super) statement: &'s Statement,
+    /// The prefixes that it is nested in, the innermost last, and their blocks.
+    pub(super) around: Vec<(String, bool, &'s Statement)>,
+}
+
+impl Location<'_> {
+    pub(super) fn prefix(&self) -> Option<(&str, bool)> {
+        match &self.how {
+            Match::Prefix(path, stops) => {
+                let stops = *stops || self.around.iter().any(|(_, stops, _)| *stops);
+                Some((path, stops))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Conditions about the path, and the action.
+pub(super) struct Way {
+    pub(super) patterns: Vec<String>,
+    pub(super) action: Value,
+    /// Nobody comes here from outside.
+    pub(super) is_internal: bool,
+}
+
+pub(super) fn is_internal(statement: &Statement) -> bool {
+    statement
+        .inner()
+        .iter()
+        .any(|statement| statement.name() == "internal")
+}
+
+/// The locations of a block; those within prefixes, too.
+pub(super) fn collect<'s>(
+    block: &'s [Statement],
+    around: &mut Vec<(String, bool, &'s Statement)>,
+) -> Vec<Location<'s>> {
+    let mut found = Vec::new();
+    for statement in block
+        .iter()
+        .filter(|statement| statement.name() == "location")
+    {
+        let Some(how) = Match::read(statement.arguments()) else {
+            continue;
+        };
+        let outer = match &how {
+            Match::Prefix(path, stops) => Some((path.clone(), *stops, statement)),
+            _ => None,
+        };
+        found.push(Location {
+            how,
+            statement,
+            around: around.clone(),
+        });
+        // The depth is that of blocks, which the parser bounds.
+        if let Some(outer) = outer {
+            around.push(outer);
+            found.extend(collect(statement.inner(), around));
+            around.pop();
+        }
+    }
+    found
+}
+
+/// The paths of `auth_request` (false) and `mirror` (true) in a block. The depth is that of blocks, which the parser bounds.
+pub(super) fn named_paths(block: &[Statement], paths: &mut Vec<(String, bool)>) {
+    for statement in block {
+        match statement.name() {
+            name @ ("auth_request" | "mirror") if statement.argument(0) != "off" => {
+                let path = statement.argument(0).split('?').next().unwrap_or_default();
+                paths.push((path.to_owned(), name == "mirror"));
+            }
+            _ => named_paths(statement.inner(), paths),
+        }
+    }
+}
+
+/// The location of a path, where no regular expression could have it.
+pub(super) fn found<'l, 's>(locations: &'l [Location<'s>], path: &str) -> Option<&'l Location<'s>> {
+    let is_exact =
+        |location: &&Location<'_>| matches!(&location.how, Match::Exact(own) if own == path);
+    if let Some(exact) = locations.iter().find(is_exact) {
+        return Some(exact);
+    }
+    let prefixes = locations.iter().filter_map(|location| {
+        let (own, stops) = location.prefix()?;
+        path.starts_with(own)
+            .then_some((own.len(), stops, location))
+    });
+    let (_, stops, location) = prefixes.max_by_key(|(length, ..)| *length)?;
+    let may_have = |location: &Location<'_>| {
+        let Match::Regex(..) = location.how else {
+            return false;
+        };
+        let pattern = Pattern::parse(&location.how.pattern(), DECODED).ok();
+        pattern.is_none_or(|pattern| pattern.found_in(path.as_bytes()).unwrap_or(true))
+    };
+    (stops || !locations.iter().any(may_have)).then_some(location)
+}
+
+/// Puts locations into nginx's order: exact ones; the longest prefix, if it says that it is enough; regular expressions as they are
+/// written, the inner ones first; then the longest prefix.
+pub(super) fn order(ways: &[(&Location<'_>, Value)]) -> Vec<Way> {
+    let mut ordered = Vec::new();
+    let mut add = |location: &Location<'_>, patterns: Vec<String>, action: &Value| {
+        ordered.push(Way {
+            patterns,
+            action: action.clone(),
+            is_internal: is_internal(location.statement),
+        });
+    };
+    for (location, action) in ways {
+        if matches!(location.how, Match::Exact(_)) {
+            add(location, vec![location.how.pattern()], action);
+        }
+    }
+    let mut prefixes: Vec<(&str, bool, &Location<'_>, &Value)> = Vec::new();
+    for (location, action) in ways {
+        if let Some((path, stops)) = location.prefix() {
+            prefixes.push((path, stops, location, action));
+        }
+    }
+    prefixes.sort_by_key(|(path, ..)| std::cmp::Reverse(path.len()));
+    let longer = |path: &str, also: &dyn Fn(&Location<'_>, bool) -> bool| -> Vec<String> {
+        let others = prefixes.iter().filter(|(other, stops, location, _)| {
+            other.len() > path.len() && other.starts_with(path) && also(location, *stops)
+        });
+        others
+            .map(|(other, ..)| format!("!{}", beginning(other)))
+            .collect()
+    };
+    let mut regexes: Vec<(&Location<'_>, &Value)> = Vec::new();
+    for (location, action) in ways {
+        if matches!(location.how, Match::Regex(..)) {
+            regexes.push((location, action));
+        }
+    }
+    // The inner ones first; the sort is stable, so that the order of the file stays.
+    regexes.sort_by_key(|(location, _)| std::cmp::Reverse(location.around.len()));
+    for (location, action) in regexes
+        .iter()
+        .filter(|(location, _)| !location.around.is_empty())
+    {
+        if let Some((path, ..)) = location.around.last() {
+            // Longer prefixes that are not within this one are looked at for themselves.
+            let mut patterns = vec![location.how.pattern(), format!("!~^(?!{})", escaped(path))];
+            patterns.extend(longer(path, &|other, _| {
+                !other.around.iter().any(|(around, ..)| around == path)
+            }));
+            add(location, patterns, action);
+        }
+    }
+    for (path, _, location, action) in prefixes.iter().filter(|(_, stops, ..)| *stops) {
+        let mut patterns = vec![location.how.pattern()];
+        patterns.extend(longer(path, &|_, stops| !stops));
+        add(location, patterns, action);
+    }
+    for (location, action) in regexes
+        .iter()
+        .filter(|(location, _)| location.around.is_empty())
+    {
+        add(location, vec![location.how.pattern()], action);
+    }
+    for (path, _, location, action) in prefixes.iter().filter(|(_, stops, ..)| !*stops) {
+        let patterns = if *path == "/" {
+            Vec::new()
+        } else {
+            vec![location.how.pattern()]
+        };
+        add(location, patterns, action);
+    }
+    ordered
+}
+
+/// A path in a regular expression.
+fn escaped(path: &str) -> String {
+    let mut escaped = String::new();
+    for character in path.chars() {
+        if r"\.+*?()|[]{}^$#&-~".contains(character) {
+            escaped.push('\\');
+        }
+        escaped.push(character);
+    }
+    escaped
+}
+
+/// `/path` is redirected to `/path/`, where that is a location that a server behind answers.
+pub(super) fn redirects(ways: &[(&Location<'_>, Value)]) -> Vec<Way> {
+    let mut redirects = Vec::new();
+    for (location, _) in ways {
+        let Some((path, _)) = location.prefix() else {
+            continue;
+        };
+        let passes = [
+            "proxy_pass",
+            "fastcgi_pass",
+            "uwsgi_pass",
+            "scgi_pass",
+            "grpc_pass",
+            "memcached_pass",
+        ];
+        let is_passed = location
+            .statement
+            .inner()
+            .iter()
+            .any(|statement| passes.contains(&statement.name()));
+        let bare = path.strip_suffix('/').filter(|bare| !bare.is_empty());
+        let (true, Some(bare)) = (is_passed, bare) else {
+            continue;
+        };
+        let is_taken = ways
+            .iter()
+            .any(|(other, _)| other.how == Match::Exact(bare.to_owned()));
+        if is_taken {
+            continue;
+        }
+        let mut target = Text::literal(path);
+        let query = super::variables::variable_in_script("args");
+        target.0.push(Piece::Script(format!(
+            "{query} !== '' ? '?' + {query} : ''"
+        )));
+        let mut action = when("return", 301);
+        action.insert("location".to_owned(), target.template().into());
+        redirects.push(Way {
+            patterns: vec![literal(bare)],
+            action: Value::Object(action),
+            is_internal: false,
+        });
+    }
+    redirects
+}
+
+/// Steps of ways. `outside`: the answer of an internal one, for requests that come from outside.
+pub(super) fn steps(ways: &[Way], outside: Option<&Value>) -> Vec<Value> {
+    let mut steps = Vec::new();
+    for way in ways {
+        let conditions = match way.patterns.as_slice() {
+            [] => Map::new(),
+            patterns => when("uri", one_or_many(patterns.to_vec())),
+        };
+        let action = match outside {
+            Some(refusal) if way.is_internal => refusal.clone(),
+            _ => way.action.clone(),
+        };
+        steps.push(step(conditions, action));
+    }
+    steps
+}

@@ -1,0 +1,98 @@
+//! Pages for errors, and the way to locations that only an answer leads to (`X-Accel-Redirect`).
+
+use serde_json::{Map, Value, json};
+
+use super::error_page::{Answer, ErrorPage};
+use super::site::{Compiler, Site};
+use crate::output::when;
+use crate::template::{Piece, Text};
+
+impl Compiler<'_> {
+    /// `error_pages` and `intercept_errors` of a place, where they are others than those around it.
+    pub(super) fn pages(&mut self, site: &Site, around: Option<&Site>) -> Map<String, Value> {
+        let mut options = Map::new();
+        let pages = site.scope.error_pages.clone();
+        if around.is_none_or(|around| around.scope.error_pages != pages) {
+            let mut actions = Map::new();
+            for page in &pages {
+                let Some(action) = self.page(site, page) else {
+                    continue;
+                };
+                for status in &page.statuses {
+                    // The first one that names a status has it, as in nginx.
+                    let entry = actions.entry(status.to_string());
+                    entry.or_insert_with(|| action.clone());
+                }
+            }
+            if !actions.is_empty() {
+                options.insert("error_pages".to_owned(), actions.into());
+            }
+        }
+        let around = around.and_then(|around| around.scope.intercepts);
+        if let Some(intercepts) = site.scope.intercepts.filter(|_| !pages.is_empty())
+            && around != Some(intercepts)
+        {
+            options.insert("intercept_errors".to_owned(), intercepts.into());
+        }
+        options
+    }
+
+    fn page(&mut self, site: &Site, page: &ErrorPage) -> Option<Value> {
+        let mut inner = site.clone();
+        let status = Text(vec![Piece::Variable("error_status".to_owned())]);
+        inner.meaning.named.insert("status".to_owned(), status);
+        let is_elsewhere = ["http://", "https://", "$scheme"]
+            .iter()
+            .any(|begin| page.target.starts_with(begin));
+        if is_elsewhere {
+            let status = match page.answer {
+                Answer::Fixed(status @ (301 | 302 | 303 | 307 | 308)) => status,
+                _ => 302,
+            };
+            let location = self.text(&inner, &page.target, &page.place, "error_page")?;
+            return Some(json!({"return": status, "location": location.template()}));
+        }
+        let mut action = if page.target.starts_with('@') {
+            let Some(route) = site.named.get(&page.target) else {
+                let problem = format!("there is no location `{}`", page.target);
+                let hint = "write the location, or another page";
+                self.findings
+                    .lost(&page.place, "error_page", &problem, hint);
+                return None;
+            };
+            when("pass", route.clone())
+        } else {
+            let target = match page.target.starts_with('/') {
+                true => page.target.clone(),
+                false => format!("/{}", page.target),
+            };
+            let path = self.new_path(&inner, &target, &page.place, "error_page")?;
+            Map::from_iter([
+                ("rewrite".to_owned(), path.into()),
+                ("pass".to_owned(), site.entry.clone().into()),
+            ])
+        };
+        match page.answer {
+            Answer::Kept => {}
+            Answer::Own => drop(action.insert("response_status".to_owned(), "own".into())),
+            Answer::Fixed(status @ 200..600) => {
+                action.insert("response_status".to_owned(), status.into());
+            }
+            Answer::Fixed(status) => {
+                let problem =
+                    format!("{status} is no status of an answer: that of the error stays");
+                let hint = "`response_status` is one from 200 to 599";
+                self.findings
+                    .lost(&page.place, "error_page", &problem, hint);
+            }
+        }
+        Some(Value::Object(action))
+    }
+
+    /// Lets answers of applications and servers lead to locations, those that nobody gets to from outside.
+    pub(super) fn leads_on(&mut self, site: &mut Site) {
+        let wanted = format!("{}-by-answer", site.name);
+        let steps = vec![json!({"action": {"pass": site.entry}})];
+        site.by_answer = Some(self.out.add_route(&wanted, steps));
+    }
+}

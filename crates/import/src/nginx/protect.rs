@@ -1,0 +1,350 @@
+//! Guards before a location's answer: addresses, passwords, the word of another server, `satisfy`, copies.
+//!
+//! Must never: leave out a guard. One that cannot be carried over refuses everybody.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+use tutti_config::model::PasswordHash;
+
+use super::site::{Compiler, Site, ends};
+use super::tree::Statement;
+use crate::finding::Place;
+use crate::output::{one_or_many, step, when};
+use crate::template::Text;
+
+impl Compiler<'_> {
+    /// Puts the guards of a place before the steps of its content.
+    pub(super) fn guarded(&mut self, site: &Site, content: Vec<Value>) -> Vec<Value> {
+        // nginx asks them for the client's request only.
+        if site.is_question {
+            return content;
+        }
+        let steps = self.let_in(site, content);
+        let mut options = self.bounds(site);
+        if let Some(mirror) = self.mirror(site) {
+            options.insert("mirror".to_owned(), mirror);
+        }
+        self.wrapped(site, steps, options)
+    }
+
+    /// Addresses, and then whoever wants to know who it is.
+    fn let_in(&mut self, site: &Site, content: Vec<Value>) -> Vec<Value> {
+        let questions = match site.scope.closed.is_empty() {
+            true => self.questions(site),
+            false => None,
+        };
+        let access = self.access(site);
+        let has_rules = !site.scope.access.is_empty();
+        let is_any = site.scope.satisfy_any
+            && (has_rules || questions.as_ref().is_some_and(|all| all.len() > 1));
+        let Some(mut questions) = questions else {
+            let denies_others = |rule: &super::scope::Rule| !rule.allows && rule.whom == "all";
+            if is_any && site.scope.access.iter().any(denies_others) {
+                return [access, content].concat();
+            }
+            let action = self.status(site, 403);
+            return vec![json!({"action": action})];
+        };
+        match (is_any, questions.pop()) {
+            (true, Some(question)) if questions.is_empty() => {
+                let route = self
+                    .out
+                    .add_route(&format!("{}-let-in", site.name), content);
+                let mut steps = self.addresses_let_in(site, &route);
+                if !ends(&steps) {
+                    let mut action = question;
+                    action.insert("pass".to_owned(), route.into());
+                    steps.push(json!({"action": action}));
+                }
+                steps
+            }
+            (true, Some(_)) => {
+                if let Some((_, place)) = &site.scope.guards.realm {
+                    let problem = "a password or another server's word, one of them, cannot be asked for: the place answers 403 to everybody";
+                    let hint = "write a step with an `authenticate` for each";
+                    self.findings.lost(place, "satisfy", problem, hint);
+                }
+                let action = self.status(site, 403);
+                vec![json!({"action": action})]
+            }
+            (_, last) => {
+                questions.extend(last);
+                let mut steps = content;
+                for question in questions.into_iter().rev() {
+                    steps = self.wrapped(site, steps, question);
+                }
+                [access, steps].concat()
+            }
+        }
+    }
+
+    /// Steps that lead whom the addresses let in past all questions.
+    fn addresses_let_in(&mut self, site: &Site, route: &str) -> Vec<Value> {
+        let mut steps = Vec::new();
+        let mut denied: Vec<String> = Vec::new();
+        for rule in &site.scope.access {
+            let pattern = rule.pattern();
+            match (rule.allows, pattern) {
+                (false, Some(pattern)) => denied.push(format!("!{pattern}")),
+                (false, None) => break,
+                (true, pattern) => {
+                    let is_all = pattern.is_none();
+                    let patterns: Vec<String> =
+                        pattern.into_iter().chain(denied.iter().cloned()).collect();
+                    let conditions = match patterns.is_empty() {
+                        true => Map::new(),
+                        false => when("source", one_or_many(patterns)),
+                    };
+                    steps.push(step(conditions, json!({"pass": route})));
+                    if is_all {
+                        break;
+                    }
+                }
+            }
+        }
+        steps
+    }
+
+    /// One action with these options before the steps: the only one itself, or one that passes to a route.
+    pub(super) fn wrapped(
+        &mut self,
+        site: &Site,
+        mut steps: Vec<Value>,
+        mut options: Map<String, Value>,
+    ) -> Vec<Value> {
+        if options.is_empty() {
+            return steps;
+        }
+        if steps.len() == 1
+            && ends(&steps)
+            && let Some(action) = steps
+                .first_mut()
+                .and_then(|step| step.get_mut("action"))
+                .and_then(Value::as_object_mut)
+            && !options.keys().any(|option| action.contains_key(option))
+        {
+            action.append(&mut options);
+            return steps;
+        }
+        let route = self.out.add_route(&format!("{}-guarded", site.name), steps);
+        options.insert("pass".to_owned(), route.into());
+        vec![json!({"action": options})]
+    }
+
+    /// Each is an `authenticate`. `None`: one of them cannot be said, and everybody is refused.
+    fn questions(&mut self, site: &Site) -> Option<Vec<Map<String, Value>>> {
+        let mut questions = Vec::new();
+        if let Some((realm, place)) = &site.scope.guards.realm {
+            let basic = self.basic(site, realm, place)?;
+            questions.push(when("authenticate", json!({"basic": basic})));
+        }
+        if let Some((uri, place)) = &site.scope.guards.question {
+            let forward = self.forward(site, uri, place)?;
+            questions.push(when("authenticate", json!({"forward": forward})));
+        }
+        Some(questions)
+    }
+
+    fn basic(&mut self, site: &Site, realm: &str, place: &Place) -> Option<Map<String, Value>> {
+        let Some((file, file_place)) = site.scope.guards.password_file.clone() else {
+            self.refused(
+                place,
+                "auth_basic",
+                "there is no `auth_basic_user_file` for it",
+            );
+            return None;
+        };
+        if file.contains('$') {
+            let problem = "which file has the passwords depends on the request";
+            self.refused(&file_place, "auth_basic_user_file", problem);
+            return None;
+        }
+        let file = match file.starts_with('/') {
+            true => file,
+            false => format!("/etc/nginx/{file}"),
+        };
+        if !self.has_known_hashes(&file, &file_place) {
+            return None;
+        }
+        let mut basic = Map::new();
+        let is_plain = |character: char| {
+            (character.is_ascii_graphic() || character == ' ') && !r#""\$"#.contains(character)
+        };
+        if realm.chars().all(is_plain) && !realm.is_empty() {
+            basic.insert("realm".to_owned(), realm.into());
+        } else {
+            self.findings.note(
+                place,
+                "auth_basic",
+                "its text is not carried over: whoever comes is asked for a password",
+                "`realm` takes plain text",
+            );
+        }
+        basic.insert("file".to_owned(), file.into());
+        let is_told = |(name, value, _): &&(String, String, Place)| {
+            value == "$remote_user" && !name.eq_ignore_ascii_case("host")
+        };
+        if let Some((name, ..)) = site.scope.request_headers.iter().find(is_told) {
+            basic.insert("field".to_owned(), name.clone().into());
+        }
+        Some(basic)
+    }
+
+    /// Looks into a file of passwords, where it can be read: each hash must be one that is known here.
+    fn has_known_hashes(&mut self, file: &str, place: &Place) -> bool {
+        let name = "auth_basic_user_file";
+        let Ok(bytes) = self.sources.read(Path::new(file)) else {
+            self.findings.note(
+                place,
+                name,
+                "the file could not be looked at: its hashes must be bcrypt, argon2 or SHA-crypt",
+                "`htpasswd -B FILE NAME` makes such a one",
+            );
+            return true;
+        };
+        let text = String::from_utf8_lossy(&bytes);
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let hash = line.split(':').nth(1).unwrap_or_default();
+            if PasswordHash::parse(hash).is_err() {
+                let problem = format!(
+                    "line {} of `{file}` has a hash that is not taken: the place answers 403 to everybody",
+                    number + 1
+                );
+                let hint = "make new ones with `htpasswd -B FILE NAME` (bcrypt), and import again";
+                self.findings.lost(place, name, &problem, hint);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn forward(&mut self, site: &Site, uri: &str, place: &Place) -> Option<Map<String, Value>> {
+        let path = uri.split('?').next().unwrap_or(uri);
+        let Some(route) = site.questions.get(path) else {
+            let problem = format!("there is no location for `{path}` that can be asked");
+            self.refused(place, "auth_request", &problem);
+            return None;
+        };
+        for page in site
+            .scope
+            .error_pages
+            .iter()
+            .filter_map(|page| page.of_refusal())
+        {
+            let problem =
+                "a client that is not let in gets the answer of who is asked, not this page";
+            let hint = "let who is asked answer 302 with `Location`, to a page for logging in";
+            self.findings.lost(page, "error_page", problem, hint);
+        }
+        let mut forward = Map::from_iter([
+            ("pass".to_owned(), route.clone().into()),
+            ("uri".to_owned(), uri.into()),
+        ]);
+        let mut copied: Vec<Value> = Vec::new();
+        for (name, value, place) in &site.scope.request_headers {
+            match site.scope.guards.field_of(value) {
+                Some(field) if field.eq_ignore_ascii_case(name) => {
+                    copied.push(name.clone().into());
+                }
+                Some(field) => {
+                    let problem = format!(
+                        "the server behind is not told `{name}`: it would be another name for the answer's `{field}`"
+                    );
+                    let hint = "let who is asked answer with that name, and name it in `copy`";
+                    self.findings
+                        .lost(place, "proxy_set_header", &problem, hint);
+                }
+                None => {}
+            }
+        }
+        if !copied.is_empty() {
+            forward.insert("copy".to_owned(), copied.into());
+        }
+        Some(forward)
+    }
+
+    fn refused(&mut self, place: &Place, name: &str, problem: &str) {
+        let problem = format!("{problem}: the place answers 403 to everybody");
+        let hint = "write an `authenticate` (`docs/authentication.md`)";
+        self.findings.lost(place, name, &problem, hint);
+    }
+}
+
+impl Compiler<'_> {
+    /// Where copies of requests go.
+    fn mirror(&mut self, site: &Site) -> Option<Value> {
+        let (uri, place) = site.scope.guards.mirror.clone()?;
+        let path = uri.split('?').next().unwrap_or(&uri);
+        let Some(upstream) = site.mirrors.get(path) else {
+            let hint = "copies go to an upstream with the path of the request (`docs/delivery.md`)";
+            let problem = format!("`{uri}` is no location with a `proxy_pass` to the same path");
+            self.findings.lost(&place, "mirror", &problem, hint);
+            return None;
+        };
+        let mut mirror = when("to", upstream.clone());
+        if site.scope.guards.mirrors_no_body {
+            mirror.insert("max_body_size".to_owned(), 0.into());
+            let hint = "take `max_body_size` out, and copies have the body";
+            let problem = "requests with a body are not copied";
+            self.findings
+                .note(&place, "mirror_request_body", problem, hint);
+        }
+        Some(mirror.into())
+    }
+
+    /// The upstream of a location that copies go to; `None` where it would get another path than was asked for.
+    pub(super) fn mirror_upstream(&mut self, site: &Site, block: &[Statement]) -> Option<String> {
+        let pass = block
+            .iter()
+            .find(|statement| statement.name() == "proxy_pass")?;
+        let server = pass.argument(0).strip_suffix("$request_uri")?;
+        let (scheme, authority) = server.split_once("://")?;
+        if authority.contains('/') || authority.contains('$') {
+            return None;
+        }
+        let mut named = pass.clone();
+        named.words.truncate(1);
+        named.words.push(server.to_owned());
+        let action = self.send(site, &named, scheme, None)?;
+        if let Some(pass) = action.get("pass").and_then(Value::as_str) {
+            return Some(pass.to_owned());
+        }
+        let address = action
+            .get("proxy")?
+            .as_str()?
+            .split_once("://")?
+            .1
+            .to_owned();
+        let mut upstream = when("servers", json!({address.clone(): {}}));
+        if let Some(options) = action.get("proxy_options").and_then(Value::as_object) {
+            upstream.extend(options.clone());
+        }
+        Some(format!(
+            "upstreams/{}",
+            self.out.upstream(upstream, &address)
+        ))
+    }
+
+    /// The variables of a question, which are about the request that it is about.
+    pub(super) fn asked_about(site: &mut Site) {
+        let about = [
+            ("request_uri", "header_x_forwarded_uri"),
+            ("request_method", "header_x_forwarded_method"),
+            ("remote_addr", "header_x_forwarded_for"),
+            ("proxy_add_x_forwarded_for", "header_x_forwarded_for"),
+            ("scheme", "header_x_forwarded_proto"),
+        ];
+        for (name, variable) in about {
+            let piece = crate::template::Piece::Variable(variable.to_owned());
+            site.meaning
+                .named
+                .insert(name.to_owned(), Text(vec![piece]));
+        }
+        site.is_question = true;
+    }
+}

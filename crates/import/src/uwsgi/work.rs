@@ -1,0 +1,192 @@
+//! uWSGI's work without a request: `cron`, `attach-daemon`, `mule`; and what of it only uWSGI's own functions can ask for.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use crate::finding::{Findings, Place};
+use crate::output::unused;
+use crate::program::Program;
+use crate::sources::Sources;
+
+/// A run may take as long as it likes with uWSGI; a day is the longest that one of days takes.
+const LONGEST_RUN: u64 = 86_400;
+
+/// Tells what is work for functions of uWSGI's own. False if the option is none of these.
+pub(super) fn tell(name: &str, place: &Place, findings: &mut Findings) -> bool {
+    let (problem, hint) = match name {
+        "spooler" | "spooler-external" => (
+            "jobs are put into it, and done, by functions of `uwsgi`, which there are none of",
+            "`spoolers` keep jobs that are posted as requests (`docs/spooler.md`)",
+        ),
+        "spooler-processes" | "spooler-frequency" | "spooler-quiet" | "spooler-max-tasks"
+        | "spooler-harakiri" | "spooler-import" => (
+            "it is about `spooler`",
+            "`concurrency`, `timeout` and `backoff` of a spooler (`docs/spooler.md`)",
+        ),
+        "mule" | "mules" | "farm" => (
+            "a mule that has no file of its own waits for messages of functions of `uwsgi`, which there are none of",
+            "`mules` of an application run commands (`docs/mules.md`)",
+        ),
+        "legion-cron" => (
+            "there are no legions: it would run on each machine",
+            "`schedules` on one of the machines (`docs/schedules.md`)",
+        ),
+        "timer" | "rb-timer" => (
+            "it is a signal of `uwsgi`, which there are none of",
+            "`schedules` have `every` (`docs/schedules.md`)",
+        ),
+        "attach-daemon2" | "smart-attach-daemon" | "smart-attach-daemon2" => (
+            "a command that is known by a file with its number is not carried over",
+            "`mules` of an application run commands that stay in the foreground (`docs/mules.md`)",
+        ),
+        "import" => (
+            "modules of `uwsgidecorators` are for functions of `uwsgi`, which there are none of",
+            "`mules` and `schedules` run commands (`docs/mules.md`, `docs/schedules.md`)",
+        ),
+        _ => return false,
+    };
+    findings.lost(place, name, problem, hint);
+    true
+}
+
+/// A field of `cron`: -1 is any, -5 each fifth.
+fn field(text: &str) -> Option<String> {
+    let number: i32 = text.trim().parse().ok()?;
+    Some(match number {
+        -1 => "*".to_owned(),
+        ..-1 => format!("*/{}", number.unsigned_abs()),
+        _ => number.to_string(),
+    })
+}
+
+/// `cron = 30 3 -1 -1 -1 command`, and `cron2 = minute=30,hour=3 command`.
+pub(super) fn schedule(
+    name: &str,
+    value: &str,
+    place: &Place,
+    program: &mut Program,
+    findings: &mut Findings,
+) {
+    let read = match name {
+        "cron2" => by_name(value),
+        _ => in_order(value),
+    };
+    let Some((cron, timeout, command)) = read else {
+        let hint = "write one of `schedules` (`docs/schedules.md`)";
+        findings.lost(place, name, "its times cannot be read", hint);
+        return;
+    };
+    let note = "times are UTC, and a run has a day at most";
+    let hint = "`time_zone` and `timeout` of the schedule say otherwise";
+    findings.note(place, name, note, hint);
+    let schedule = json!({
+        "cron": cron,
+        "command": ["sh", "-c", command],
+        "timeout": timeout.unwrap_or(LONGEST_RUN),
+    });
+    let name = unused(&program.schedules, command);
+    program.schedules.insert(name, schedule);
+}
+
+fn in_order(value: &str) -> Option<(String, Option<u64>, &str)> {
+    let mut rest = value.trim_start();
+    let mut fields = Vec::new();
+    for _ in 0..5 {
+        let (word, after) = rest.split_once(char::is_whitespace)?;
+        fields.push(field(word)?);
+        rest = after.trim_start();
+    }
+    (!rest.is_empty()).then(|| (fields.join(" "), None, rest))
+}
+
+fn by_name(value: &str) -> Option<(String, Option<u64>, &str)> {
+    let (options, command) = value.trim().split_once(char::is_whitespace)?;
+    let mut fields = ["*", "*", "*", "*", "*"].map(str::to_owned);
+    let mut timeout = None;
+    for option in options.split(',') {
+        let (name, value) = option.split_once('=')?;
+        let place = match name {
+            "minute" => 0,
+            "hour" => 1,
+            "day" => 2,
+            "month" => 3,
+            "week" => 4,
+            "harakiri" => {
+                timeout = Some(value.parse().ok()?);
+                continue;
+            }
+            // Never two at once, which is so anyway.
+            "unique" => continue,
+            _ => return None,
+        };
+        *fields.get_mut(place)? = field(value)?;
+    }
+    let command = command.trim_start();
+    (!command.is_empty()).then(|| (fields.join(" "), timeout, command))
+}
+
+/// `attach-daemon`: a command that runs beside the application, by a shell as with uWSGI.
+pub(super) fn daemon(command: &str, program: &mut Program) {
+    let mule = json!({"command": ["sh", "-c", format!("exec {command}")]});
+    let name = unused(&program.mules, command);
+    program.mules.insert(name, mule);
+}
+
+/// `mule = file.py`, where the file does not use functions of uWSGI's own.
+pub(super) fn mule(
+    (file, place): (&str, &Place),
+    (home, chdir): (Option<&str>, Option<&str>),
+    sources: &dyn Sources,
+    program: &mut Program,
+    findings: &mut Findings,
+) {
+    let whole = match chdir {
+        Some(chdir) if !file.starts_with('/') => Path::new(chdir).join(file),
+        _ => PathBuf::from(file),
+    };
+    let text = sources.read(&whole).ok();
+    let is_free = text.is_some_and(|bytes| !String::from_utf8_lossy(&bytes).contains("uwsgi"));
+    if !is_free {
+        let problem = format!("`{file}` uses functions of `uwsgi`, or could not be looked at");
+        let hint = "let it do without, and write it as one of `mules` (`docs/mules.md`)";
+        findings.lost(place, "mule", &problem, hint);
+        return;
+    }
+    let python = home.map_or_else(
+        || "python3".to_owned(),
+        |home| format!("{}/bin/python3", home.trim_end_matches('/')),
+    );
+    let stem = whole
+        .file_stem()
+        .map(|stem| stem.to_string_lossy().into_owned());
+    let name = unused(&program.mules, stem.as_deref().unwrap_or("mule"));
+    let command = Value::from(vec![python, whole.display().to_string()]);
+    program.mules.insert(
+        name,
+        Map::from_iter([("command".to_owned(), command)]).into(),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_crontab() {
+        assert_eq!(
+            in_order("30 3 -1 -1 1 run it"),
+            Some(("30 3 * * 1".to_owned(), None, "run it"))
+        );
+        assert_eq!(
+            in_order("-5 -1 -1 -1 -1 x"),
+            Some(("*/5 * * * *".to_owned(), None, "x"))
+        );
+        assert_eq!(in_order("30 3 -1 -1 x"), None);
+        assert_eq!(
+            by_name("minute=39,hour=23,unique=1,harakiri=60 clean up"),
+            Some(("39 23 * * *".to_owned(), Some(60), "clean up"))
+        );
+        assert_eq!(by_name("legion=x,hour=3 y"), None);
+    }
+}
