@@ -32,6 +32,15 @@ pub struct Timeouts {
     pub idle: Millis,
 }
 
+/// The facts about a request beside its fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Manner {
+    /// Its stream goes on behind the head.
+    pub has_body: bool,
+    /// It has come before the handshake was complete: somebody else may have sent it, who has seen it before (RFC 8470 §2).
+    pub is_early: bool,
+}
+
 /// A listener on one listen thread.
 pub trait Server: 'static {
     /// A connection of its.
@@ -84,8 +93,8 @@ pub trait Connection: 'static {
     /// Tells the log of a fault of the client.
     fn mention(&self, text: &str);
 
-    /// Begins with a request, whose stream goes on behind the head if it `has_body`.
-    fn begin(&self, section: &Section, stream: Stream, has_body: bool, waker: &Waker);
+    /// Begins with a request.
+    fn begin(&self, section: &Section, stream: Stream, manner: Manner, waker: &Waker);
 
     /// Answers a request whose head cannot be taken.
     fn refuse(&self, stream: Stream, status: u16, reason: &str, waker: &Waker);

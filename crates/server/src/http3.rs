@@ -13,7 +13,7 @@ use tutti_http::Version;
 use tutti_http::http2::Opening;
 use tutti_http::http3::Section;
 use tutti_pool::Level;
-use tutti_quic::{Endpoint, Ports, Server, Stream, Terms, Timeouts};
+use tutti_quic::{Endpoint, Manner, Ports, Server, Stream, Terms, Timeouts};
 
 use crate::accept;
 use crate::channel::Channel;
@@ -52,6 +52,9 @@ fn complain(local: &Local, listener: &Listener, reason: &str) {
     let text = format!("cannot take HTTP/3 at \"{}\": {reason}", listener.name);
     local.log(Level::Alert, &text);
 }
+
+/// The field of a request that somebody else may have sent, who has seen it before (RFC 8470 §5.1).
+const EARLY_DATA: &[u8] = b"early-data";
 
 /// A listener on a listen thread.
 pub(crate) struct Entrance {
@@ -147,10 +150,10 @@ impl tutti_quic::Connection for Connection {
         self.local.mention(Level::Info, text);
     }
 
-    fn begin(&self, section: &Section, stream: Stream, has_body: bool, waker: &Waker) {
+    fn begin(&self, section: &Section, stream: Stream, manner: Manner, waker: &Waker) {
         let is_websocket = section.protocol() == Some(b"websocket");
         let asked = Asked {
-            has_body,
+            has_body: manner.has_body,
             is_websocket,
             is_unknown: section.protocol().is_some() && !is_websocket,
         };
@@ -165,7 +168,14 @@ impl tutti_quic::Connection for Connection {
                 websocket: writing.websocket,
                 version: Version::Http3,
             };
-            head.compose(input, &opening, || section.fields(), limits)
+            // Whoever answers is told, once (RFC 8470 §5.1).
+            let told = manner.is_early.then_some((EARLY_DATA, &b"1"[..]));
+            let fields = || {
+                let said = section.fields();
+                let said = said.filter(|(name, _)| told.is_none() || *name != EARLY_DATA);
+                said.chain(told)
+            };
+            head.compose(input, &opening, fields, limits)
         });
     }
 
