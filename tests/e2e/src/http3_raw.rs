@@ -108,7 +108,7 @@ impl Raw {
         receiving
     }
 
-    /// What becomes of a request.
+    /// Waits for the end of a request.
     ///
     /// # Panics
     /// The connection ends, or what comes is no HTTP/3.
