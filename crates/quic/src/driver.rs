@@ -444,7 +444,7 @@ impl<C: Connection> Driver<C> {
             },
         };
         let early = Early { id, section, read };
-        // What has no body and changes nothing may come twice (RFC 8470 §2.1); all else waits until it is known to be the client's.
+        // One that has no body and changes nothing may come twice (RFC 8470 §2.1); all else waits until it is known to be the client's.
         let is_safe = matches!(early.section.method(), b"GET" | b"HEAD") && early.read.has_ended;
         if self.is_connected || is_safe {
             self.start(early, cx);

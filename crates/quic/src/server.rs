@@ -41,6 +41,19 @@ pub struct Manner {
     pub is_early: bool,
 }
 
+/// The field that tells whoever answers that a request is early (RFC 8470 §5.1).
+const EARLY_DATA: &[u8] = b"early-data";
+
+impl Manner {
+    /// The fields of its section as whoever answers is to see them: told that it is early, and once.
+    pub fn fields(self, section: &Section) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let told = self.is_early.then_some((EARLY_DATA, &b"1"[..]));
+        let said = section.fields();
+        let said = said.filter(move |(name, _)| told.is_none() || *name != EARLY_DATA);
+        said.chain(told)
+    }
+}
+
 /// A listener on one listen thread.
 pub trait Server: 'static {
     /// A connection of its.

@@ -53,9 +53,6 @@ fn complain(local: &Local, listener: &Listener, reason: &str) {
     local.log(Level::Alert, &text);
 }
 
-/// The field of a request that somebody else may have sent, who has seen it before (RFC 8470 §5.1).
-const EARLY_DATA: &[u8] = b"early-data";
-
 /// A listener on a listen thread.
 pub(crate) struct Entrance {
     local: Rc<Local>,
@@ -168,14 +165,7 @@ impl tutti_quic::Connection for Connection {
                 websocket: writing.websocket,
                 version: Version::Http3,
             };
-            // Whoever answers is told, once (RFC 8470 §5.1).
-            let told = manner.is_early.then_some((EARLY_DATA, &b"1"[..]));
-            let fields = || {
-                let said = section.fields();
-                let said = said.filter(|(name, _)| told.is_none() || *name != EARLY_DATA);
-                said.chain(told)
-            };
-            head.compose(input, &opening, fields, limits)
+            head.compose(input, &opening, || manner.fields(section), limits)
         });
     }
 

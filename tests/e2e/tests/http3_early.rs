@@ -283,7 +283,7 @@ async fn nobody_gets_a_copy(server: &Server, origin: &Origin, packets: &[Vec<u8>
     assert_eq!(after, 1, "a copy has come through");
 }
 
-/// Whether a client that comes back sends at once, and what becomes of its request.
+/// Returns true if the first packets of a client that comes back are taken, and what it is answered.
 async fn comes_back(endpoint: &Endpoint, server: &Server) -> (bool, String) {
     let connecting = endpoint.connect(server.address(), "localhost").unwrap();
     match connecting.into_0rtt() {
