@@ -69,7 +69,7 @@ Promise.all([all, loaded]).then(([numbers]) => {
     server.write("hundred.html", page);
 }
 
-/// What the page says when all of it has come over this protocol.
+/// The words of the page when all of it has come over this protocol.
 pub fn seen(protocol: &str) -> Value {
     json!({"files": 100, "protocols": [protocol], "statuses": [200], "pictures": 40, "scripts": 20, "styles": 20, "data": 190})
 }
@@ -108,7 +108,7 @@ impl Chromium {
         }
     }
 
-    /// What the page at this address says of itself.
+    /// The words of the page at this address about itself.
     ///
     /// # Panics
     /// It does not.

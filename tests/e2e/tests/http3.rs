@@ -369,7 +369,7 @@ fn an_upgrade_loses_no_answer() {
     });
 }
 
-/// What clients have done while the server is upgraded.
+/// The things that clients have done while the server is upgraded.
 #[derive(Default)]
 struct Done {
     is_over: AtomicBool,
@@ -645,7 +645,7 @@ fn java_gets_bodies_over_http3_too() {
         for size in [0, 1, 100_000, 1_000_000] {
             let body = vec![b'x'; size];
             let answer = client
-                .send("POST", "/q/digest", &[], Some(&[body.clone()]))
+                .send("POST", "/q/digest", &[], Some(std::slice::from_ref(&body)))
                 .await;
             let answer = answer.unwrap();
             assert_eq!(answer.text(), format!("{size} {}", sum("sha256sum", &body)));
