@@ -426,7 +426,7 @@ fn frames_of_quic_that_only_make_work_cost_no_memory() {
         run(serves(&server));
         let grown = resident(&server).saturating_sub(before);
         assert!(grown < 32 << 20, "{kind}: {grown} bytes; {said}");
-        // What is no connection id of this connection, or more of them than may be, is a fault of the client's.
+        // An id that is none of this connection, or one more than may be, is a fault of the client's.
         let expected = match kind {
             "path" => "goes on",
             _ => "0x",
