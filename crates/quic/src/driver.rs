@@ -22,7 +22,7 @@ use tutti_tls::QuicClient;
 
 use crate::fault::fault;
 use crate::quic::Quic;
-use crate::server::{Connection, Timeouts};
+use crate::server::{Connection, Manner, Timeouts};
 use crate::shared::Shared;
 use crate::stream::{Kind, Read, Stream};
 use tutti_conn::clock::{Millis, now_millis};
@@ -39,6 +39,13 @@ const READ_BYTES: usize = 16 * 1024;
 pub(crate) struct Coming {
     reader: MessageReader,
     pub(crate) since: Millis,
+}
+
+/// A request that waits until the handshake is complete, as anybody may have sent it until then.
+pub(crate) struct Early {
+    id: StreamId,
+    section: Section,
+    read: Read,
 }
 
 /// How far the end has come of a connection that is to end.
@@ -62,6 +69,8 @@ pub(crate) struct Driver<C> {
     timer: Pin<Box<Sleep>>,
     /// Requests whose heads have not come.
     pub(crate) coming: FxHashMap<StreamId, Coming>,
+    /// As many as may be under way at most.
+    early: Vec<Early>,
     /// The client's streams in one direction.
     one_way: FxHashMap<StreamId, UniReader>,
     control: Control,
@@ -97,6 +106,7 @@ impl<C: Connection> Driver<C> {
             opened: now,
             timer: Box::pin(tokio::time::sleep(std::time::Duration::ZERO)),
             coming: FxHashMap::default(),
+            early: Vec::new(),
             one_way: FxHashMap::default(),
             control: Control::default(),
             own_control: None,
@@ -171,7 +181,7 @@ impl<C: Connection> Driver<C> {
             };
             had_some = true;
             match event {
-                Event::Connected => self.connected(),
+                Event::Connected => self.connected(cx),
                 Event::ConnectionLost { reason } => self.lost(&reason),
                 Event::Stream(event) if !self.quic.has_ended.get() => {
                     self.stream_event(event, cx);
@@ -227,12 +237,27 @@ impl<C: Connection> Driver<C> {
     }
 
     /// The handshake is done.
-    fn connected(&mut self) {
+    fn connected(&mut self, cx: &mut Context<'_>) {
         self.is_connected = true;
         let counters = &self.endpoint.listener.counters;
         counters.handshakes.fetch_add(1, Ordering::Relaxed);
         self.endpoint.handshake_ended();
-        let mut state = self.quic.state.borrow_mut();
+        if !self.speaks_http3() {
+            return self.quic.close(Code::GENERAL_PROTOCOL_ERROR, "not HTTP/3");
+        }
+        self.own_control = self.quic.state.borrow_mut().streams().open(Dir::Uni);
+        let (most, _) = self.connection.most_bytes();
+        // The kind of the stream: control.
+        varint::write(0, &mut self.held);
+        write_settings(most as u64, &mut self.held);
+        for early in std::mem::take(&mut self.early) {
+            self.start(early, cx);
+        }
+    }
+
+    /// Takes note of who the client is, which its first message tells, and returns whether it speaks HTTP/3.
+    fn speaks_http3(&self) -> bool {
+        let state = self.quic.state.borrow();
         let session = state.crypto_session();
         let data = session.handshake_data().and_then(|data| {
             data.downcast::<quinn_proto::crypto::rustls::HandshakeData>()
@@ -243,16 +268,9 @@ impl<C: Connection> Driver<C> {
             .peer_identity()
             .and_then(|shown| shown.downcast::<Vec<CertificateDer<'static>>>().ok());
         let shown = shown.map_or_else(Vec::new, |shown| *shown);
+        // Told before of a client whose first request came early: then it shows no certificate.
         let _ = self.quic.facts.set(Rc::new(self.client.facts(&shown)));
-        self.own_control = state.streams().open(Dir::Uni);
-        drop(state);
-        if !speaks {
-            return self.quic.close(Code::GENERAL_PROTOCOL_ERROR, "not HTTP/3");
-        }
-        let (most, _) = self.connection.most_bytes();
-        // The kind of the stream: control.
-        varint::write(0, &mut self.held);
-        write_settings(most as u64, &mut self.held);
+        speaks
     }
 
     fn note_handshake_over(&mut self) {
@@ -279,6 +297,7 @@ impl<C: Connection> Driver<C> {
         }
         self.note_handshake_over();
         self.coming.clear();
+        self.early.clear();
         self.one_way.clear();
         self.quic.end();
     }
@@ -416,7 +435,7 @@ impl<C: Connection> Driver<C> {
 
     /// Begins with a request.
     fn begin(&mut self, id: StreamId, block: &[u8], read: Read, cx: &mut Context<'_>) {
-        let (most, most_trailers) = self.connection.most_bytes();
+        let (most, _) = self.connection.most_bytes();
         let section = match Section::of_request(block, most) {
             Ok(section) => section,
             Err(error) => match fault(error) {
@@ -424,15 +443,34 @@ impl<C: Connection> Driver<C> {
                 fault => return self.fail(id, fault),
             },
         };
+        let early = Early { id, section, read };
+        // One that has no body and changes nothing may come twice (RFC 8470 §2.1); all else waits until it is known to be the client's.
+        let is_safe = matches!(early.section.method(), b"GET" | b"HEAD") && early.read.has_ended;
+        if self.is_connected || is_safe {
+            self.start(early, cx);
+        } else {
+            self.early.push(early);
+        }
+    }
+
+    /// Starts with a request, whose head is there.
+    fn start(&self, request: Early, cx: &mut Context<'_>) {
+        let Early { id, section, read } = request;
+        if !self.is_connected && !self.speaks_http3() {
+            return self.quic.close(Code::GENERAL_PROTOCOL_ERROR, "not HTTP/3");
+        }
+        let (_, most_trailers) = self.connection.most_bytes();
         let kind = Kind {
             is_head: section.method() == b"HEAD",
             is_websocket: section.protocol() == Some(b"websocket"),
             most_trailers,
         };
-        let has_body = !read.has_ended;
+        let manner = Manner {
+            has_body: !read.has_ended,
+            is_early: !self.is_connected,
+        };
         let stream = Stream::new(&self.quic, id, kind, read);
-        self.connection
-            .begin(&section, stream, has_body, cx.waker());
+        self.connection.begin(&section, stream, manner, cx.waker());
     }
 
     /// Answers a request whose head is too large.

@@ -6,7 +6,8 @@
 //! thread and process again. The server is seen as two traits, [`Server`] and [`Connection`].
 //!
 //! Must never: send a client whose address is not known to be its own more than QUIC allows; keep more for a client than its windows;
-//! begin with a request that the client has been told to send again; wait for a client without a deadline.
+//! begin with a request that the client has been told to send again; begin with one that changes something before the handshake is complete;
+//! wait for a client without a deadline.
 
 #![forbid(unsafe_code)]
 
@@ -22,6 +23,6 @@ mod shared;
 mod stream;
 
 pub use endpoint::Endpoint;
-pub use ports::{Datagrams, Ports, Spoken};
-pub use server::{Connection, Server, Terms, Timeouts};
+pub use ports::{Datagrams, Ports, Spoken, promised};
+pub use server::{Connection, Manner, Server, Terms, Timeouts};
 pub use stream::Stream;

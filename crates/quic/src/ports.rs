@@ -87,5 +87,16 @@ impl Spoken {
     }
 }
 
+/// Returns what a client that has been here before goes by in its first packets (RFC 9000 §7.4.1, RFC 9114 §7.2.4.2): its streams, what it may send, and
+/// the `most` bytes that a head may have.
+pub fn promised(options: &Http3, most: usize) -> [u64; 4] {
+    [
+        options.max_concurrent_streams.into(),
+        options.stream_window_size.into(),
+        options.connection_window_size.into(),
+        most as u64,
+    ]
+}
+
 /// A PING is due after so long without a word, while a request is under way.
 pub(crate) const ASK_AFTER: Duration = Duration::from_secs(SILENCE.as_secs() / 3);

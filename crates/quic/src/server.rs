@@ -32,6 +32,28 @@ pub struct Timeouts {
     pub idle: Millis,
 }
 
+/// The facts about a request beside its fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Manner {
+    /// Its stream goes on behind the head.
+    pub has_body: bool,
+    /// It has come before the handshake was complete: somebody else may have sent it, who has seen it before (RFC 8470 §2).
+    pub is_early: bool,
+}
+
+/// The field that tells whoever answers that a request is early (RFC 8470 §5.1).
+const EARLY_DATA: &[u8] = b"early-data";
+
+impl Manner {
+    /// The fields of its section as whoever answers is to see them: told that it is early, and once.
+    pub fn fields(self, section: &Section) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let told = self.is_early.then_some((EARLY_DATA, &b"1"[..]));
+        let said = section.fields();
+        let said = said.filter(move |(name, _)| told.is_none() || *name != EARLY_DATA);
+        said.chain(told)
+    }
+}
+
 /// A listener on one listen thread.
 pub trait Server: 'static {
     /// A connection of its.
@@ -84,8 +106,8 @@ pub trait Connection: 'static {
     /// Tells the log of a fault of the client.
     fn mention(&self, text: &str);
 
-    /// Begins with a request, whose stream goes on behind the head if it `has_body`.
-    fn begin(&self, section: &Section, stream: Stream, has_body: bool, waker: &Waker);
+    /// Begins with a request.
+    fn begin(&self, section: &Section, stream: Stream, manner: Manner, waker: &Waker);
 
     /// Answers a request whose head cannot be taken.
     fn refuse(&self, stream: Stream, status: u16, reason: &str, waker: &Waker);

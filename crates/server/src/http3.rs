@@ -13,7 +13,7 @@ use tutti_http::Version;
 use tutti_http::http2::Opening;
 use tutti_http::http3::Section;
 use tutti_pool::Level;
-use tutti_quic::{Endpoint, Ports, Server, Stream, Terms, Timeouts};
+use tutti_quic::{Endpoint, Manner, Ports, Server, Stream, Terms, Timeouts};
 
 use crate::accept;
 use crate::channel::Channel;
@@ -147,10 +147,10 @@ impl tutti_quic::Connection for Connection {
         self.local.mention(Level::Info, text);
     }
 
-    fn begin(&self, section: &Section, stream: Stream, has_body: bool, waker: &Waker) {
+    fn begin(&self, section: &Section, stream: Stream, manner: Manner, waker: &Waker) {
         let is_websocket = section.protocol() == Some(b"websocket");
         let asked = Asked {
-            has_body,
+            has_body: manner.has_body,
             is_websocket,
             is_unknown: section.protocol().is_some() && !is_websocket,
         };
@@ -165,7 +165,7 @@ impl tutti_quic::Connection for Connection {
                 websocket: writing.websocket,
                 version: Version::Http3,
             };
-            head.compose(input, &opening, || section.fields(), limits)
+            head.compose(input, &opening, || manner.fields(section), limits)
         });
     }
 

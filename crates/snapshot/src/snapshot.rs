@@ -317,7 +317,7 @@ impl Snapshot {
         let mut snapshot = Self::settings(config, Some(previous), router);
         let mut added = Vec::new();
         for wanted in &config.listeners {
-            let offer = match offer(wanted, previous, around) {
+            let offer = match offer(wanted, &snapshot.limits, previous, around) {
                 Ok(offer) => offer,
                 Err(error) => {
                     faults.push(Diagnostic::apply(error.pointer, error.message));
@@ -420,6 +420,7 @@ fn upstream_protocols(options: &model::UpstreamOptions) -> &'static [&'static [u
 /// TLS of a listener, with what its clients remember where they may go on with it.
 fn offer(
     wanted: &model::Listener,
+    limits: &Limits,
     previous: &Snapshot,
     around: &mut dyn Surroundings,
 ) -> Result<Option<Arc<Offer>>, OfferError> {
@@ -437,7 +438,13 @@ fn offer(
         Some(_) => &PROTOCOLS[..],
         None => old,
     };
-    let offer = Offer::new(tls, &mut find, protocols, before)?;
+    let mut offer = Offer::new(tls, &mut find, protocols, before)?;
+    if let Some(http3) = wanted.http3.filter(|http3| http3.early_data) {
+        offer.take_early(
+            tutti_quic::promised(&http3, limits.max_head_bytes()),
+            before,
+        );
+    }
     if let Some(on_demand) = &tls.on_demand
         && let Some(demands) = around.demands(&on_demand.account)
     {

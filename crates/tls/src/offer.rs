@@ -148,6 +148,16 @@ impl Offer {
         self.quic.as_ref()
     }
 
+    /// Has requests taken that come in a client's first packets over QUIC. A client remembers what it was `promised`, and goes by that: one that was
+    /// promised something else has to begin anew. `previous` is the same listener before a change.
+    pub fn take_early(&mut self, promised: [u64; 4], previous: Option<&Offer>) {
+        let before = previous.filter(|previous| previous.memory.settings == self.memory.settings);
+        let before = before.and_then(|previous| previous.quic.as_ref());
+        if let Some(quic) = &mut self.quic {
+            quic.take_early(promised, &self.memory.settings, before);
+        }
+    }
+
     /// Certificates on demand, if it has such.
     pub fn on_demand(&self) -> Option<&OnDemand> {
         self.choice.on_demand.as_ref()

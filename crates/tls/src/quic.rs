@@ -1,7 +1,7 @@
 //! TLS inside QUIC (RFC 9001): an offer as `quinn-proto` takes it, and the keys of tokens and resets.
 //!
-//! Certificates, tickets and what clients must show are the listener's, as they are for TCP. Must never: begin without TLS 1.3, which
-//! QUIC cannot do without; give a key away.
+//! Certificates, tickets and what clients must show are the listener's, as they are for TCP. Where early data is taken, a session is a number that is
+//! good once: its memory is this process's own. Must never: begin without TLS 1.3, which QUIC cannot do without; give a key away; take early data twice.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,19 +10,32 @@ use quinn_proto::crypto::rustls::QuicServerConfig;
 use rustls::CipherSuite;
 use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::pki_types::CertificateDer;
-use rustls::server::{ClientHello, ResolvesServerCert, ServerConfig};
+use rustls::server::{ClientHello, ProducesTickets, ResolvesServerCert, ServerConfig};
 use rustls::sign::CertifiedKey;
+use tutti_config::model::TlsSession;
 
 use crate::facts::Facts;
+use crate::sessions::Sessions;
 
 /// The protocol inside QUIC (RFC 9114 §3.1).
 const ALPN: &[u8] = b"h3";
+
+/// Sessions that are kept for early data where the listener has no `cache_size`: of some hundred bytes each, two for each connection.
+const EARLY_SESSIONS: usize = 8192;
 
 /// A listener's TLS for QUIC.
 #[derive(Debug)]
 pub struct QuicOffer {
     config: Arc<ServerConfig>,
     asks_clients: bool,
+    early: Option<Early>,
+}
+
+/// The memory by which early data is known, and is taken once.
+#[derive(Clone, Debug)]
+struct Early {
+    promised: [u64; 4],
+    sessions: Arc<Sessions>,
 }
 
 impl QuicOffer {
@@ -35,8 +48,39 @@ impl QuicOffer {
             Self {
                 config: Arc::new(config),
                 asks_clients,
+                early: None,
             }
         })
+    }
+
+    /// See [`Offer::take_early`](crate::Offer::take_early). A ticket would open as often as somebody likes, so there are none; nor is a client whose
+    /// certificate decides anything to be taken for one that has sent it before.
+    pub(crate) fn take_early(
+        &mut self,
+        promised: [u64; 4],
+        settings: &TlsSession,
+        previous: Option<&Self>,
+    ) {
+        if self.asks_clients {
+            return;
+        }
+        let kept = previous.and_then(|previous| previous.early.clone());
+        let early = kept.filter(|kept| kept.promised == promised);
+        let early = early.unwrap_or_else(|| {
+            let size = match settings.cache_size {
+                0 => EARLY_SESSIONS,
+                size => size,
+            };
+            let sessions = Arc::new(Sessions::new(size, settings.timeout));
+            Early { promised, sessions }
+        });
+        let mut config = ServerConfig::clone(&self.config);
+        config.session_storage = early.sessions.clone();
+        config.ticketer = Arc::new(NoTickets);
+        // All or nothing (RFC 9001 §4.6.1): how much it may be is QUIC's windows.
+        config.max_early_data_size = u32::MAX;
+        self.config = Arc::new(config);
+        self.early = Some(early);
     }
 
     /// For what is not of one connection: first packets and retries, whose keys everybody knows (RFC 9001 §5.2, §5.8).
@@ -69,6 +113,28 @@ fn crypto(config: Arc<ServerConfig>) -> Option<Arc<QuicServerConfig>> {
     QuicServerConfig::with_initial(config, initial)
         .ok()
         .map(Arc::new)
+}
+
+/// Makes no tickets that open by themselves.
+#[derive(Debug)]
+struct NoTickets;
+
+impl ProducesTickets for NoTickets {
+    fn enabled(&self) -> bool {
+        false
+    }
+
+    fn lifetime(&self) -> u32 {
+        0
+    }
+
+    fn encrypt(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn decrypt(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
 }
 
 /// The client of a connection, as far as its first message tells.

@@ -53,6 +53,19 @@ pub struct Client {
 /// # Panics
 /// There is no connection.
 pub async fn connect_quic(address: SocketAddr) -> (quinn::Endpoint, quinn::Connection) {
+    let endpoint = endpoint(false);
+    let connecting = endpoint
+        .connect(address, "localhost")
+        .expect("a connection");
+    let connection = connecting.await.expect("a handshake");
+    (endpoint, connection)
+}
+
+/// A socket for connections to servers whose certificates may be anybody's; it remembers sessions, and `is_early` if it uses them to send at once.
+///
+/// # Panics
+/// There is no socket.
+pub fn endpoint(is_early: bool) -> quinn::Endpoint {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let mut tls = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -61,14 +74,12 @@ pub async fn connect_quic(address: SocketAddr) -> (quinn::Endpoint, quinn::Conne
         .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
         .with_no_client_auth();
     tls.alpn_protocols = vec![b"h3".to_vec()];
+    tls.enable_early_data = is_early;
     let tls = QuicClientConfig::try_from(tls).expect("a configuration");
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let mut endpoint = quinn::Endpoint::client(any).expect("a socket");
     endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(tls)));
-    let connecting = endpoint
-        .connect(address, "localhost")
-        .expect("a connection");
-    (endpoint, connecting.await.expect("a handshake"))
+    endpoint
 }
 
 impl Client {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use quinn::{Connection, Endpoint, ReadError, ReadToEndError};
+use quinn::{Connection, Endpoint, ReadError, ReadToEndError, RecvStream};
 use tutti_http::http3::decode;
 
 use crate::http3::connect_quic;
@@ -79,7 +79,21 @@ impl Raw {
         body: Option<&[u8]>,
         trailers: &[Field<'_>],
     ) -> Outcome {
-        let (mut sending, mut receiving) = self.quic.open_bi().await.expect("a stream");
+        let receiving = self.begin(head, body, trailers).await;
+        Self::outcome(receiving).await
+    }
+
+    /// Sends likewise, and leaves the answer to [`outcome`](Self::outcome).
+    ///
+    /// # Panics
+    /// The connection ends.
+    pub async fn begin(
+        &self,
+        head: &[Field<'_>],
+        body: Option<&[u8]>,
+        trailers: &[Field<'_>],
+    ) -> RecvStream {
+        let (mut sending, receiving) = self.quic.open_bi().await.expect("a stream");
         let mut bytes = frame(HEADERS, &section(head));
         if let Some(body) = body {
             bytes.extend(frame(DATA, body));
@@ -91,6 +105,14 @@ impl Raw {
         if sending.write_all(&bytes).await.is_ok() {
             let _ = sending.finish();
         }
+        receiving
+    }
+
+    /// Waits for the end of a request.
+    ///
+    /// # Panics
+    /// The connection ends, or what comes is no HTTP/3.
+    pub async fn outcome(mut receiving: RecvStream) -> Outcome {
         match receiving.read_to_end(1 << 24).await {
             Ok(bytes) => Outcome::Answered(answer(&bytes)),
             Err(ReadToEndError::Read(ReadError::Reset(code))) => Outcome::Reset(code.into_inner()),
@@ -156,6 +178,75 @@ fn take_number(bytes: &mut &[u8]) -> u64 {
         & mask
 }
 
+/// The frames of a stream as they come, in any pieces.
+#[derive(Default)]
+pub struct Frames {
+    bytes: Vec<u8>,
+    /// Content of the frame of DATA that has begun, which is to come.
+    rest: u64,
+}
+
+/// A frame, or some of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// A whole field section.
+    Head(BTreeMap<String, String>),
+    /// Some content.
+    Data(Vec<u8>),
+}
+
+impl Frames {
+    /// Takes what has come, and returns what that makes.
+    pub fn take(&mut self, come: &[u8]) -> Vec<Frame> {
+        self.bytes.extend_from_slice(come);
+        let mut found = Vec::new();
+        loop {
+            if self.rest > 0 {
+                let count = self.rest.min(self.bytes.len() as u64) as usize;
+                if count == 0 {
+                    return found;
+                }
+                found.push(Frame::Data(self.bytes.drain(..count).collect()));
+                self.rest -= count as u64;
+                continue;
+            }
+            let mut left = &self.bytes[..];
+            let (Some(kind), Some(length)) = (try_number(&mut left), try_number(&mut left)) else {
+                return found;
+            };
+            let head = self.bytes.len() - left.len();
+            if kind == DATA {
+                self.rest = length;
+                self.bytes.drain(..head);
+                continue;
+            }
+            let Some(payload) = left.get(..length as usize) else {
+                return found;
+            };
+            if kind == HEADERS {
+                found.push(Frame::Head(fields(payload)));
+            }
+            self.bytes.drain(..head + length as usize);
+        }
+    }
+}
+
+/// Reads an integer, if it is there whole.
+fn try_number(bytes: &mut &[u8]) -> Option<u64> {
+    let length = 1_usize << (bytes.first()? >> 6);
+    (bytes.len() >= length).then(|| take_number(bytes))
+}
+
+fn fields(section: &[u8]) -> BTreeMap<String, String> {
+    let mut fields = BTreeMap::new();
+    decode(section, 1 << 16, |name, value| {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        fields.insert(text(name), text(value));
+    })
+    .expect("a section");
+    fields
+}
+
 fn answer(mut bytes: &[u8]) -> Answer {
     let mut answer = Answer::default();
     while !bytes.is_empty() {
@@ -164,11 +255,7 @@ fn answer(mut bytes: &[u8]) -> Answer {
         bytes = rest;
         match kind {
             DATA => answer.body.extend_from_slice(payload),
-            HEADERS => decode(payload, 1 << 16, |name, value| {
-                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                answer.fields.insert(text(name), text(value));
-            })
-            .expect("a section"),
+            HEADERS => answer.fields.extend(fields(payload)),
             _ => {}
         }
     }

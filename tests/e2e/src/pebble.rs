@@ -151,6 +151,32 @@ impl Pebble {
         format!("https://127.0.0.1:{}/dir", self.directory)
     }
 
+    /// The address of its directory.
+    pub fn directory_address(&self) -> SocketAddr {
+        ([127, 0, 0, 1], self.directory).into()
+    }
+
+    /// Has it wish that this certificate (PEM) be renewed between these times (RFC 9773 §4.2).
+    ///
+    /// # Panics
+    /// If it does not take it.
+    pub fn wish(&self, certificate: &str, start: &str, end: &str) {
+        let window = json!({"suggestedWindow": {"start": start, "end": end}}).to_string();
+        let body = json!({"Certificate": certificate, "ARIResponse": window}).to_string();
+        let run = Command::new("curl")
+            .args(["--silent", "--show-error", "--fail", "--max-time", "60"])
+            .arg("--cacert")
+            .arg(self.roots())
+            .args(["--data-binary", &body])
+            .arg(format!(
+                "https://127.0.0.1:{}/set-renewal-info/",
+                self.management
+            ))
+            .output()
+            .expect("curl");
+        assert!(run.status.success(), "{run:?}");
+    }
+
     /// The file with the certificate that vouches for its directory.
     pub fn roots(&self) -> PathBuf {
         self.folder.path().join("ca/ca.pem")

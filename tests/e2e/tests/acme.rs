@@ -8,11 +8,14 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tutti_e2e::authority::{Authority, EC};
 use tutti_e2e::documents::{examples, json_examples};
 use tutti_e2e::external::source;
@@ -277,33 +280,193 @@ fn until_it_is_there_handshakes_fail_and_the_log_says_why() {
     );
 }
 
+/// Where an order is, by what is kept of it and what its authority has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    /// The account has a key, and nobody knows yet if it is registered.
+    AccountKey,
+    /// It is registered.
+    Account,
+    /// The order has a key, and nobody knows yet if there is an order.
+    OrderKey,
+    /// There is an order.
+    Order,
+    /// The authority has seen that the name is ours.
+    Shown,
+    /// There is a certificate, which has not come.
+    Issued,
+}
+
+impl Step {
+    const ALL: [Self; 6] = [
+        Self::AccountKey,
+        Self::Account,
+        Self::OrderKey,
+        Self::Order,
+        Self::Shown,
+        Self::Issued,
+    ];
+
+    fn of(pair: &Pair) -> Option<Self> {
+        let path = pair.server.folder().join("state/acme/account-test");
+        let text = fs::read_to_string(path).ok()?;
+        let account: Value = serde_json::from_str(&text).ok()?;
+        let document = pair.document();
+        let log = pair.pebble.log();
+        Some(
+            match (document["key"].is_string(), document["order"].is_string()) {
+                _ if document["issued"].is_object() => return None,
+                (true, true) if log.contains("Issued certificate serial") => Self::Issued,
+                (true, true) if log.contains("set VALID by completed challenge") => Self::Shown,
+                (true, true) => Self::Order,
+                (true, false) => Self::OrderKey,
+                (false, _) if account["url"].is_string() => Self::Account,
+                (false, _) => Self::AccountKey,
+            },
+        )
+    }
+}
+
 #[test]
-fn killed_at_any_step_it_goes_on_with_the_same_order() {
+fn killed_at_each_step_it_goes_on_with_the_same_order() {
     let pair = Pair::start("1", |_| {});
-    pair.configure(&json!({}), &json!("example.com"));
-    // Each of the states that are kept: the account's key, the account, the order's key, its URL.
+    // Every message takes a while, so that each step can be seen.
+    let slow = slow_way(pair.pebble.directory_address());
+    let directory = format!("https://{slow}/dir");
+    pair.configure(&json!({"directory": directory}), &json!("example.com"));
     let mut seen = BTreeSet::new();
     wait_until("a certificate", || {
-        let document = pair.document();
-        let issued = document["issued"].is_object();
-        let state = (
-            pair.server
-                .folder()
-                .join("state/acme/account-test")
-                .exists(),
-            document["key"].is_string(),
-            document["order"].is_string(),
-        );
-        if !issued && seen.insert(state) {
+        if let Some(step) = Step::of(&pair)
+            && seen.insert(step)
+        {
             // All that follows what is kept is lost.
             pair.kill();
         }
-        issued && pair.status()["state"] == "valid"
+        pair.document()["issued"].is_object() && pair.status()["state"] == "valid"
     });
-    assert!(seen.len() >= 2, "{seen:?}");
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), Step::ALL);
     assert_eq!(pair.pebble.accounts(), 1);
     assert_eq!(pair.pebble.issued(), 1, "{}", pair.server.log());
     assert_eq!(pair.curl("example.com"), "201");
+}
+
+/// A way to this address on which everything takes a while.
+fn slow_way(to: SocketAddr) -> SocketAddr {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            while let Ok((client, _)) = listener.accept().await {
+                let Ok(server) = tokio::net::TcpStream::connect(to).await else {
+                    continue;
+                };
+                let (from_client, to_client) = client.into_split();
+                let (from_server, to_server) = server.into_split();
+                tokio::spawn(slowly(from_client, to_server));
+                tokio::spawn(slowly(from_server, to_client));
+            }
+        });
+    });
+    address
+}
+
+async fn slowly(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
+    let mut room = vec![0; 65_536];
+    while let Ok(count @ 1..) = from.read(&mut room).await {
+        tokio::time::sleep(Duration::from_millis(60)).await;
+        if to.write_all(&room[..count]).await.is_err() {
+            return;
+        }
+    }
+    let _ = to.shutdown().await;
+}
+
+/// The certificate that a handshake shows, in PEM.
+fn shown(pair: &Pair) -> String {
+    let command = format!(
+        "openssl s_client -connect 127.0.0.1:{} -servername example.com </dev/null | openssl x509",
+        pair.tls
+    );
+    let run = Command::new("sh").args(["-c", &command]).output().unwrap();
+    String::from_utf8(run.stdout).unwrap()
+}
+
+/// The path of the document of the only certificate.
+fn kept(pair: &Pair) -> PathBuf {
+    let folder = pair.server.folder().join("state/acme");
+    let mut paths = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let is_it = |path: &PathBuf| {
+        path.file_name()
+            .unwrap()
+            .to_string_lossy()
+            .starts_with("certificate-")
+    };
+    paths.find(is_it).unwrap()
+}
+
+#[test]
+fn it_is_renewed_early_when_the_authority_wishes_it() {
+    let mut pair = Pair::start("1", |_| {});
+    pair.configure(&json!({}), &json!("example.com"));
+    pair.wait_for_certificate();
+    wait_until("the authority's wish", || {
+        pair.document()["issued"]["advised"].is_i64()
+    });
+    let first = shown(&pair);
+    // As when it is going to take certificates back: the window has been for days.
+    pair.pebble
+        .wish(&first, "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z");
+    // It is asked again when the advice does not hold any more, which is hours from now.
+    pair.server.stop(libc::SIGQUIT);
+    let path = kept(&pair);
+    let mut document: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    document["issued"]["ask_at"] = json!(0);
+    fs::write(&path, document.to_string()).unwrap();
+    pair.server.start_again(&options("1"));
+    wait_until("another certificate", || pair.pebble.issued() == 2);
+    wait_until("it is in force", || {
+        let now = shown(&pair);
+        !now.is_empty() && now != first
+    });
+    assert_eq!(pair.curl("example.com"), "201");
+    let log = pair.pebble.log();
+    assert!(log.contains("is a replacement of"), "{log}");
+    assert_eq!(
+        (pair.pebble.orders(), pair.status()["failures"].clone()),
+        (2, json!(0))
+    );
+}
+
+#[test]
+fn an_address_has_a_certificate_too() {
+    let pair = Pair::start("1", |_| {});
+    pair.configure(&json!({"profile": "shortlived"}), &json!("127.0.0.1"));
+    pair.wait_for_certificate();
+    let root = pair.server.folder().join("root.pem");
+    pair.pebble.root(&root);
+    let run = Command::new("curl")
+        .args([
+            "--silent",
+            "--show-error",
+            "--max-time",
+            "60",
+            "--output",
+            "/dev/null",
+        ])
+        .args(["--write-out", "%{http_code}", "--cacert"])
+        .arg(&root)
+        .arg(format!("https://127.0.0.1:{}/", pair.tls))
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&run.stdout), "201", "{run:?}");
 }
 
 #[test]

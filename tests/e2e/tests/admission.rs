@@ -1007,32 +1007,225 @@ fn without_its_file_nobody_is_let_in() {
     server.stop(libc::SIGTERM);
 }
 
-/// The examples of the guides, each with this server's own places.
-#[test]
-fn the_examples_of_the_guides_are_configurations() {
-    let pages = [
-        include_str!("../../../docs/limits.md"),
-        include_str!("../../../docs/authentication.md"),
-        include_str!("../../../docs/cors.md"),
-    ];
-    let server = Server::start(&ServerOptions::default());
-    let file = server.write("staff", format!("anna:{SECRET}\n"));
-    let secret = server.write("secret", "0123456789abcdef0123456789abcdef");
-    let mut count = 0;
-    for page in pages {
-        for example in page.split("```json\n").skip(1) {
-            let text = example.split("```").next().unwrap();
-            let text = text
-                .replace("/etc/tutti/staff.htpasswd", file.to_str().unwrap())
-                .replace("/etc/tutti/jwt.secret", secret.to_str().unwrap());
-            let mut config: Value = serde_json::from_str(&text).expect(&text);
-            let pass = config["listeners"]["*:80"].clone();
-            config["listeners"] = json!({server.address().to_string(): pass});
-            server.put("/config", &config);
-            count += 1;
+/// The examples of a guide, each at this server, with the files and servers of the test in place of the reader's.
+struct Guide {
+    server: Server,
+    examples: Vec<String>,
+}
+
+impl Guide {
+    fn new(page: &str) -> Self {
+        let server = Server::start(&ServerOptions::default());
+        for page in ["index.html", "page", "login", "staff/page", "api/page"] {
+            server.write(&format!("www/{page}"), "a page");
+        }
+        Self {
+            server,
+            examples: tutti_e2e::documents::examples(page, "json"),
         }
     }
-    assert!(count >= 7, "{count}");
+
+    /// Applies the example of this number.
+    fn apply(&self, number: usize, places: &[(&str, &str)]) {
+        let folder = self.server.folder().join("www").display().to_string();
+        let mut text = self.examples[number].replace("/srv/www", &folder);
+        for (from, to) in places {
+            assert!(text.contains(from), "{from} in {text}");
+            text = text.replace(from, to);
+        }
+        let mut config: Value = serde_json::from_str(&text).expect(&text);
+        let pass = config["listeners"]["*:80"].clone();
+        config["listeners"] = json!({self.server.address().to_string(): pass});
+        self.server.put("/config", &config);
+    }
+
+    fn status(&self, target: &str, fields: &[(&str, &str)]) -> u16 {
+        ask(&self.server, target, fields).status
+    }
+}
+
+#[test]
+fn the_guide_of_limits_is_right() {
+    let guide = Guide::new(include_str!("../../../docs/limits.md"));
+    assert_eq!(guide.examples.len(), 3);
+    guide.apply(0, &[]);
+    let mut replies = (0..).map(|_| ask(&guide.server, "/page", &[])).take(1_000);
+    for _ in 0..21 {
+        assert_eq!(replies.next().unwrap().status, 200);
+    }
+    let refused = replies.find(|reply| reply.status != 200).unwrap();
+    assert_eq!(refused.status, 429);
+    assert!(refused.field("Retry-After").is_some() && refused.field("RateLimit").is_some());
+    guide.apply(1, &[]);
+    // A share takes no POST, but it is counted.
+    let login = |target: &str| send(&guide.server, "POST", target, &[]).status;
+    for target in ["/login", "/password/new", "/login", "/login", "/login"] {
+        assert_eq!(login(target), 405, "{target}");
+    }
+    assert_eq!(login("/password/other"), 429);
+    assert_eq!(guide.status("/login", &[]), 200, "no attempt");
+    let key = |key: &str| ask(&guide.server, "/api/page", &[("X-Api-Key", key)]);
+    for name in ["one", "two"] {
+        let reply = key(name);
+        assert_eq!(reply.status, 200);
+        assert!(
+            reply
+                .field("RateLimit")
+                .is_some_and(|told| told.contains("\"api\"")),
+            "{}",
+            reply.head
+        );
+    }
+    guide.apply(2, &[]);
+    let mut clients: Vec<client::Client> =
+        (0..200).map(|_| from("127.0.0.1", &guide.server)).collect();
+    assert!(clients.iter_mut().all(is_served));
+    assert!(!is_served(&mut from("127.0.0.1", &guide.server)));
+    assert!(is_served(&mut from("127.0.0.2", &guide.server)));
+}
+
+#[test]
+fn the_guide_of_who_is_let_in_is_right() {
+    let guide = Guide::new(include_str!("../../../docs/authentication.md"));
+    assert_eq!(guide.examples.len(), 5);
+    let right = basic("anna", "secret");
+    let file = guide.server.write("staff", format!("anna:{SECRET}\n"));
+    guide.apply(0, &[("/etc/tutti/staff.htpasswd", file.to_str().unwrap())]);
+    let refused = ask(&guide.server, "/staff/page", &[]);
+    let asks = refused.field("WWW-Authenticate").unwrap_or_default();
+    assert!(
+        refused.status == 401 && asks.contains("realm=\"Staff\""),
+        "{asks}"
+    );
+    let wrong = basic("anna", "wrong");
+    assert_eq!(
+        guide.status("/staff/page", &[("Authorization", &wrong)]),
+        401
+    );
+    assert_eq!(
+        guide.status("/staff/page", &[("Authorization", &right)]),
+        200
+    );
+    assert_eq!(guide.status("/page", &[]), 200);
+    // Whose password the hash of the page is, nobody remembers.
+    assert!(guide.examples[1].contains("$2y$10$"));
+    guide.apply(1, &[]);
+    assert_eq!(guide.status("/page", &[("Authorization", &right)]), 401);
+    let hash = guide.examples[1]
+        .split('"')
+        .find(|text| text.starts_with("$2y$"))
+        .unwrap();
+    guide.apply(1, &[(hash, SECRET)]);
+    assert_eq!(guide.status("/page", &[("Authorization", &right)]), 200);
+
+    let (key, keys) = rsa_key(&guide.server, "one");
+    let identity = saying(&keys.to_string());
+    guide.apply(2, &[("127.0.0.1:8081", &identity.to_string())]);
+    let claims = json!({"iss": "https://id.example/realms/shop", "aud": "shop", "sub": "anna", "exp": now() + 600});
+    let head = json!({"alg": "RS256", "kid": "one"});
+    let mine = token(&head, &claims, by_rsa(&key));
+    assert_eq!(
+        status_of(&guide.server, "/api/page", &mine),
+        200,
+        "{}",
+        guide.server.log()
+    );
+    let mut others = claims.clone();
+    others["aud"] = json!("bank");
+    let others = token(&head, &others, by_rsa(&key));
+    assert_eq!(status_of(&guide.server, "/api/page", &others), 401);
+    assert_eq!(guide.status("/api/page", &[]), 401);
+
+    let secret = "0123456789abcdef0123456789abcdef";
+    let path = guide.server.write("secret", secret);
+    guide.apply(3, &[("/etc/tutti/jwt.secret", path.to_str().unwrap())]);
+    let sign = |text: &[u8]| {
+        let key = format!("key:{secret}");
+        let arguments = [
+            "dgst", "-sha256", "-mac", "HMAC", "-macopt", &key, "-binary",
+        ];
+        openssl(&arguments, text)
+    };
+    let mine = token(
+        &json!({"alg": "HS256"}),
+        &json!({"sub": "anna", "exp": now() + 600}),
+        sign,
+    );
+    let cookie = mine.replace("Bearer ", "session=");
+    assert_eq!(guide.status("/page", &[("Cookie", &cookie)]), 200);
+    assert_eq!(guide.status("/page", &[]), 401);
+
+    let (door, heads) = doorkeeper();
+    guide.apply(4, &[("127.0.0.1:9091", &door.to_string())]);
+    for (cookie, status) in [("in", 200), ("denied", 403), ("other", 302)] {
+        assert_eq!(
+            guide.status("/page", &[("Cookie", cookie)]),
+            status,
+            "{cookie}"
+        );
+        let asked = heads.recv().unwrap();
+        assert!(asked.starts_with("GET /api/authz/forward-auth "), "{asked}");
+    }
+}
+
+/// A server that says the same to all.
+fn saying(text: &str) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}",
+        text.len()
+    );
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            read_head(&mut stream);
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    address
+}
+
+#[test]
+fn the_guide_of_other_origins_is_right() {
+    let guide = Guide::new(include_str!("../../../docs/cors.md"));
+    assert_eq!(guide.examples.len(), 1);
+    guide.apply(0, &[]);
+    let origin = |origin: &str| ask(&guide.server, "/api/page", &[("Origin", origin)]);
+    for mine in ["https://app.example", "https://shop.app.example"] {
+        let reply = origin(mine);
+        for (name, value) in [
+            ("Access-Control-Allow-Origin", mine),
+            ("Access-Control-Allow-Credentials", "true"),
+            ("Access-Control-Expose-Headers", "X-Total"),
+        ] {
+            assert_eq!(reply.field(name), Some(value), "{}", reply.head);
+        }
+        assert_eq!(reply.status, 200);
+    }
+    let other = origin("https://app.example.evil.example");
+    assert_eq!(
+        (other.status, other.field("Access-Control-Allow-Origin")),
+        (200, None)
+    );
+    let question = |method: &str| {
+        let fields = [
+            ("Origin", "https://app.example"),
+            ("Access-Control-Request-Method", method),
+        ];
+        send(&guide.server, "OPTIONS", "/api/page", &fields)
+    };
+    let answer = question("DELETE");
+    assert_eq!(
+        (answer.status, answer.field("Access-Control-Max-Age")),
+        (204, Some("3600"))
+    );
+    let methods = answer
+        .field("Access-Control-Allow-Methods")
+        .unwrap_or_default();
+    assert!(
+        methods.contains("DELETE") && !methods.contains("PATCH"),
+        "{methods}"
+    );
 }
 
 fn from(source: &str, server: &Server) -> client::Client {

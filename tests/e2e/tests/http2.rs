@@ -13,9 +13,9 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use serde_json::json;
-use tutti_e2e::external::{build, source};
+use tutti_e2e::external::source;
 use tutti_e2e::http2::echoes;
-use tutti_e2e::tls;
+use tutti_e2e::{echo, hundred_files, tls};
 use tutti_testkit::{Server, ServerOptions, client, free_port};
 
 /// A server with files, a page and PHP, and where it is.
@@ -295,137 +295,19 @@ fn httpx_is_answered() {
     }
 }
 
-/// The configuration of the guide, on ports of this machine.
-/// Applications that answer with what they are sent.
-const ECHOES: [(&str, &str); 4] = [
-    ("echo.php", "<?php readfile('php://input');"),
-    (
-        "wsgi_echo.py",
-        "def application(environ, start_response):\n\
-         \x20   body = environ['wsgi.input'].read()\n\
-         \x20   start_response('200 OK', [('Content-Length', str(len(body)))])\n\
-         \x20   return [body]\n",
-    ),
-    (
-        "asgi_echo.py",
-        "async def application(scope, receive, send):\n\
-         \x20   more, body = True, b''\n\
-         \x20   while more:\n\
-         \x20       message = await receive()\n\
-         \x20       more, body = message.get('more_body'), body + message['body']\n\
-         \x20   await send({'type': 'http.response.start', 'status': 200, 'headers': []})\n\
-         \x20   await send({'type': 'http.response.body', 'body': body})\n",
-    ),
-    (
-        "echo.psgi",
-        "sub {\n\
-         \x20   my ($environ) = @_;\n\
-         \x20   my ($body, $piece) = ('');\n\
-         \x20   $body .= $piece while $environ->{'psgi.input'}->read($piece, 65536);\n\
-         \x20   return [200, [], [$body]];\n\
-         };\n",
-    ),
-];
-
 #[test]
 fn applications_of_all_languages_get_bodies_and_give_them() {
     for is_tls in [false, true] {
-        let server = Server::start(&ServerOptions::default());
-        let folder = server.folder();
-        for (name, source) in ECHOES {
-            server.write(name, source);
-        }
-        let program = folder.join("echo");
-        build("tests/conformance/go", &program);
         let mut listener = json!({"pass": "routes"});
         if is_tls {
-            tls::certificate(&server);
             listener["tls"] = json!({"certificate": "site"});
         }
-        let names = ["php", "wsgi", "asgi", "psgi", "go"];
-        let routes = names.map(|name| {
-            json!({"match": {"uri": format!("/{name}/*")}, "action": {"rewrite": "/echo", "pass": format!("applications/{name}")}})
-        });
-        server.put(
-            "/config",
-            &json!({
-                "listeners": {format!("127.0.0.1:{}", server.port()): listener},
-                "routes": routes,
-                "applications": {
-                    "php": {"type": "php", "root": folder, "script": "echo.php", "processes": 2},
-                    "wsgi": {"type": "python", "path": folder, "module": "wsgi_echo", "processes": 2},
-                    "asgi": {"type": "python", "path": folder, "module": "asgi_echo", "processes": 1},
-                    "psgi": {"type": "perl", "script": folder.join("echo.psgi"), "processes": 2},
-                    "go": {"type": "external", "executable": program, "processes": 2}
-                },
-                "settings": {"http": {"max_body_size": 16 << 20}}
-            }),
-        );
+        let server = echo::site(&listener);
         let site = Site { server, is_tls };
-        for url in names.map(|name| site.url(&format!("/{name}/"))) {
-            echoes(&url);
+        for name in echo::NAMES {
+            echoes(&site.url(&format!("/{name}/")));
         }
     }
-}
-
-/// A page of a hundred files: pictures, style sheets, scripts, fetched data. When all is there it says what the browser saw.
-fn page_of_a_hundred_files(server: &Server) {
-    let mut page = String::from("<!DOCTYPE html><meta charset=utf-8><title>hundred</title>\n");
-    for number in 0..20 {
-        server.write(
-            &format!("style{number}.css"),
-            format!(
-                ".c{number} {{ background: hsl({}, 70%, 60%) }}",
-                number * 18
-            ),
-        );
-        page += &format!("<link rel=stylesheet href=style{number}.css>\n");
-        server.write(
-            &format!("script{number}.js"),
-            format!(
-                "window.ran = (window.ran || 0) + 1; // {}",
-                "x".repeat(number * 1_000)
-            ),
-        );
-        page += &format!("<script src=script{number}.js></script>\n");
-    }
-    for number in 0..40 {
-        server.write(
-            &format!("picture{number}.svg"),
-            format!(
-                "<svg xmlns='http://www.w3.org/2000/svg' width='80' height='60'><rect width='80' height='60' fill='hsl({}, 80%, 45%)'/>\
-                 <text x='20' y='40' font-size='28' fill='white'>{number}</text></svg>",
-                number * 9
-            ),
-        );
-        page += &format!("<img src=picture{number}.svg alt=missing>\n");
-    }
-    page += "<p>";
-    for number in 0..20 {
-        server.write(
-            &format!("data{number}.json"),
-            format!("{{\"number\": {number}}}"),
-        );
-        page += &format!("<b class=c{number}>style {number}</b>\n");
-    }
-    page += r#"<pre id=seen></pre><script>
-const all = Promise.all([...Array(20).keys()].map(async (number) => (await (await fetch(`data${number}.json`)).json()).number));
-const loaded = new Promise((done) => window.addEventListener("load", done));
-Promise.all([all, loaded]).then(([numbers]) => {
-    const entries = performance.getEntriesByType("resource");
-    const protocols = entries.concat(performance.getEntriesByType("navigation")).map((entry) => entry.nextHopProtocol);
-    document.getElementById("seen").textContent = JSON.stringify({
-        files: entries.length,
-        protocols: [...new Set(protocols)],
-        statuses: [...new Set(entries.map((entry) => entry.responseStatus))],
-        pictures: [...document.images].filter((image) => image.naturalWidth === 80).length,
-        scripts: window.ran,
-        styles: [...document.querySelectorAll("b")].filter((one) => getComputedStyle(one).backgroundColor !== "rgba(0, 0, 0, 0)").length,
-        data: numbers.reduce((sum, number) => sum + number),
-    });
-});
-</script>"#;
-    server.write("hundred.html", page);
 }
 
 #[test]
@@ -434,35 +316,11 @@ fn chromium_loads_a_site_of_a_hundred_files() {
         server: site(true),
         is_tls: true,
     };
-    page_of_a_hundred_files(&site.server);
-    let profile = tempfile::tempdir().unwrap();
-    let data = format!("--user-data-dir={}", profile.path().display());
-    let picture = format!("--screenshot={}", profile.path().join("page.png").display());
-    let common = [
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--ignore-certificate-errors",
-        "--window-size=900,700",
-        // Time goes on while nothing is on its way, so that it waits for what is.
-        "--virtual-time-budget=60000",
-        &data,
-    ];
+    hundred_files::write(&site.server);
+    let chromium = hundred_files::Chromium::new(&[]);
     let url = site.url("/hundred.html");
-    let shown = says("chromium", &[&common[..], &["--dump-dom", &url]].concat());
-    let seen = shown
-        .split_once("<pre id=\"seen\">")
-        .and_then(|(_, rest)| rest.split_once("</pre>"))
-        .unwrap_or_else(|| panic!("{shown}"))
-        .0;
-    let seen: serde_json::Value = serde_json::from_str(seen).unwrap_or_else(|_| panic!("{shown}"));
-    assert_eq!(
-        seen,
-        json!({"files": 100, "protocols": ["h2"], "statuses": [200], "pictures": 40, "scripts": 20, "styles": 20, "data": 190})
-    );
-    says("chromium", &[&common[..], &[&picture, &url]].concat());
-    let png = std::fs::read(profile.path().join("page.png")).unwrap();
+    assert_eq!(chromium.sees(&url), hundred_files::seen("h2"));
+    let png = chromium.picture(&url);
     assert!(
         png.starts_with(b"\x89PNG") && png.len() > 5_000,
         "{} bytes",

@@ -1,4 +1,5 @@
-//! HTTP/3 through the whole server: files, pages, servers and applications behind it, what the log and the numbers say, aioquic.
+//! HTTP/3 through the whole server: files, pages, servers and applications behind it, what the log and the numbers say; applications of all
+//! languages; aioquic, quic-go and Chromium.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,13 +10,17 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
 use tutti_e2e::http3::Client;
+use tutti_e2e::http3_raw::{Field, Frame, Frames, Raw, frame, section};
+use tutti_e2e::java::JavaSite;
 use tutti_e2e::lossy::{Passes, Way};
 use tutti_e2e::python::environment;
-use tutti_e2e::tls;
+use tutti_e2e::{echo, external, hundred_files, tls};
 use tutti_testkit::{Server, ServerOptions, wait_until};
 
 /// A server with files, a page, PHP and itself as a server behind it.
@@ -75,15 +80,21 @@ fn run<F: Future>(test: F) -> F::Output {
 }
 
 fn sha1(body: &[u8]) -> String {
+    sum("sha1sum", body)
+}
+
+/// The sum of a body by one of coreutils's programs.
+fn sum(program: &str, body: &[u8]) -> String {
     use std::io::Write;
-    let mut child = Command::new("sha1sum")
+    let mut child = Command::new(program)
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
     child.stdin.take().unwrap().write_all(body).unwrap();
     let output = child.wait_with_output().unwrap();
-    String::from_utf8(output.stdout).unwrap()[..40].to_owned()
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.split(' ').next().unwrap().to_owned()
 }
 
 #[test]
@@ -358,6 +369,172 @@ fn an_upgrade_loses_no_answer() {
     });
 }
 
+/// The things that clients have done while the server is upgraded.
+#[derive(Default)]
+struct Done {
+    is_over: AtomicBool,
+    downloads: AtomicUsize,
+    /// The uploads whose answers have come.
+    uploads: Mutex<Vec<String>>,
+    echoes: AtomicUsize,
+}
+
+/// True if the server has said that it has not begun with the request: it is to be sent again (RFC 9114 §5.2).
+fn is_for_another(error: &h3::error::StreamError) -> bool {
+    let text = format!("{error:?} {error}");
+    let reasons = [
+        "REJECTED",
+        "GOAWAY",
+        "GoAway",
+        "NO_ERROR",
+        "RemoteClosing",
+        "closing",
+    ];
+    reasons.iter().any(|reason| text.contains(reason))
+}
+
+async fn downloads(port: u16, done: Arc<Done>) {
+    while !done.is_over.load(Ordering::SeqCst) {
+        let mut client = Client::connect(port).await;
+        while !done.is_over.load(Ordering::SeqCst) {
+            match client.get("/large.bin").await {
+                Ok(answer) => assert!(answer.status == 200 && answer.body == large()),
+                Err(error) if is_for_another(&error) => break,
+                Err(error) => panic!("a download: {error:?}"),
+            }
+            done.downloads.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+async fn uploads(port: u16, done: Arc<Done>, name: usize) {
+    let pieces: Vec<Vec<u8>> = large()
+        .chunks(70_000)
+        .take(10)
+        .map(<[u8]>::to_vec)
+        .collect();
+    let mut number = 0;
+    while !done.is_over.load(Ordering::SeqCst) {
+        let mut client = Client::connect(port).await;
+        while !done.is_over.load(Ordering::SeqCst) {
+            number += 1;
+            let id = format!("{name}-{number}");
+            let path = format!("/upload.php?{id}");
+            match client.send("POST", &path, &[], Some(&pieces)).await {
+                Ok(answer) => assert_eq!((answer.status.as_u16(), answer.text()), (200, "700000")),
+                Err(error) if is_for_another(&error) => break,
+                Err(error) => panic!("an upload: {error:?}"),
+            }
+            done.uploads.lock().unwrap().push(id);
+        }
+    }
+}
+
+/// A WebSocket on which each side says something again and again, as long as all of it lasts.
+async fn websocket(port: u16, done: Arc<Done>) {
+    let raw = Raw::connect(port).await;
+    let (mut sending, mut receiving) = raw.quic.open_bi().await.unwrap();
+    let head: [Field<'_>; 6] = [
+        (b":method", b"CONNECT"),
+        (b":protocol", b"websocket"),
+        (b":scheme", b"https"),
+        (b":authority", b"localhost"),
+        (b":path", b"/echo"),
+        (b"sec-websocket-version", b"13"),
+    ];
+    sending.write_all(&frame(1, &section(&head))).await.unwrap();
+    let mut frames = Frames::default();
+    let mut heard = Vec::new();
+    while !done.is_over.load(Ordering::SeqCst) {
+        // A text of five letters, masked with nothing.
+        let said = b"\x81\x85\0\0\0\0hello";
+        sending.write_all(&frame(0, said)).await.unwrap();
+        while !heard.ends_with(b"\x81\x05hello") {
+            let chunk = receiving.read_chunk(1000, true).await.unwrap();
+            for found in frames.take(&chunk.expect("it goes on").bytes) {
+                if let Frame::Data(data) = found {
+                    heard.extend_from_slice(&data);
+                }
+            }
+        }
+        heard.clear();
+        done.echoes.fetch_add(1, Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// As many as there are sockets for while the first process of all still has a client.
+const UPGRADES: usize = 3;
+
+#[test]
+fn upgrades_under_load_lose_nothing_and_double_nothing() {
+    let server = Arc::new(site(&json!(true)));
+    server.write("echo.py", ECHO);
+    let noted = server.write("uploads.txt", "");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+    std::fs::set_permissions(&noted, mode).unwrap();
+    server.write(
+        "upload.php",
+        "<?php $length = strlen(file_get_contents('php://input'));\n\
+         file_put_contents(__DIR__ . '/uploads.txt', $_SERVER['QUERY_STRING'] . \"\\n\", FILE_APPEND | LOCK_EX);\n\
+         echo $length;",
+    );
+    let mut wanted = config(&server, &json!(true));
+    wanted["applications"]["echo"] =
+        json!({"type": "python", "path": server.folder(), "module": "echo", "callable": "app"});
+    wanted["routes"].as_array_mut().unwrap().insert(
+        0,
+        json!({"match": {"uri": "/echo"}, "action": {"pass": "applications/echo"}}),
+    );
+    server.put("/config", &wanted);
+    let done = Arc::new(Done::default());
+    run(async {
+        let port = server.port();
+        let mut tasks = vec![tokio::spawn(websocket(port, Arc::clone(&done)))];
+        for name in 0..2 {
+            tasks.push(tokio::spawn(downloads(port, Arc::clone(&done))));
+            tasks.push(tokio::spawn(uploads(port, Arc::clone(&done), name)));
+        }
+        for upgrade in 0..=UPGRADES {
+            let count = |done: &Done| {
+                [
+                    done.downloads.load(Ordering::SeqCst),
+                    done.uploads.lock().unwrap().len(),
+                    done.echoes.load(Ordering::SeqCst),
+                ]
+            };
+            let before = count(&done);
+            while !before
+                .iter()
+                .zip(count(&done))
+                .all(|(before, now)| now >= before + 4)
+            {
+                assert!(
+                    tasks.iter().all(|task| !task.is_finished()),
+                    "a client has failed"
+                );
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            if upgrade < UPGRADES {
+                let server = Arc::clone(&server);
+                tokio::task::spawn_blocking(move || server.upgrade())
+                    .await
+                    .unwrap();
+            }
+        }
+        done.is_over.store(true, Ordering::SeqCst);
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    let text = std::fs::read_to_string(noted).unwrap();
+    let mut ran: Vec<&str> = text.lines().collect();
+    let mut answered = done.uploads.lock().unwrap().clone();
+    ran.sort_unstable();
+    answered.sort_unstable();
+    assert_eq!(ran, answered, "each once, and none that was refused");
+}
+
 #[test]
 fn a_router_that_dies_is_noticed_at_once() {
     let server = site(&json!(true));
@@ -414,6 +591,125 @@ fn aioquic_is_served_websockets_too() {
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}");
     assert_eq!(output.stdout, b"good\n");
+}
+
+/// Bodies of these sizes, with their length and without, come back as they were.
+async fn echoes(client: &mut Client, path: &str) {
+    for size in [0, 1, 1_000, 16_385, 100_000, 1_000_000, 5_000_000] {
+        let body: Vec<u8> = (0..size).map(|n: u32| (n * 31 + n / 253) as u8).collect();
+        let pieces: Vec<Vec<u8>> = body.chunks(70_000).map(<[u8]>::to_vec).collect();
+        let length = size.to_string();
+        for fields in [&[("content-length", length.as_str())][..], &[]] {
+            let answer = client
+                .send("POST", path, fields, Some(&pieces))
+                .await
+                .unwrap();
+            let place = format!("{path}: {} of {size} bytes", answer.body.len());
+            assert_eq!(answer.status, 200, "{place}");
+            assert!(answer.body == body, "{place}");
+        }
+    }
+}
+
+#[test]
+fn applications_of_all_languages_get_bodies_and_give_them() {
+    let listener = json!({"pass": "routes", "tls": {"certificate": "site"}, "http3": true});
+    let server = echo::site(&listener);
+    run(async {
+        let client = Client::connect(server.port()).await;
+        let paths = echo::NAMES.map(|name| format!("/{name}/"));
+        // All of them at once.
+        let tasks = paths.map(|path| {
+            let mut client = client.another();
+            tokio::spawn(async move { echoes(&mut client, &path).await })
+        });
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    assert!(!server.log().contains("panicked"), "{}", server.log());
+}
+
+#[test]
+fn java_gets_bodies_over_http3_too() {
+    let site = JavaSite::bare("jakarta");
+    tls::certificate(&site.server);
+    let mut configuration = site.configuration(&json!({}));
+    for (_, listener) in configuration["listeners"].as_object_mut().unwrap() {
+        listener["tls"] = json!({"certificate": "site"});
+        listener["http3"] = json!(true);
+    }
+    site.server.put("/config", &configuration);
+    run(async {
+        let mut client = Client::connect(site.server.port()).await;
+        for size in [0, 1, 100_000, 1_000_000] {
+            let body = vec![b'x'; size];
+            let answer = client
+                .send("POST", "/q/digest", &[], Some(std::slice::from_ref(&body)))
+                .await;
+            let answer = answer.unwrap();
+            assert_eq!(answer.text(), format!("{size} {}", sum("sha256sum", &body)));
+        }
+    });
+}
+
+/// quic-go, built from the versions that `tests/conformance/h3/go.sum` names: WebSocket and early requests, too.
+#[test]
+fn quic_go_is_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("client");
+    external::build("tests/conformance/h3", &program);
+    let server = site(&json!(true));
+    server.write("echo.py", ECHO);
+    for is_early in [false, true] {
+        let mut wanted = config(&server, &json!({"early_data": is_early}));
+        wanted["applications"]["echo"] =
+            json!({"type": "python", "path": server.folder(), "module": "echo", "callable": "app"});
+        let steps = wanted["routes"].as_array_mut().unwrap();
+        steps.insert(
+            0,
+            json!({"match": {"uri": "/echo"}, "action": {"pass": "applications/echo"}}),
+        );
+        steps.insert(0, json!({"match": {"uri": "/early", "headers": {"Early-Data": "1"}},
+            "action": {"rewrite": "/early.txt", "share": format!("{}$uri", server.folder().display())}}));
+        steps.insert(
+            1,
+            json!({"match": {"uri": "/early"}, "action": {"return": 200}}),
+        );
+        server.write("early.txt", "early");
+        server.put("/config", &wanted);
+        let port = server.port().to_string();
+        let arguments: &[&str] = if is_early {
+            &[&port, "early"]
+        } else {
+            &[&port]
+        };
+        let output = Command::new(&program).args(arguments).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{errors}; {}", server.log());
+        assert_eq!(output.stdout, b"good\n");
+    }
+}
+
+#[test]
+fn chromium_loads_a_site_of_a_hundred_files() {
+    let server = site(&json!(true));
+    hundred_files::write(&server);
+    // The browser takes no certificate for QUIC that it does not know the key of, whatever else it is told.
+    let command = format!(
+        "openssl x509 -in {}/site.pem -pubkey -noout | openssl pkey -pubin -outform der | openssl dgst -sha256 -binary | openssl base64",
+        server.folder().display()
+    );
+    let output = Command::new("sh").args(["-c", &command]).output().unwrap();
+    let key = String::from_utf8(output.stdout).unwrap();
+    let place = format!("localhost:{}", server.port());
+    let chromium = hundred_files::Chromium::new(&[
+        "--enable-quic",
+        &format!("--origin-to-force-quic-on={place}"),
+        &format!("--ignore-certificate-errors-spki-list={}", key.trim()),
+    ]);
+    let seen = chromium.sees(&format!("https://{place}/hundred.html"));
+    assert_eq!(seen, hundred_files::seen("h3"));
 }
 
 /// An ASGI application that says what it hears.

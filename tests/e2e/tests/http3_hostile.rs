@@ -13,6 +13,7 @@ use std::time::Duration;
 use quinn::{Connection, ConnectionError, Endpoint, ReadError, ReadToEndError, RecvStream};
 use serde_json::json;
 use tutti_e2e::http3::{Client, connect_quic};
+use tutti_e2e::python::environment;
 use tutti_e2e::tls;
 use tutti_testkit::{Server, ServerOptions};
 
@@ -395,4 +396,206 @@ fn garbage_is_not_answered() {
         }
     }
     run(serves(&server));
+}
+
+/// Bytes of memory that the router has.
+fn resident(server: &Server) -> usize {
+    let path = format!("/proc/{}/status", server.router());
+    let text = std::fs::read_to_string(path).unwrap();
+    let line = text.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+    let number = line.split_whitespace().nth(1).unwrap();
+    number.parse::<usize>().unwrap() * 1024
+}
+
+/// Questions about the way, new ids and ids that are given up, tens of thousands of each: nothing is kept for them, and others are served.
+#[test]
+fn frames_of_quic_that_only_make_work_cost_no_memory() {
+    let python = environment("aioquic", "aioquic==1.7.2\n").join("bin/python");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/http3/flood.py");
+    let server = site();
+    run(serves(&server));
+    let before = resident(&server);
+    for kind in ["path", "ids", "retire"] {
+        let output = std::process::Command::new(&python)
+            .args([script, &server.port().to_string(), kind])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{kind}: {said}{errors}");
+        run(serves(&server));
+        let grown = resident(&server).saturating_sub(before);
+        assert!(grown < 32 << 20, "{kind}: {grown} bytes; {said}");
+        // An id that is none of this connection, or one more than may be, is a fault of the client's.
+        let expected = match kind {
+            "path" => "goes on",
+            _ => "0x",
+        };
+        assert!(said.starts_with(expected), "{kind}: {said}");
+    }
+    assert!(!server.log().contains("panicked"), "{}", server.log());
+}
+
+/// Asks for much and takes nothing of it.
+#[test]
+fn a_client_that_reads_nothing_holds_no_worker_and_not_for_long() {
+    const REQUESTS: usize = 20;
+    let server = site();
+    server.write(
+        "much.php",
+        "<?php for ($n = 0; $n < 200; $n++) { echo str_repeat('x', 100000); flush(); }",
+    );
+    let place = server.address().to_string();
+    server.put(
+        "/config",
+        &json!({
+            "listeners": {place: {"pass": "applications/php", "tls": {"certificate": "site"}, "http3": true}},
+            "applications": {"php": {"type": "php", "root": server.folder(), "processes": 1}},
+            "settings": {"http": {"send_timeout": 2}}
+        }),
+    );
+    let resident = || resident(&server);
+    run(async {
+        let endpoint = tutti_e2e::http3::endpoint(false);
+        let connecting = endpoint.connect(server.address(), "localhost").unwrap();
+        let connection = connecting.await.unwrap();
+        let before = resident();
+        let mut answers = Vec::new();
+        for _ in 0..REQUESTS {
+            let (mut sending, receiving) = connection.open_bi().await.unwrap();
+            let section = [&b"\0\0\xd1\xd7\x50\x01a\x51\x09/much.php"[..]].concat();
+            sending.write_all(&frame(HEADERS, &section)).await.unwrap();
+            sending.finish().unwrap();
+            answers.push(receiving);
+        }
+        // The only process is free for others while those wait.
+        let active = || server.status("/applications/php/requests/active");
+        let mut most = 0;
+        while active() != json!(0) || most == 0 {
+            most = most.max(resident());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(
+            Client::connect(server.port())
+                .await
+                .get("/none.php")
+                .await
+                .unwrap()
+                .status,
+            404
+        );
+        for mut receiving in answers {
+            // Those that have not been taken are given up; what had come is still there.
+            loop {
+                match receiving.read_chunk(usize::MAX, true).await {
+                    Ok(Some(_)) => {}
+                    Err(ReadError::Reset(_)) => break,
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        let grown = most.saturating_sub(before);
+        assert!(grown < 64 << 20, "{grown} bytes");
+    });
+}
+
+#[test]
+fn frames_of_nothing_end_the_connection_while_a_body_is_awaited() {
+    let server = site();
+    run(async {
+        let (_endpoint, connection) = connect(&server).await;
+        let (mut sending, _receiving) = connection.open_bi().await.unwrap();
+        sending
+            .write_all(&frame(HEADERS, &post("9")))
+            .await
+            .unwrap();
+        let nothing = frame(DATA, b"").repeat(1_000);
+        while sending.write_all(&nothing).await.is_ok() {}
+        assert_eq!(closed(&connection).await, EXCESSIVE_LOAD);
+        serves(&server).await;
+    });
+}
+
+#[test]
+fn a_client_that_asks_for_nothing_is_told_to_go_after_the_idle_time() {
+    let server = site();
+    server.put("/config/settings/http/idle_timeout", &json!(1));
+    run(async {
+        let (_endpoint, connection) = connect(&server).await;
+        // The largest number of a request, then the next one, and the end.
+        assert_eq!(closed(&connection).await, 0x100);
+        // One that has asked for something is given the time anew.
+        let mut client = Client::connect(server.port()).await;
+        assert_eq!(client.get("/page").await.unwrap().status, 200);
+        assert_eq!(closed(&client.quic).await, 0x100);
+        serves(&server).await;
+    });
+}
+
+/// A certificate whose chain does not fit what may be sent to an address that nobody has shown to be theirs.
+fn large_certificate(server: &Server) {
+    let folder = server.folder().display();
+    let names: Vec<String> = (0..400)
+        .map(|n| format!("DNS:name-{n}.example.com"))
+        .collect();
+    let command = format!(
+        "openssl req -x509 -newkey rsa:4096 -nodes -days 30 -subj /CN=localhost -addext subjectAltName=DNS:localhost,{} \
+         -keyout {folder}/large.key -out {folder}/large.pem 2>/dev/null && cat {folder}/large.pem {folder}/large.key",
+        names.join(",")
+    );
+    let output = std::process::Command::new("sh")
+        .args(["-c", &command])
+        .output()
+        .unwrap();
+    let reply = tutti_testkit::client::control(
+        server.control(),
+        "PUT",
+        "/certificates/large",
+        &output.stdout,
+    );
+    assert_eq!(reply.unwrap().status, 200);
+}
+
+#[test]
+fn an_address_that_is_nobody_s_gets_three_times_what_came_from_it_at_most() {
+    let server = site();
+    large_certificate(&server);
+    let listener = format!("127.0.0.1:{}", server.port());
+    let path = format!("/config/listeners/{listener}/tls/certificate");
+    server.put(&path, &json!("large"));
+    run(async {
+        // The first packets of a client that hears nothing.
+        let deaf = UdpSocket::bind("127.0.0.1:0").unwrap();
+        deaf.set_nonblocking(true).unwrap();
+        let trying = tokio::spawn(connect_quic(deaf.local_addr().unwrap()));
+        let mut room = [0; 2000];
+        let mut first = Vec::new();
+        while first.is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            if let Ok(length) = deaf.recv(&mut room) {
+                first = room[..length].to_vec();
+            }
+        }
+        trying.abort();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        sender.set_nonblocking(true).unwrap();
+        sender.send_to(&first, server.address()).unwrap();
+        // Until the server has given the handshake up, however often it has tried.
+        let given_up =
+            || server.log().contains("no QUIC with") || server.log().contains("takes too long");
+        let mut got = 0;
+        let end = tokio::time::Instant::now() + Duration::from_secs(8);
+        while tokio::time::Instant::now() < end && !given_up() {
+            while let Ok(length) = sender.recv(&mut room) {
+                got += length;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        while let Ok(length) = sender.recv(&mut room) {
+            got += length;
+        }
+        let sent = first.len();
+        assert!(got > sent && got <= 3 * sent, "{got} bytes for {sent}");
+        serves(&server).await;
+    });
 }

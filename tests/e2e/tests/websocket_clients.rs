@@ -1,4 +1,4 @@
-//! WebSocket as its clients speak it: the case table over TLS and over HTTP/2 (RFC 8441), and libraries of Python, Node and Go with and
+//! WebSocket as its clients speak it: the case table over TLS, over HTTP/2 (RFC 8441) and over HTTP/3 (RFC 9220), and libraries of Python, Node and Go with and
 //! without TLS.
 
 #![allow(
@@ -14,9 +14,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tutti_e2e::external::{build, source};
+use tutti_e2e::http3_raw::{Field, Frame, Frames, frame, section};
 use tutti_e2e::python::PythonSite;
 use tutti_e2e::tls;
+use tutti_http::websocket::handshake;
 
 /// The application that echoes, and where its certificate is, if it has one.
 fn start(is_tls: bool) -> (PythonSite, Option<PathBuf>) {
@@ -91,6 +94,147 @@ fn the_cases_pass_over_http2() {
 #[test]
 fn the_cases_pass_over_http2_and_tls() {
     cases_pass("https2", true);
+}
+
+/// Lets clients that know nothing but WebSocket over HTTP/1.1 reach a server over HTTP/3 (RFC 9220), each over a connection of its own.
+fn relay_to_http3(server: SocketAddr, path: &'static str) -> SocketAddr {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    listener.set_nonblocking(true).unwrap();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            let endpoint = tutti_e2e::http3::endpoint(false);
+            while let Ok((stream, _)) = listener.accept().await {
+                let connecting = endpoint.connect(server, "localhost").unwrap();
+                tokio::spawn(async move {
+                    // Either side ends it as it likes.
+                    let _ = relay(stream, connecting, path).await;
+                });
+            }
+        });
+    });
+    address
+}
+
+async fn relay(
+    stream: tokio::net::TcpStream,
+    connecting: quinn::Connecting,
+    path: &str,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let (mut from, mut to) = stream.into_split();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(from.read_u8().await?);
+    }
+    let head = String::from_utf8(head)?;
+    let lines: Vec<(String, &str)> = head
+        .lines()
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value))
+        .collect();
+    let given = |name: &str| lines.iter().find(|(known, _)| known == name).unwrap().1;
+    let mut fields: Vec<Field<'_>> = vec![
+        (b":method", b"CONNECT"),
+        (b":protocol", b"websocket"),
+        (b":scheme", b"https"),
+        (b":authority", b"localhost"),
+        (b":path", path.as_bytes()),
+    ];
+    let left_out = ["host", "upgrade", "connection", "sec-websocket-key"];
+    let passed = lines
+        .iter()
+        .filter(|(name, _)| !left_out.contains(&name.as_str()));
+    fields.extend(passed.map(|(name, value)| (name.as_bytes(), value.as_bytes())));
+    let connection = connecting.await?;
+    let (mut sending, mut receiving) = connection.open_bi().await?;
+    sending.write_all(&frame(1, &section(&fields))).await?;
+    let said = async {
+        let mut room = vec![0; 65_536];
+        loop {
+            let count = from.read(&mut room).await.unwrap_or(0);
+            if count == 0 {
+                break sending.finish().ok();
+            }
+            if sending.write_all(&frame(0, &room[..count])).await.is_err() {
+                break None;
+            }
+        }
+    };
+    let heard = async {
+        let mut frames = Frames::default();
+        while let Ok(Some(chunk)) = receiving.read_chunk(65_536, true).await {
+            for found in frames.take(&chunk.bytes) {
+                match found {
+                    Frame::Data(data) => to.write_all(&data).await?,
+                    Frame::Head(answer) => {
+                        let accept = handshake::accept(given("sec-websocket-key").as_bytes());
+                        let accept = String::from_utf8_lossy(&accept);
+                        let mut text = match answer[":status"].as_str() {
+                            "200" => format!(
+                                "HTTP/1.1 101 -\r\nUpgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Accept: {accept}\r\n"
+                            ),
+                            status => format!("HTTP/1.1 {status} -\r\n"),
+                        };
+                        for (name, value) in
+                            answer.iter().filter(|(name, _)| !name.starts_with(':'))
+                        {
+                            text += &format!("{name}: {value}\r\n");
+                        }
+                        to.write_all((text + "\r\n").as_bytes()).await?;
+                    }
+                }
+            }
+        }
+        std::io::Result::Ok(())
+    };
+    // It goes when the server ends the stream, after what it has said.
+    tokio::pin!(said, heard);
+    tokio::select! {
+        outcome = &mut heard => outcome?,
+        _ = &mut said => heard.await?,
+    }
+    Ok(())
+}
+
+/// The application at `/talk`, and behind a proxy at `/proxied`, over HTTP/3.
+fn start_http3() -> PythonSite {
+    let site = PythonSite::bare();
+    let mut configuration = site.configuration(&json!({"module": "asynchronous", "processes": 1}));
+    configuration["settings"]["http"]["websocket"] = json!({"max_frame_size": 17 << 20});
+    tls::certificate(&site.server);
+    let inner = tutti_testkit::free_port();
+    configuration["listeners"] = json!({
+        format!("127.0.0.1:{}", site.server.port()): {"pass": "routes", "tls": {"certificate": "site"}, "http3": true},
+        format!("127.0.0.1:{inner}"): {"pass": "applications/app"}
+    });
+    configuration["routes"] = json!([
+        {"match": {"uri": "/proxied"}, "action": {"rewrite": "/talk", "proxy": format!("http://127.0.0.1:{inner}")}},
+        {"action": {"pass": "applications/app"}}
+    ]);
+    site.server.put("/config", &configuration);
+    site
+}
+
+/// Frames of any size and in any pieces, control frames between, faults and ends: all of the cases, with an application and through a proxy.
+#[test]
+fn the_cases_pass_over_http3() {
+    let site = start_http3();
+    for path in ["/talk", "/proxied"] {
+        let relay = relay_to_http3(site.server.address(), path);
+        let report = tutti_websocket_cases::run(relay, "/talk", &[]);
+        report.check();
+        assert!(report.outcomes.len() >= 300, "{}", report.outcomes.len());
+    }
+    assert!(
+        !site.server.log().contains("panicked"),
+        "{}",
+        site.server.log()
+    );
 }
 
 /// A client goes through its cases, by `ws` and by `wss`.

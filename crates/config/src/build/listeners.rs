@@ -5,7 +5,7 @@ use tutti_document::{Diagnostic, Node, Pointer, shorten};
 
 use super::builder::Builder;
 use super::reader::Reader;
-use crate::model::{ListenAddress, Listener, Tls};
+use crate::model::{Http3, ListenAddress, Listener, Tls};
 use crate::table::{ListenerOptions, ProxyProtocol};
 
 impl<'d> Builder<'d> {
@@ -42,8 +42,8 @@ impl<'d> Builder<'d> {
                 continue;
             };
             let http3 = options.http3.on();
-            if http3.is_some() {
-                self.speaks_quic(&reader, &address, tls.as_ref());
+            if let Some(http3) = http3 {
+                self.speaks_quic(&reader, &address, tls.as_ref(), http3);
             }
             let proxies = reader.inner(&ListenerOptions::proxy_protocol);
             listeners.push(Listener {
@@ -66,7 +66,13 @@ impl<'d> Builder<'d> {
     }
 
     /// Checks that a listener has what `http3` needs.
-    fn speaks_quic(&mut self, reader: &Reader<'d>, address: &ListenAddress, tls: Option<&Tls>) {
+    fn speaks_quic(
+        &mut self,
+        reader: &Reader<'d>,
+        address: &ListenAddress,
+        tls: Option<&Tls>,
+        options: Http3,
+    ) {
         let lack = match (address, tls) {
             (ListenAddress::Unix(_) | ListenAddress::Abstract(_), _) => {
                 "`http3` needs an address and a port: a unix socket has no UDP"
@@ -77,6 +83,9 @@ impl<'d> Builder<'d> {
             }
             _ if reader.get(&ListenerOptions::proxy_protocol).is_some() => {
                 "`http3` and `proxy_protocol` exclude each other: QUIC has no PROXY protocol header"
+            }
+            (_, Some(tls)) if options.early_data && tls.clients.is_some() => {
+                "`early_data` of `http3` and `client_ca` exclude each other: what comes first may be a copy that somebody else sends"
             }
             _ => return,
         };

@@ -64,6 +64,9 @@ options! {
         connection_window_size: u32 [kind(Kind::Size(65_535, 0x7fff_ffff)), beyond(), default("1048576"), unit("bytes")],
         /// How long clients may remember that HTTP/3 is spoken here; 0: they are not told
         alt_svc_max_age: u32 [kind(Kind::Integer(0, 31_536_000)), beyond(), default("86400"), unit("seconds")],
+        /// Take GET and HEAD without a body that come in a client's first packets (0-RTT). They may be copies that somebody else sends: who answers them
+        /// is told `Early-Data: 1`, and may answer 425
+        early_data: bool [beyond(), default("false")],
     }
 }
 
