@@ -9,6 +9,7 @@ import (
 	"context"
 	"crypto/sha1"
 	"crypto/tls"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net/http"
@@ -78,13 +79,14 @@ func requests(client *http.Client) {
 	all.Wait()
 }
 
-// frame is a frame of a client, masked with nothing.
+// frame is a frame of a client, masked with nothing; its length in as few bytes as it takes (RFC 6455 section 5.2).
 func frame(first byte, payload []byte) []byte {
-	head := []byte{first, 0x80 | 127, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-	for at := range 8 {
-		head[2+at] = byte(len(payload) >> (8 * (7 - at)))
+	head := []byte{first, 0x80 | byte(min(len(payload), 127))}
+	if len(payload) >= 126 {
+		expect(len(payload) > 0xffff, "%d bytes", len(payload))
+		head = binary.BigEndian.AppendUint64(head, uint64(len(payload)))
 	}
-	return append(head, payload...)
+	return append(append(head, 0, 0, 0, 0), payload...)
 }
 
 // hear reads a frame of the server.
@@ -133,11 +135,13 @@ func websocket(config *tls.Config) {
 	go func() {
 		for _, piece := range [][]byte{
 			frame(0x81, []byte("hello")), frame(0x01, []byte(large[:1])), frame(0x00, []byte(large[1:300_000])), frame(0x89, []byte("there?")),
-			frame(0x80, []byte(large[300_000:])), frame(0x88, []byte{3, 232}),
+			frame(0x80, []byte(large[300_000:])),
 		} {
 			_, err := stream.Write(piece)
-			must("frame", err)
+			must("frame that is sent", err)
 		}
+		// The server may have answered the end, and read no further, before this returns.
+		_, _ = stream.Write(frame(0x88, []byte{3, 232}))
 	}()
 	kind, payload := hear(stream)
 	expect(kind == 0x81 && string(payload) == "hello", "%x %q", kind, payload)

@@ -702,7 +702,7 @@ fn chromium_loads_a_site_of_a_hundred_files() {
     );
     let output = Command::new("sh").args(["-c", &command]).output().unwrap();
     let key = String::from_utf8(output.stdout).unwrap();
-    let place = format!("localhost:{}", server.port());
+    let place = format!("127.0.0.1:{}", server.port());
     let chromium = hundred_files::Chromium::new(&[
         "--enable-quic",
         &format!("--origin-to-force-quic-on={place}"),
