@@ -407,7 +407,7 @@ fn resident(server: &Server) -> usize {
     number.parse::<usize>().unwrap() * 1024
 }
 
-/// Questions about the way, new ids and ids that are given up, tens of thousands of each: nothing is kept for them, and others are served.
+/// Questions about the way, new ids and ids that are given up, as many as a client gets rid of: nothing is kept for them, and others are served.
 #[test]
 fn frames_of_quic_that_only_make_work_cost_no_memory() {
     let python = environment("aioquic", "aioquic==1.7.2\n").join("bin/python");
@@ -426,10 +426,10 @@ fn frames_of_quic_that_only_make_work_cost_no_memory() {
         run(serves(&server));
         let grown = resident(&server).saturating_sub(before);
         assert!(grown < 32 << 20, "{kind}: {grown} bytes; {said}");
-        // An id that is none of this connection, or one more than may be, is a fault of the client's.
+        // Questions about the way are answered as they may be; an id that the server has not given is a fault of the client's.
         let expected = match kind {
-            "path" => "goes on",
-            _ => "0x",
+            "retire" => "0xa ",
+            _ => "goes on",
         };
         assert!(said.starts_with(expected), "{kind}: {said}");
     }
