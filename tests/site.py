@@ -14,7 +14,7 @@ ELSEWHERE = {"404.html"}
 
 
 class Page(HTMLParser):
-    """What a page leads to, and the places that it has."""
+    """A page: its links, and the places in it that links may name."""
 
     def __init__(self, path):
         super().__init__()
