@@ -199,10 +199,17 @@ impl Attempt<'_> {
             if authorization.status != AuthorizationStatus::Pending {
                 continue;
             }
+            let name = answers::name_of(authorization.identifier().identifier);
             if let Some(mut challenge) = authorization.challenge(wanted.clone())
                 && challenge.status == ChallengeStatus::Pending
             {
-                challenge.set_ready().await?;
+                // An authority that is quick has looked already, and what it says is of this name.
+                challenge.set_ready().await.map_err(|error| match error {
+                    Error::Api(problem) if is_of_challenge(&problem) => {
+                        refused(&[format!("`{name}`: {}", words(&problem))]).with(Cure::NewOrder)
+                    }
+                    error => error.into(),
+                })?;
             }
         }
         Ok(())
@@ -297,8 +304,25 @@ async fn why_invalid(order: &mut Order) -> Failure {
     }
     match reasons.is_empty() {
         true => Failure::new("the authority does not say why it has refused"),
-        false => Failure::new(format!("the authority has refused: {}", reasons.join("; "))),
+        false => refused(&reasons),
     }
+}
+
+fn refused(reasons: &[String]) -> Failure {
+    Failure::new(format!("the authority has refused: {}", reasons.join("; ")))
+}
+
+/// True for what an authority says when it has looked and not found what it asked for (RFC 8555 §6.7).
+fn is_of_challenge(problem: &instant_acme::Problem) -> bool {
+    let kinds = [
+        "caa",
+        "connection",
+        "dns",
+        "incorrectResponse",
+        "tls",
+        "unauthorized",
+    ];
+    kinds.contains(&kind(problem))
 }
 
 /// Reads from a certificate that has come the facts to be remembered.

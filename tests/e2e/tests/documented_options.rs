@@ -249,11 +249,14 @@ fn limits_end_processes_and_requests() {
         assert_eq!(pids[0], pids[1], "{language}");
         assert_ne!(pids[1], pids[2], "{language}");
         assert_eq!(pids[2], pids[3], "{language}");
-        site.configure(&json!({"processes": 1, "limits": {"timeout": 1}}));
+        // It is there before it is asked: the time of a request that has not begun is over with 503.
+        site.configure(&json!({"processes": 1, "limits": {"timeout": 60}}));
+        site.seen();
+        let limit = "/config/applications/app/limits/timeout";
+        site.server.put(limit, &json!(1));
         let late = site.server.get("/hold");
         assert_eq!(late.status, 504, "{language}: {}", late.text());
         // The next process may take longer to come, on a machine that has more to do.
-        let limit = "/config/applications/app/limits/timeout";
         site.server.put(limit, &json!(60));
         site.seen();
     }
