@@ -1,6 +1,10 @@
 //! `tutti top` in a terminal: tmux is the terminal, keys and screen are as for a person.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 

@@ -65,7 +65,7 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
     carry_out(request, router.decide(listener, request))
 }
 
-/// Finds what the decision comes to, and notes the rules for the answer.
+/// Finds what the decision comes to.
 fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
     let router = &request.snapshot.router;
     loop {
@@ -149,27 +149,28 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
                 },
             },
         };
-        let edits = match act {
-            Act::Application { .. } | Act::Upstream(_) | Act::Spooler(_) => {
-                edits(&decision, request)
-            }
-            _ => Ok(Vec::new()),
-        };
-        request.connection.rules.replace(decision.rules.clone());
-        return match edits {
-            Ok(edits) => {
-                let hints = match act {
-                    Act::Application { .. } | Act::Upstream(_) => {
-                        early_hints::listed(request, &decision)
-                    }
-                    _ => FieldLines::new(),
-                };
-                cached(request, act, decision, edits, hints)
-            }
-            Err(ScriptFailed) => {
-                Plan::with(Act::page(500), decision, Vec::new(), FieldLines::new())
-            }
-        };
+        return planned(request, act, decision);
+    }
+}
+
+/// The plan of what the decision comes to, with what it changes in the request and the rules for the answer.
+fn planned<'r>(request: &Request<'r>, act: Act, decision: Decision<'r>) -> Plan {
+    let edits = match act {
+        Act::Application { .. } | Act::Upstream(_) | Act::Spooler(_) => edits(&decision, request),
+        _ => Ok(Vec::new()),
+    };
+    request.connection.rules.replace(decision.rules.clone());
+    match edits {
+        Ok(edits) => {
+            let hints = match act {
+                Act::Application { .. } | Act::Upstream(_) => {
+                    early_hints::listed(request, &decision)
+                }
+                _ => FieldLines::new(),
+            };
+            cached(request, act, decision, edits, hints)
+        }
+        Err(ScriptFailed) => Plan::with(Act::page(500), decision, Vec::new(), FieldLines::new()),
     }
 }
 
