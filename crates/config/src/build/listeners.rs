@@ -85,7 +85,7 @@ impl<'d> Builder<'d> {
                 "`http3` and `proxy_protocol` exclude each other: QUIC has no PROXY protocol header"
             }
             (_, Some(tls)) if options.early_data && tls.clients.is_some() => {
-                "`early_data` of `http3` and `client_ca` exclude each other: what comes first may be a copy that somebody else sends"
+                "`early_data` of `http3` does not go with `client_ca`: what comes first may be a copy that somebody else sends"
             }
             _ => return,
         };
