@@ -553,7 +553,8 @@ fn large_certificate(server: &Server) {
 }
 
 #[test]
-fn an_address_that_is_nobody_s_gets_three_times_what_came_from_it_at_most() {
+fn an_address_that_is_nobody_s_gets_three_times_what_came_from_it_and_no_more_than_a_packet_beyond()
+{
     let server = site();
     large_certificate(&server);
     let listener = format!("127.0.0.1:{}", server.port());
@@ -594,7 +595,12 @@ fn an_address_that_is_nobody_s_gets_three_times_what_came_from_it_at_most() {
             got += length;
         }
         let sent = first.iter().map(Vec::len).sum::<usize>();
-        assert!(got > sent && got <= 3 * sent, "{got} bytes for {sent}");
+        // quinn-proto begins a packet while anything is left of the threefold, and lets that one be whole (quinn#1082).
+        let packet = 1200;
+        assert!(
+            got > sent && got < 3 * sent + packet,
+            "{got} bytes for {sent}"
+        );
         serves(&server).await;
     });
 }
