@@ -21,6 +21,9 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Location", "/elsewhere?x=1")
         if self.path.startswith("/leave/"):
             self.send_header("X-Accel-Redirect", f"/private/{self.path.removeprefix('/leave/')}")
+        if self.close_connection:
+            # Without it a proxy keeps the connection, and may send the next request to one that is being closed.
+            self.send_header("Connection", "close")
         self.send_header("X-Backend", "secret")
         self.send_header("X-Application", "backend")
         self.send_header("Content-Type", "text/plain; charset=utf-8")
