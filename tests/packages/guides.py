@@ -96,7 +96,11 @@ SESSIONS = [
     Session(
         "docs/import.md",
         before=f"{START}; mkdir -p /srv/shop; touch /srv/shop/index.php",
-        between={"tutti import apache": APACHE},
+        # The page's file of passwords, which the machine does not have: the word `staff` by SHA-512.
+        between={
+            "tutti import apache": APACHE,
+            "tutti config put --file shop.json": "mkdir -p /etc/shop && echo \"anna:$(openssl passwd -6 staff)\" >/etc/shop/staff",
+        },
         status={"tutti import nginx": 1},
     ),
     Session(
