@@ -33,12 +33,13 @@ HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 COVERAGE = -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-trace-compares \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
 SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-# How long each step takes, and which tests are skipped; `packaging/test-summary` tells both.
+# How long each step takes, which tests are skipped, and what the tests print; `packaging/test-summary` tells of each.
 ifeq ($(origin TUTTI_TIMES),undefined)
 export TUTTI_TIMES := $(CURDIR)/.work/test-times
 SUMMARY = packaging/test-summary
 endif
 export TUTTI_SKIPPED := $(CURDIR)/.work/test-skipped
+export TUTTI_TESTS := $(CURDIR)/.work/tests.log
 TIMED = @packaging/timed
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
@@ -94,7 +95,7 @@ demo-stop: ## stop what `make demo` started
 	@DIST=$(DEMO) packaging/demo stop
 
 test: ## everything that is quick enough to run before each push; what was skipped, and where the time went
-	@mkdir -p .work && rm -f $(TUTTI_SKIPPED) $(if $(SUMMARY),$(TUTTI_TIMES))
+	@mkdir -p .work && rm -f $(TUTTI_SKIPPED) $(TUTTI_TESTS) $(if $(SUMMARY),$(TUTTI_TIMES))
 	@status=0; $(MAKE) --no-print-directory test-steps || status=$$?; $(or $(SUMMARY),:); exit $$status
 
 test-steps:
@@ -103,7 +104,7 @@ test-steps:
 	$(TIMED) "repository rules" $(CARGO) xtask check
 	$(TIMED) "building the programs" $(CARGO) build --workspace --bins
 	$(TIMED) "building the tests" $(CARGO) test --workspace --no-run
-	$(TIMED) "tests" env $(LIMITED) $(TEST_THREADS) $(CARGO) test --workspace --no-fail-fast
+	$(TIMED) "tests" env $(LIMITED) $(TEST_THREADS) $(CARGO) test --workspace --no-fail-fast 2>&1 | tee $(TUTTI_TESTS)
 	$(TIMED) "tests of the bench" env -C bench python3 -m unittest -q harness.test_loads
 	$(TIMED) "loom" $(MAKE) --no-print-directory test-loom
 	$(TIMED) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=dev DIST=$(DEV) WASM=
