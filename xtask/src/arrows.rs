@@ -59,6 +59,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("fields", &["config", "conn", "files", "http", "routing"]),
     ("files", &["config", "http"]),
     ("cache", &["config", "files", "http"]),
+    ("cache-disk", &["cache"]),
     ("substitute", &["config", "http", "routing"]),
     (
         "proxy",
@@ -95,6 +96,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "server",
         &[
             "cache",
+            "cache-disk",
             "config",
             "http",
             "http2",

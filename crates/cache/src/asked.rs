@@ -2,14 +2,14 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use tutti_config::model::Cache;
 use tutti_http::edits::Edit;
 use tutti_http::{Known, RequestView};
 
-use crate::Millis;
+use crate::clock::now;
 use crate::flight::Lead;
+use crate::freshness::Use;
 use crate::key::Key;
 use crate::recording::{Purpose, Recording, Terms};
 use crate::store::{Found, Manner, Store};
@@ -39,10 +39,7 @@ impl Asked {
             may_wait: may_wait && !self.cache.options.lock_timeout.is_zero(),
             may_lead: self.keeps && !self.is_authorized && !self.has_cookies,
         };
-        let may_use = |stored: &Stored| {
-            (!self.is_authorized || stored.freshness.allows_authorized)
-                && (!self.has_cookies || !stored.freshness.is_assumed)
-        };
+        let may_use = |stored: &Stored| self.may_use(stored);
         self.store
             .find(&self.key, values(view), may_use, manner, now())
     }
@@ -103,12 +100,30 @@ impl Asked {
         recording.state.borrow_mut().lead = lead;
         recording
     }
-}
 
-/// The time for ages.
-pub fn now() -> Millis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| Millis::try_from(since.as_millis()).unwrap_or(0))
+    fn may_use(&self, stored: &Stored) -> bool {
+        (!self.is_authorized || stored.freshness.allows_authorized)
+            && (!self.has_cookies || !stored.freshness.is_assumed)
+    }
+
+    /// True if `found` is nothing, and there may be something on disk.
+    pub fn is_on_disk(&self, found: &Found) -> bool {
+        matches!(found, Found::Lead(_, None) | Found::Past) && self.store.has_on_disk(&self.key)
+    }
+
+    /// Puts a response that was on disk in place of `found`, which was nothing.
+    pub fn with_loaded(&self, found: Found, loaded: Option<Arc<Stored>>) -> Found {
+        let Some(stored) = loaded.filter(|stored| self.may_use(stored)) else {
+            return found;
+        };
+        match (stored.freshness.usage(now()), found) {
+            (Use::Fresh, _) => Found::Fresh(stored),
+            (Use::WhileRevalidating, Found::Lead(lead, _)) => Found::Stale(stored, Some(lead)),
+            (Use::WhileRevalidating, _) => Found::Stale(stored, None),
+            (Use::Validate, Found::Lead(lead, _)) => Found::Lead(lead, Some(stored)),
+            (Use::Validate, found) => found,
+        }
+    }
 }
 
 /// The values of a request's fields of this name, as one.

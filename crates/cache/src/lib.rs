@@ -8,11 +8,17 @@
 //! others for ever.
 
 mod asked;
+mod clock;
 mod directives;
+pub mod disk;
 mod eviction;
 mod flight;
 mod freshness;
+#[cfg(any(test, fuzzing, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod key;
+mod purge;
 mod recording;
 mod status;
 mod store;
@@ -24,14 +30,16 @@ mod validators;
 mod vary;
 mod wanted;
 
-pub use asked::{Asked, now, values};
+pub use asked::{Asked, values};
+pub use clock::now;
 pub use directives::{Directives, asks_not_to_store};
 pub use flight::{Flight, Lead};
 pub use freshness::{Freshness, Use};
 pub use key::{Key, is_cookie_named, overrides_method};
+pub use purge::Purge;
 pub use recording::{Altered, Purpose, Recording, State, Terms};
 pub use status::CacheStatus;
-pub use store::{Counts, Found, Limits, Manner, Purge, Room, Store};
+pub use store::{Counts, DiskLimits, Found, Limits, Manner, Room, Store};
 pub use stored::{Stored, freshened};
 pub use stores::stores;
 pub use storing::{Answer, Defaults, NotStored, StatusRange, judge};

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::disk::TierStatus;
 use crate::store::Store;
 
 /// The state of a store.
@@ -17,6 +18,8 @@ pub struct CacheStatus {
     pub requests: [(&'static str, u64); 6],
     /// Responses by what became of them.
     pub responses: [(&'static str, u64); 3],
+    /// The part of it that is on disk.
+    pub disk: Option<TierStatus>,
 }
 
 impl CacheStatus {
@@ -41,6 +44,7 @@ impl CacheStatus {
                 ("evicted", read(&counts.evicted)),
                 ("purged", read(&counts.purged)),
             ],
+            disk: store.tier().map(|tier| tier.status()),
         }
     }
 }

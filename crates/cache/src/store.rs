@@ -7,14 +7,20 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use tokio::sync::oneshot;
 
 use crate::Millis;
+use crate::clock::now;
+use crate::disk::{Loaded, Tier};
 use crate::eviction::Queues;
 use crate::flight::{Flight, Flights, Lead};
 use crate::freshness::Use;
 use crate::key::Key;
+use crate::purge::Purge;
 use crate::stored::Stored;
 
 /// Parts of a store, so that threads seldom wait for each other.
@@ -33,11 +39,24 @@ const MARK_TIME: Millis = 60_000;
 const COMING_PART: usize = 4;
 
 /// The bounds of a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of memory.
     pub memory: usize,
-    /// Bytes of the largest body that is stored.
+    /// Bytes of the largest body that is stored in memory.
+    pub object: usize,
+    /// The part on disk.
+    pub disk: Option<DiskLimits>,
+}
+
+/// The bounds of the part of a store that is on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskLimits {
+    /// The folder; `None`: the server's own.
+    pub folder: Option<PathBuf>,
+    /// Bytes of the file.
+    pub size: u64,
+    /// Bytes of the largest body.
     pub object: usize,
 }
 
@@ -63,19 +82,6 @@ pub struct Manner {
     pub may_wait: bool,
     /// Others may wait for its own: the answer to it is one for them, as far as can be told.
     pub may_lead: bool,
-}
-
-/// The responses that are to be purged.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Purge {
-    /// Everything.
-    All,
-    /// Everything with this text of a key.
-    Key(Vec<u8>),
-    /// Everything whose key begins so.
-    Prefix(Vec<u8>),
-    /// Everything with this tag.
-    Tag(Vec<u8>),
 }
 
 /// Counts of a store.
@@ -109,6 +115,10 @@ pub struct Store {
     used: AtomicUsize,
     /// Bytes of bodies that are being stored.
     coming: AtomicUsize,
+    /// Bytes of bodies that were read from disk and are in no part.
+    loaded: AtomicUsize,
+    /// The part on disk, once there is a file for it.
+    tier: OnceLock<Arc<dyn Tier>>,
     /// Counts of events.
     pub counts: Counts,
     hasher: RandomState,
@@ -159,25 +169,33 @@ impl Purges {
     }
 }
 
-/// Room for a body that is being stored.
+/// Room for a body that is being stored, or that was read from disk.
 #[derive(Debug)]
 pub struct Room {
     store: Arc<Store>,
     taken: usize,
+    is_loaded: bool,
 }
 
 impl Room {
     /// Takes room for so many more bytes; false if there is none.
     pub fn grow(&mut self, bytes: usize) -> bool {
-        let all = self.store.coming.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let all = self.counter().fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.taken += bytes;
         self.taken <= self.store.largest() && all <= self.store.limits.memory / COMING_PART
+    }
+
+    fn counter(&self) -> &AtomicUsize {
+        match self.is_loaded {
+            true => &self.store.loaded,
+            false => &self.store.coming,
+        }
     }
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
-        self.store.coming.fetch_sub(self.taken, Ordering::Relaxed);
+        self.counter().fetch_sub(self.taken, Ordering::Relaxed);
     }
 }
 
@@ -189,6 +207,8 @@ impl Store {
             limits,
             used: AtomicUsize::new(0),
             coming: AtomicUsize::new(0),
+            loaded: AtomicUsize::new(0),
+            tier: OnceLock::new(),
             counts: Counts::default(),
             hasher: RandomState::new(),
             parts: (0..PARTS).map(|_| Mutex::default()).collect(),
@@ -203,13 +223,25 @@ impl Store {
     }
 
     /// Its bounds.
-    pub fn limits(&self) -> Limits {
-        self.limits
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// Bytes of the largest body that is stored.
     pub fn largest(&self) -> usize {
-        self.limits.object
+        let on_disk = self.tier().map_or(0, |tier| tier.largest());
+        self.limits.object.max(on_disk)
+    }
+
+    /// From now on it has this part on disk.
+    pub fn set_tier(&self, tier: Arc<dyn Tier>) {
+        // There is one for all its life.
+        let _ = self.tier.set(tier);
+    }
+
+    /// The part on disk.
+    pub fn tier(&self) -> Option<&Arc<dyn Tier>> {
+        self.tier.get()
     }
 
     /// Bytes of memory that it takes now.
@@ -232,6 +264,7 @@ impl Store {
         Room {
             store: Arc::clone(self),
             taken: 0,
+            is_loaded: false,
         }
     }
 
@@ -295,8 +328,8 @@ impl Store {
 
     /// Stores a response in place of those that the same requests would get; false if one of them was purged since `epoch`.
     pub fn store(&self, stored: Arc<Stored>, epoch: u64) -> bool {
-        let weight = stored.weight();
-        if stored.body.len() > self.largest() || weight > self.limits.memory {
+        let is_small = self.fits_memory(&stored);
+        if stored.body.len() > self.largest() || (!is_small && self.tier().is_none()) {
             return false;
         }
         let hash = self.hash(&stored.key);
@@ -306,13 +339,123 @@ impl Store {
                 return false;
             }
             part.marks.remove(&hash);
-            self.add(&mut part, &stored);
+            if let Some(tier) = self.tier()
+                && (!is_small || tier.has_alike(&stored))
+            {
+                // A response on disk must not outlive the one that replaces it.
+                stored.note_on_disk();
+                tier.keep(&stored, true);
+            }
+            match is_small {
+                true => self.add(&mut part, &stored),
+                false => self.remove_alike(&mut part, &stored),
+            }
         }
         self.counts.stored.fetch_add(1, Ordering::Relaxed);
-        let live = self.len();
-        lock(&self.queues).enter(&stored, live);
-        self.make_room();
+        if is_small {
+            self.settle(&stored);
+        }
         true
+    }
+
+    fn fits_memory(&self, stored: &Stored) -> bool {
+        stored.body.len() <= self.limits.object && stored.weight() <= self.limits.memory
+    }
+
+    /// Gives a response that was added its place in the queues.
+    fn settle(&self, stored: &Arc<Stored>) {
+        let live = self.len();
+        lock(&self.queues).enter(stored, live);
+        self.make_room();
+    }
+
+    /// True if there may be a response on disk to a request with this key.
+    pub fn has_on_disk(&self, key: &Key) -> bool {
+        self.tier().is_some_and(|tier| tier.has(&key.text))
+    }
+
+    /// Reads the response on disk for a request whose fields `values` gives by name, and has it in memory if it is small enough. Blocks.
+    pub fn load(
+        self: &Arc<Self>,
+        key: &Key,
+        values: &dyn Fn(&[u8]) -> Vec<u8>,
+    ) -> Option<Arc<Stored>> {
+        let tier = self.tier()?;
+        let epoch = self.epoch(key);
+        let mut room = self.room();
+        room.is_loaded = true;
+        let loaded = tier.read(key, values, &mut |bytes| room.grow(bytes))?;
+        let (stored, place) = match loaded {
+            Loaded::Shared(stored) => return Some(self.promote(stored, epoch)),
+            Loaded::Read(stored, place) => (stored, place),
+        };
+        if self.fits_memory(&stored) {
+            drop(room);
+            return Some(self.promote(Arc::new(*stored), epoch));
+        }
+        let stored = Arc::new(stored.in_room(Box::new(room)));
+        tier.share(place, &stored);
+        Some(stored)
+    }
+
+    /// Adds a response that was on disk, unless there is one in memory, which is newer; the one that is there then.
+    fn promote(&self, stored: Arc<Stored>, epoch: u64) -> Arc<Stored> {
+        if !self.fits_memory(&stored) {
+            return stored;
+        }
+        {
+            let mut part = self.part(&stored.key.text);
+            let variants = part.responses.get(&stored.key.text);
+            let mut alike = variants.into_iter().flatten();
+            if let Some(newer) = alike.find(|one| one.is_alike(&stored)) {
+                return Arc::clone(newer);
+            }
+            // Whoever asked before a purge gets it, and nobody else.
+            if !part.purges.allow(self.hash_text(&stored.key.text), epoch) {
+                return stored;
+            }
+            self.add(&mut part, &stored);
+        }
+        self.settle(&stored);
+        stored
+    }
+
+    /// Has all that is in memory written to disk, for whoever has the file next; completes when that is done.
+    pub fn rest(&self) -> Option<oneshot::Receiver<()>> {
+        let tier = self.tier()?;
+        for part in &self.parts {
+            let part = lock(part);
+            for stored in part.responses.values().flatten() {
+                self.keep_on_disk(stored, now(), false);
+            }
+        }
+        Some(tier.close())
+    }
+
+    /// Has a response written to disk unless it is there, or of no use any more. To be called while its part is locked: a purge comes
+    /// before or after.
+    fn keep_on_disk(&self, stored: &Arc<Stored>, now: Millis, may_refuse: bool) {
+        let Some(tier) = self.tier() else {
+            return;
+        };
+        let is_there = stored.is_on_disk() && tier.has_alike(stored);
+        if !is_there && !stored.is_spent(now) {
+            stored.note_on_disk();
+            tier.keep(stored, may_refuse);
+        }
+    }
+
+    fn remove_alike(&self, part: &mut Part, stored: &Stored) {
+        let Some(variants) = part.responses.get_mut(&stored.key.text) else {
+            return;
+        };
+        let gone: Vec<_> = variants
+            .extract_if(.., |one| one.is_alike(stored))
+            .collect();
+        if variants.is_empty() {
+            part.responses.remove(&stored.key.text);
+        }
+        self.let_go(part, &gone);
     }
 
     fn add(&self, part: &mut Part, stored: &Arc<Stored>) {
@@ -320,7 +463,7 @@ impl Store {
         let before = variants.len();
         let mut gone = 0;
         variants.retain(|one| {
-            let is_same = one.key.identity == stored.key.identity && one.vary == stored.vary;
+            let is_same = one.is_alike(stored);
             gone += if is_same { one.weight() } else { 0 };
             !is_same
         });
@@ -342,15 +485,18 @@ impl Store {
                 return;
             };
             let mut part = self.part(&stored.key.text);
-            self.remove(&mut part, &stored);
+            if self.remove(&mut part, &stored) {
+                self.keep_on_disk(&stored, now(), true);
+            }
             drop(part);
             self.counts.evicted.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    fn remove(&self, part: &mut Part, stored: &Arc<Stored>) {
+    /// False if it was not there any more.
+    fn remove(&self, part: &mut Part, stored: &Arc<Stored>) -> bool {
         let Some(variants) = part.responses.get_mut(&stored.key.text) else {
-            return;
+            return false;
         };
         let before = variants.len();
         variants.retain(|one| !Arc::ptr_eq(one, stored));
@@ -361,6 +507,7 @@ impl Store {
         part.live -= removed;
         self.used
             .fetch_sub(stored.weight() * removed, Ordering::Relaxed);
+        removed > 0
     }
 
     /// Removes responses, and what is on its way for requests that were made before. Returns how many there were.
@@ -371,7 +518,8 @@ impl Store {
                 let mut part = self.part(text);
                 part.purges.add(self.hash_text(text));
                 let gone = part.responses.remove(text.as_slice()).unwrap_or_default();
-                count += self.let_go(&mut part, &gone);
+                count += self.only_in_memory(&gone);
+                self.let_go(&mut part, &gone);
             }
             _ => {
                 for part in &self.parts {
@@ -379,6 +527,8 @@ impl Store {
                 }
             }
         }
+        // After the parts: what they let go of a moment before is there now.
+        count += self.tier().map_or(0, |tier| tier.purge(purge));
         self.counts
             .purged
             .fetch_add(count as u64, Ordering::Relaxed);
@@ -401,14 +551,22 @@ impl Store {
         if *purge == Purge::All {
             part.marks.clear();
         }
-        self.let_go(part, &gone)
+        let count = self.only_in_memory(&gone);
+        self.let_go(part, &gone);
+        count
     }
 
-    fn let_go(&self, part: &mut Part, gone: &[Arc<Stored>]) -> usize {
+    /// Number of these that are not on disk, too, where they are counted.
+    fn only_in_memory(&self, gone: &[Arc<Stored>]) -> usize {
+        let is_on_disk =
+            |one: &Stored| one.is_on_disk() && self.tier().is_some_and(|tier| tier.has_alike(one));
+        gone.iter().filter(|one| !is_on_disk(one)).count()
+    }
+
+    fn let_go(&self, part: &mut Part, gone: &[Arc<Stored>]) {
         let weight: usize = gone.iter().map(|one| one.weight()).sum();
         self.used.fetch_sub(weight, Ordering::Relaxed);
         part.live -= gone.len();
-        gone.len()
     }
 
     fn hash(&self, key: &Key) -> u64 {
@@ -464,6 +622,7 @@ mod tests {
         let limits = Limits {
             memory: 100_000,
             object: 20_000,
+            disk: None,
         };
         Arc::new(Store::new("one", limits))
     }

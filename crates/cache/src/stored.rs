@@ -29,6 +29,10 @@ pub struct Stored {
     pub tags: Box<[Box<[u8]>]>,
     /// It has been used since the store last looked.
     is_visited: AtomicBool,
+    /// The store on disk has it, or had it.
+    is_on_disk: AtomicBool,
+    /// The memory of its body, where it is in no store in memory.
+    _room: Option<Box<dyn std::fmt::Debug + Send + Sync>>,
 }
 
 /// Bytes that a response takes beside its own: its place in the store.
@@ -58,6 +62,30 @@ impl Stored {
             freshness,
             tags,
             is_visited: AtomicBool::new(false),
+            is_on_disk: AtomicBool::new(false),
+            _room: None,
+        }
+    }
+
+    /// One that was stored before.
+    pub(crate) fn again(
+        key: Key,
+        vary: Vary,
+        (status, fields): (u16, FieldLines),
+        freshness: Freshness,
+        tags: Box<[Box<[u8]>]>,
+    ) -> Self {
+        Self {
+            key,
+            vary,
+            status,
+            fields,
+            body: Bytes::new(),
+            freshness,
+            tags,
+            is_visited: AtomicBool::new(false),
+            is_on_disk: AtomicBool::new(true),
+            _room: None,
         }
     }
 
@@ -66,9 +94,42 @@ impl Stored {
         Self { body, ..self }
     }
 
+    /// The same, with the memory that it takes outside of a store.
+    pub(crate) fn in_room(self, room: Box<dyn std::fmt::Debug + Send + Sync>) -> Self {
+        Self {
+            _room: Some(room),
+            ..self
+        }
+    }
+
+    /// True if it is of no use to anybody any more.
+    pub(crate) fn is_spent(&self, now: Millis) -> bool {
+        self.freshness.last_use() < now
+            && self.field("ETag").is_none()
+            && self.field("Last-Modified").is_none()
+    }
+
+    pub(crate) fn note_on_disk(&self) {
+        self.is_on_disk.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_on_disk(&self) -> bool {
+        self.is_on_disk.load(Ordering::Relaxed)
+    }
+
     /// The value of its first field of this name.
     pub fn field<'a>(&'a self, name: &'a str) -> Option<&'a [u8]> {
         self.fields.get_all(name.as_bytes()).next()
+    }
+
+    /// True if the same requests would get it.
+    pub(crate) fn is_alike(&self, other: &Self) -> bool {
+        self.key.identity == other.key.identity && self.vary == other.vary
+    }
+
+    /// A number that is the same for those that are alike.
+    pub fn variant(&self, hasher: &impl std::hash::BuildHasher) -> u64 {
+        hasher.hash_one((&self.key.identity, &self.vary))
     }
 
     /// True if it has this tag.
@@ -77,7 +138,7 @@ impl Stored {
     }
 
     /// Bytes of memory that it takes.
-    pub(crate) fn weight(&self) -> usize {
+    pub fn weight(&self) -> usize {
         let key = self.key.text.len() + self.key.identity.len();
         let tags: usize = self.tags.iter().map(|tag| tag.len() + 16).sum();
         OVERHEAD + key + tags + self.vary.weight() + self.fields.capacity() + self.body.len()

@@ -41,6 +41,8 @@ impl Forward {
 pub enum Hit {
     /// It was there.
     There,
+    /// It was on disk.
+    OnDisk,
     /// Another request has fetched it meanwhile.
     Coalesced,
     /// The origin says that it is still valid.
@@ -55,6 +57,7 @@ pub fn hit(fields: &mut FieldLines, stored: &Stored, hit: Hit, now: Millis) {
     fields.push_with(b"Cache-Status", |line| {
         let text = match hit {
             Hit::There => format!("{NAME}; hit; ttl={remaining}"),
+            Hit::OnDisk => format!("{NAME}; hit; ttl={remaining}; detail=disk"),
             Hit::Coalesced => format!("{NAME}; fwd=uri-miss; collapsed; ttl={remaining}"),
             Hit::Validated => format!("{NAME}; fwd=stale; fwd-status=304; ttl={remaining}"),
             Hit::Error(status) => {

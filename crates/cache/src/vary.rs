@@ -12,7 +12,7 @@ const MOST_BYTES: usize = 4096;
 type Choice = (Box<[u8]>, Box<[u8]>);
 
 /// The fields that a response was chosen by, with the values of its request.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Vary(Vec<Choice>);
 
 impl Vary {
@@ -34,6 +34,18 @@ impl Vary {
             chosen.push((name, value.into()));
         }
         Some(Self(chosen))
+    }
+
+    /// Names and values.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.0.iter().map(|(name, value)| (&**name, &**value))
+    }
+
+    /// One of these; `None`: a response would not have been stored by it.
+    pub(crate) fn of_pairs(pairs: Vec<Choice>) -> Option<Self> {
+        // A name that no field has is the response's own matter: every request is alike in it.
+        let is_sound = |(name, value): &Choice| **name != *b"*" && value.len() <= MOST_BYTES;
+        (pairs.len() <= MOST_NAMES && pairs.iter().all(is_sound)).then_some(Self(pairs))
     }
 
     /// True if a request with these fields would have been answered alike.

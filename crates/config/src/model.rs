@@ -31,7 +31,7 @@ mod tls;
 mod upstream;
 
 pub use self::acme::{AcmeAccount, AcmeCertificate, Eab};
-pub use self::cache::{Cache, CacheStore};
+pub use self::cache::{Cache, CacheDisk, CacheStore};
 pub use self::compression::{Compression, Compressor};
 pub use self::condition::Condition;
 pub use self::dashboard::Dashboard;

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod acme;
+mod cache_files;
 mod certificate_files;
 mod certificates;
 mod changes;

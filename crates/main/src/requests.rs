@@ -14,7 +14,7 @@ use std::time::Instant;
 use tutti_log as log;
 use tutti_log::Level;
 use tutti_protocol::{
-    ApplicationGrant, Challenge, CommandGrant, FromRouter, Grants, Place, ToRouter,
+    ApplicationGrant, CacheGrant, Challenge, CommandGrant, FromRouter, Grants, Place, ToRouter,
 };
 use tutti_sys::credentials::{self, Credentials};
 use tutti_sys::error::context;
@@ -22,6 +22,7 @@ use tutti_sys::unnamed::UnnamedFile;
 use tutti_sys::{guarded, memfd, signal};
 use tutti_wire::control::{Start, encode};
 
+use super::cache_files;
 use super::children::{Children, Prototype, Runner};
 use super::dynamic_users::{self, AUTO};
 use super::guard_files;
@@ -180,6 +181,7 @@ impl Holdings {
                 let file = jobs::open(&instance.places.state);
                 opened(id, file.map(|file| vec![file]))
             }
+            FromRouter::OpenCache { id, ref cache } => self.open_cache(instance, router, id, cache),
             FromRouter::CloseFile { path } => {
                 self.files.remove(&path);
                 None
@@ -214,6 +216,22 @@ impl Holdings {
         }
     }
 
+    fn open_cache(
+        &mut self,
+        instance: &Instance,
+        router: i32,
+        id: u64,
+        cache: &CacheGrant,
+    ) -> Answer {
+        let rights = self.rights.get(&router);
+        if !rights.is_some_and(|rights| rights.has_cache(cache)) {
+            let cache = cache.clone();
+            return self.refuse(instance, router, id, &FromRouter::OpenCache { id, cache });
+        }
+        let file = cache_files::open(&instance.places.state, cache);
+        opened(id, file.map(|file| vec![file]))
+    }
+
     /// Answers what no configuration allows, and tells of it unless it was allowed a moment ago.
     fn refuse(&mut self, instance: &Instance, router: i32, id: u64, wanted: &FromRouter) -> Answer {
         let what = match wanted {
@@ -225,6 +243,7 @@ impl Holdings {
             FromRouter::ReadFile { path, .. } => format!("the file {path:?}"),
             FromRouter::OpenSpool { folder, .. } => format!("the folder {folder:?}"),
             FromRouter::OpenJobs { .. } => "the file of jobs".to_owned(),
+            FromRouter::OpenCache { cache, .. } => format!("the file of the cache {cache:?}"),
             FromRouter::Start { name, start, .. } => {
                 format!("to start application {name:?} as {start}")
             }
@@ -761,6 +780,10 @@ mod tests {
             files: vec![folder.path().join("granted.passwords")],
             spools: vec![folder.path().join("spool")],
             jobs: false,
+            caches: vec![CacheGrant {
+                name: "pages".into(),
+                folder: None,
+            }],
             applications: vec![site.clone()],
             commands: vec![command(&site)],
             ..Grants::default()
@@ -774,6 +797,20 @@ mod tests {
         let as_root = String::from_utf8(encode(&as_root)).unwrap();
         let wanted = [
             FromRouter::OpenJobs { id: 1 },
+            FromRouter::OpenCache {
+                id: 1,
+                cache: CacheGrant {
+                    name: "other".into(),
+                    folder: None,
+                },
+            },
+            FromRouter::OpenCache {
+                id: 1,
+                cache: CacheGrant {
+                    name: "pages".into(),
+                    folder: Some(folder.path().join("elsewhere")),
+                },
+            },
             run("/applications/x/mules/q", "{\"words\":[\"sh\"]}", Some(0)),
             run("/applications/x/mules/other", COMMAND, Some(0)),
             run("/applications/x/mules/q", COMMAND, Some(2)),

@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use tutti_protocol::{ApplicationGrant, CommandGrant, FromRouter, Grants, Place, PlaceGrant};
+use tutti_protocol::{
+    ApplicationGrant, CacheGrant, CommandGrant, FromRouter, Grants, Place, PlaceGrant,
+};
 
 use super::children::Children;
 
@@ -29,6 +31,7 @@ struct Granted {
     files: HashSet<PathBuf>,
     spools: HashSet<PathBuf>,
     jobs: bool,
+    caches: HashSet<CacheGrant>,
     applications: Vec<Rc<ApplicationGrant>>,
     commands: Vec<Rc<CommandGrant>>,
 }
@@ -50,6 +53,7 @@ impl Granted {
             files: grants.files.iter().cloned().collect(),
             spools: grants.spools.iter().cloned().collect(),
             jobs: grants.jobs,
+            caches: grants.caches.iter().cloned().collect(),
             applications: applications.collect(),
             commands: grants.commands.iter().cloned().map(Rc::new).collect(),
         }
@@ -175,6 +179,10 @@ impl Rights {
         self.all().any(|granted| granted.jobs)
     }
 
+    pub(super) fn has_cache(&self, cache: &CacheGrant) -> bool {
+        self.all().any(|granted| granted.caches.contains(cache))
+    }
+
     /// The application of this name and start document.
     pub(super) fn application(&self, name: &str, start: &str) -> Option<Rc<ApplicationGrant>> {
         let ending = self.ending.iter().map(|ending| &ending.grant);
@@ -203,6 +211,7 @@ impl Rights {
             FromRouter::ReadFile { path, .. } => granted.files.contains(path),
             FromRouter::OpenSpool { folder, .. } => granted.spools.contains(folder),
             FromRouter::OpenJobs { .. } => granted.jobs,
+            FromRouter::OpenCache { cache, .. } => granted.caches.contains(cache),
             FromRouter::Start { name, start, .. } => {
                 let mut applications = granted.applications.iter();
                 applications.any(|grant| grant.name == *name && grant.start == *start)
@@ -245,6 +254,7 @@ impl Rights {
             files: self.in_force.files.iter().cloned().collect(),
             spools: self.in_force.spools.iter().cloned().collect(),
             jobs: self.in_force.jobs,
+            caches: self.in_force.caches.iter().cloned().collect(),
             applications: applications
                 .map(|grant| ApplicationGrant::clone(grant))
                 .collect(),
@@ -273,6 +283,7 @@ mod tests {
             files: vec![format!("/file/{port}").into()],
             spools: vec![format!("/spool/{port}").into()],
             jobs: true,
+            caches: vec![cache(port)],
             applications: applications
                 .iter()
                 .map(|(name, start)| ApplicationGrant {
@@ -286,6 +297,13 @@ mod tests {
                 })
                 .collect(),
             commands: Vec::new(),
+        }
+    }
+
+    fn cache(port: u16) -> CacheGrant {
+        CacheGrant {
+            name: "pages".to_owned(),
+            folder: Some(format!("/cache/{port}").into()),
         }
     }
 
@@ -303,6 +321,7 @@ mod tests {
             rights.has_log(Path::new(&path)),
             rights.has_file(Path::new(&file)),
             rights.has_spool(Path::new(&folder)),
+            rights.has_cache(&cache(port)),
         ];
         let wanted = [
             FromRouter::Listen {
@@ -324,6 +343,10 @@ mod tests {
             FromRouter::OpenSpool {
                 id: 1,
                 folder: folder.into(),
+            },
+            FromRouter::OpenCache {
+                id: 1,
+                cache: cache(port),
             },
         ];
         let had = wanted.map(|wanted| rights.had(&wanted, now));

@@ -143,6 +143,9 @@ families! {
     CACHE_REQUESTS = Counter "tutti_cache_requests" None ["cache", "result"] "Requests by what a store of responses had for them: `hit` (fresh), `stale` (used beyond its lifetime), `coalesced` (hits that have waited for another request), `validated` (the origin said that it is still valid), `miss`, or `bypass`";
     CACHE_RESPONSES = Counter "tutti_cache_responses" None ["cache", "event"] "Responses that a store has `stored`, `evicted` for want of memory, or that were `purged`";
     CACHE_SIZE = Gauge "tutti_cache_size_bytes" Bytes ["cache"] "Memory of the responses in a store";
+    CACHE_DISK_RESPONSES = Counter "tutti_cache_disk_responses" None ["cache", "event"] "Responses that the part of a store on disk has `read`, `written` or `evicted` for want of room, that could not be written (`failed`), or that were `damaged`";
+    CACHE_DISK_SIZE = Gauge "tutti_cache_disk_size_bytes" Bytes ["cache"] "Responses on disk, in bytes";
+    CACHE_DISK_ENTRIES = Gauge "tutti_cache_disk_entries" None ["cache"] "Responses on disk";
     CACHE_ENTRIES = Gauge "tutti_cache_entries" None ["cache"] "Responses in a store";
 
     SPOOLER_JOBS = Gauge "tutti_spooler_jobs" None ["spooler", "state"] "Jobs of a spooler: `waiting`, `delivering`, or `failed` for good";

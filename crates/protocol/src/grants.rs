@@ -30,11 +30,23 @@ pub struct Grants {
     /// The file of jobs.
     #[serde(default)]
     pub jobs: bool,
+    /// Files of caches.
+    #[serde(default)]
+    pub caches: Vec<CacheGrant>,
     /// Applications that may be started.
     pub applications: Vec<ApplicationGrant>,
     /// Commands that may be run.
     #[serde(default)]
     pub commands: Vec<CommandGrant>,
+}
+
+/// The file of a store of responses.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct CacheGrant {
+    /// The name of the store.
+    pub name: String,
+    /// The folder; `None`: in the state folder.
+    pub folder: Option<PathBuf>,
 }
 
 /// A listening socket.

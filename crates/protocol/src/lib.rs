@@ -34,7 +34,7 @@ pub use acme::{
     OnDemandPlan, ToAcme,
 };
 pub use controller::{ControllerHello, FromController, Reason, ToController};
-pub use grants::{ApplicationGrant, CommandGrant, Grants, PlaceGrant};
+pub use grants::{ApplicationGrant, CacheGrant, CommandGrant, Grants, PlaceGrant};
 pub use packet::{LONGEST, LONGEST_OF_ROUTER, Packet, read_large, receive};
 pub use router::{FromRouter, QuicHello, RouterHello, ToRouter, Told};
 use serde::{Deserialize, Serialize};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use tutti_options::logging::LogStyle;
 
-use super::{Challenge, Change, Fault, Module, Place, Question, Status, Totals};
+use super::{CacheGrant, Challenge, Change, Fault, Module, Place, Question, Status, Totals};
 
 /// The first message a router gets.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -209,6 +209,13 @@ pub enum FromRouter {
     OpenJobs {
         /// Number of the request.
         id: u64,
+    },
+    /// Open the file of a cache; answered with one descriptor, which has its own lock.
+    OpenCache {
+        /// Number of the request.
+        id: u64,
+        /// Which.
+        cache: CacheGrant,
     },
     /// Start a prototype; answered with its process number. Descriptors: control, segment, spool, output, one event per
     /// thread. What it is and as whom it runs is in the grant.

@@ -6,7 +6,7 @@ use tutti_commands::CommandSpec;
 use tutti_config::Config;
 use tutti_config::model::{Application, ListenAddress, Listener};
 use tutti_pool::AppSpec;
-use tutti_protocol::{ApplicationGrant, CommandGrant, Grants, Place, PlaceGrant};
+use tutti_protocol::{ApplicationGrant, CacheGrant, CommandGrant, Grants, Place, PlaceGrant};
 
 /// The queue where the configuration gives none: listen(2) cuts it to `net.core.somaxconn`.
 const LONGEST_BACKLOG: i32 = i32::MAX;
@@ -54,9 +54,21 @@ pub fn of(config: &Config) -> Grants {
         files: files.collect(),
         spools: spool.collect(),
         jobs: config.all_spoolers().next().is_some(),
+        caches: caches_of(config).collect(),
         applications: applications.map(|one| application_grant(one)).collect(),
         commands: commands(config),
     }
+}
+
+/// The files of the caches of a configuration.
+pub fn caches_of(config: &Config) -> impl Iterator<Item = CacheGrant> {
+    let caches = config.settings.caches.iter();
+    caches.filter_map(|(name, store)| {
+        Some(CacheGrant {
+            name: name.clone(),
+            folder: store.disk.as_ref()?.options.path.clone(),
+        })
+    })
 }
 
 fn commands(config: &Config) -> Vec<CommandGrant> {
@@ -102,7 +114,10 @@ mod tests {
             "applications": {"site": {"type": "php", "root": "/site", "user": "www", "group": "site",
                 "environment": {"A": "b"}, "isolation": {"namespaces": {"pid": true}}}},
             "access_log": "/var/log/a.log",
-            "settings": {"http": {"body_temp_path": "/var/spool"}}
+            "settings": {
+                "http": {"body_temp_path": "/var/spool"},
+                "cache": {"pages": {"disk": {"size": "1G", "path": "/var/cache/tutti"}}, "in memory": {}}
+            }
         }"#;
         let document = tutti_config::parse(text.as_bytes()).unwrap();
         let context = tutti_config::Context::with_modules([("php", "8.2.0")]);
@@ -119,6 +134,11 @@ mod tests {
         assert_eq!(places, [(&any, 7), (&path, LONGEST_BACKLOG)]);
         assert_eq!(grants.logs, [PathBuf::from("/var/log/a.log")]);
         assert_eq!(grants.spools, [PathBuf::from("/var/spool")]);
+        let cache = CacheGrant {
+            name: "pages".to_owned(),
+            folder: Some("/var/cache/tutti".into()),
+        };
+        assert_eq!(grants.caches, [cache]);
         let [site] = grants.applications.as_slice() else {
             panic!("{grants:?}");
         };

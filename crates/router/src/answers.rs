@@ -73,7 +73,7 @@ impl RouterService {
                     (failed(&Diagnostics::one(fault)), Vec::new())
                 }
             },
-            Question::Purge { store, purge } => match self.0.purge(&store, &meant(purge)) {
+            Question::Purge { store, purge } => match self.0.purge(&store, &meant(purge)).await {
                 Some(count) => told("tutti-purge", count.to_string().as_bytes()),
                 None => (Told::Unknown, Vec::new()),
             },

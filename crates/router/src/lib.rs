@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+mod cache_files;
 mod changes;
 mod commands;
 mod guard_files;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
 use tutti_config::Document;
 use tutti_config::model::Http;
 use tutti_jobs::Jobs;
@@ -152,9 +154,8 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
     });
     let how = wait_for_stop(stop.clone()).await;
     if how == Stop::Retire {
-        let stop = stop.clone();
-        let (jobs, link) = (jobs.clone(), &link);
-        let resting = tokio::spawn(async move { jobs.rest(LAST_DELIVERIES, true).await });
+        let (stop, link) = (stop.clone(), &link);
+        let resting = rest(&jobs, &server, LAST_DELIVERIES, true);
         if retire(stop, link, (&service, &log), &server, &manager).await {
             let _ = resting.await;
             exporters.end(LAST_SPANS).await;
@@ -169,11 +170,11 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
             .drain_timeout(Http::STOP_TIME)
             .unwrap_or(Duration::MAX),
     };
-    let resting = tokio::spawn(async move { jobs.rest(longest, false).await });
+    let resting = rest(&jobs, &server, longest, false);
     let drained = end(how, stop, (&service, &log), &server, &manager);
     match how {
         // Main does not wait for long.
-        Stop::Quick => drop(tokio::join!(drained, exporters.end(QUICK_STOP))),
+        Stop::Quick => drop(tokio::join!(drained, end_quickly(&exporters, resting))),
         _ => {
             drained.await;
             exporters.end(LAST_SPANS).await;
@@ -182,6 +183,21 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Sends the last spans and writes the last responses, as far as that goes quickly.
+async fn end_quickly(exporters: &Exporters, resting: JoinHandle<()>) {
+    let written = tokio::time::timeout(QUICK_STOP, resting);
+    // The rest is lost.
+    let _ = tokio::join!(exporters.end(QUICK_STOP), written);
+}
+
+/// Lets go of what is on disk: of jobs when their deliveries have ended, or after `longest`; of caches when what is in memory is written.
+fn rest(jobs: &Jobs, server: &Server, longest: Duration, has_successor: bool) -> JoinHandle<()> {
+    let (jobs, caches) = (jobs.clone(), server.rest_caches());
+    tokio::spawn(async move {
+        tokio::join!(jobs.rest(longest, has_successor), caches);
+    })
 }
 
 /// Puts the configuration in force that was there before this router; the news for main.

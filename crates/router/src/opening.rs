@@ -26,6 +26,7 @@ use tutti_sys::unnamed::UnnamedFile;
 use tutti_telemetry::{Exporters, Tracer};
 use tutti_tls::{Bundle, Demands, Wanted};
 
+use super::cache_files::{self, CacheFiles};
 use super::guard_files::{self, GuardFiles};
 use super::line::Link;
 use super::wishes;
@@ -100,6 +101,7 @@ pub(super) struct Spools {
 /// Answers what the server asks for while it prepares; all of it has been fetched before.
 pub(super) struct Fetched<'a> {
     pub(super) spools: Spools,
+    pub(super) cache_files: CacheFiles,
     pub(super) opened: &'a mut Opened,
     pub(super) applications: &'a tutti_pool::Prepared,
     pub(super) certificates: &'a Certificates,
@@ -153,6 +155,10 @@ impl Surroundings for Fetched<'_> {
             Some(spool) => Ok(spool),
             None => Spool::in_memory(most),
         }
+    }
+
+    fn cache_file(&mut self, store: &str) -> Option<OwnedFd> {
+        self.cache_files.take(store)
     }
 
     fn guard_file(&mut self, path: &Path) -> Option<Result<Vec<u8>, String>> {
@@ -381,6 +387,11 @@ impl Openings {
             let hint = refused.hint.or(Some(hint));
             Diagnostics::one(fault(Pointer::from_segments(["spoolers"]), message, hint))
         })
+    }
+
+    /// The files of these stores of responses.
+    pub(super) async fn cache_files(&self, config: &Config, needed: &[String]) -> CacheFiles {
+        cache_files::open(&self.link, config, needed).await
     }
 
     /// The spools that the server needs for a configuration and does not have from the one in force.

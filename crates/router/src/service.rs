@@ -354,6 +354,13 @@ impl Inner {
         };
         let needed = self.server.spools_needed(&config);
         let spools = self.openings.spools(&config, needed).await?;
+        let needed = self.server.cache_files_needed(&config);
+        let mut cache_files = self.openings.cache_files(&config, &needed).await;
+        if origin != Origin::Change {
+            cache_files.tell(&self.log);
+        } else if let Some(faults) = cache_files.faults() {
+            return Err(faults);
+        }
         let (mut opened, applications, failures) = match origin {
             Origin::Change | Origin::Running => {
                 let (opened, applications, commands) = tokio::join!(
@@ -378,6 +385,7 @@ impl Inner {
         }
         let around = &mut Fetched {
             spools,
+            cache_files,
             opened: &mut opened,
             applications: &applications,
             certificates: &certificates,
@@ -504,8 +512,8 @@ impl Inner {
     }
 
     /// Purges a store of responses; how many there were, or `None`: there is no such store.
-    pub(super) fn purge(&self, store: &str, purge: &tutti_server::Purge) -> Option<usize> {
-        self.server.purge(store, purge)
+    pub(super) async fn purge(&self, store: &str, purge: &tutti_server::Purge) -> Option<usize> {
+        self.server.purge(store, purge).await
     }
 
     /// Counts of spans, where requests are or were traced.

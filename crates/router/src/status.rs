@@ -117,12 +117,21 @@ fn cache_status(store: &CacheStatus) -> Value {
         let pairs = pairs.map(|(name, count)| ((*name).to_owned(), Value::from(*count)));
         Value::Object(pairs.collect())
     };
-    json!({
+    let mut status = json!({
         "memory": store.memory,
         "entries": store.entries,
         "requests": object(&store.requests),
         "responses": object(&store.responses),
-    })
+    });
+    if let Some(disk) = &store.disk {
+        status["disk"] = json!({
+            "open": disk.is_open,
+            "size": disk.size,
+            "entries": disk.entries,
+            "responses": object(&disk.responses),
+        });
+    }
+    status
 }
 
 /// One of `upstreams`.

@@ -10,7 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 
 use bytes::Bytes;
-use tutti_cache::{Asked, Flight, Found, Hit, Stored, Wanted, hit as told_hit, now, wanted};
+use tokio::sync::Semaphore;
+use tutti_cache::{
+    Asked, Flight, Found, Hit, Stored, Wanted, hit as told_hit, now, values, wanted,
+};
 use tutti_conn::output::{Gone, Output};
 use tutti_files::range::ByteRange;
 use tutti_http::{FieldLines, Method};
@@ -28,6 +31,10 @@ use crate::slow_watch::watched;
 use crate::step::{Call, Fetch, Step, UpstreamCall};
 use tutti_conn::connections::NEVER;
 use tutti_request_log::Answerer;
+
+/// Responses that are read from disk at once, of all threads: each has a thread of its own meanwhile.
+const MOST_READING: usize = 64;
+static READING: Semaphore = Semaphore::const_new(MOST_READING);
 
 /// Bytes of a stored body that are put into the output at once; a larger one goes out piece by piece, so that a slow client does not have
 /// a copy of it in memory.
@@ -93,6 +100,10 @@ pub(crate) async fn run(
             Hit::Coalesced,
         ),
         found => (found, Hit::There),
+    };
+    let (found, hit) = match asked.is_on_disk(&found) {
+        true => (load(request, &asked, found, output).await?, Hit::OnDisk),
+        false => (found, hit),
     };
     let (lead, stale) = match found {
         Found::Fresh(stored) => {
@@ -183,6 +194,32 @@ async fn wait(
     Ok(asked.find(&request.view, false))
 }
 
+/// Reads what is on disk, on a thread that may wait for it; what is found then.
+async fn load(
+    request: &Request<'_>,
+    asked: &Asked,
+    found: Found,
+    output: &mut Output,
+) -> Result<Found, Gone> {
+    // Earlier answers must not wait for this one.
+    if !output.is_empty() {
+        let send_timeout = request.snapshot.timeouts.send;
+        request.connection.flush(output, send_timeout).await?;
+    }
+    request.connection.set_deadline(NEVER);
+    let permit = READING.acquire();
+    let permit = unless_gone(request.connection, permit).await?;
+    let (store, key) = (Arc::clone(&asked.store), asked.key.clone());
+    let (head, bytes) = request.view.copied();
+    let reading = tokio::task::spawn_blocking(move || {
+        let view = head.view(&bytes);
+        store.load(&key, &values(&view))
+    });
+    let loaded = unless_gone(request.connection, reading).await?;
+    drop(permit);
+    Ok(asked.with_loaded(found, loaded.ok().flatten()))
+}
+
 /// Answers with a stored response.
 fn serve(
     request: &Request<'_>,
@@ -196,8 +233,8 @@ fn serve(
     let counts = &asked.store.counts;
     request.connection.answerer.set(Answerer::Cache);
     count(match hit {
-        Hit::There if stored.freshness.remaining(now) > 0 => &counts.hits,
-        Hit::There | Hit::Error(_) => &counts.stale,
+        Hit::There | Hit::OnDisk if stored.freshness.remaining(now) > 0 => &counts.hits,
+        Hit::There | Hit::OnDisk | Hit::Error(_) => &counts.stale,
         Hit::Coalesced => &counts.coalesced,
         Hit::Validated => &counts.revalidated,
     });

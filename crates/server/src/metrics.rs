@@ -39,6 +39,13 @@ impl Server {
             }
             page.add(names::CACHE_SIZE, &[name], store.memory);
             page.add(names::CACHE_ENTRIES, &[name], store.entries);
+            if let Some(disk) = &store.disk {
+                for (event, count) in disk.responses {
+                    page.add(names::CACHE_DISK_RESPONSES, &[name, event], count);
+                }
+                page.add(names::CACHE_DISK_SIZE, &[name], disk.size);
+                page.add(names::CACHE_DISK_ENTRIES, &[name], disk.entries);
+            }
         }
         let upstreams = self.live();
         let upstreams = upstreams.upstreams.iter();

@@ -116,6 +116,13 @@ impl Server {
     ) -> Result<Prepared, Diagnostics> {
         let live = self.shared.live.load();
         let mut prepared = Snapshot::prepare(config, &live, around)?;
+        let log = Arc::clone(&self.shared.log);
+        tutti_cache_disk::open(
+            &prepared.snapshot.caches,
+            &live.caches,
+            |store| around.cache_file(store).map(Into::into),
+            &move |line: &str| log.log(Level::Warn, line),
+        );
         if let Err(error) = prepared.snapshot.open_store(config, &live, around) {
             let text = format!(
                 "cannot make the file for answers to slow clients (`response_buffering`): {error}; applications and servers wait \
@@ -157,6 +164,7 @@ impl Server {
                 .insert(listener.id, Arc::clone(&previous));
         }
         self.warn_of_unverified(&snapshot, &previous);
+        tutti_cache_disk::rest_replaced(&previous.caches, &snapshot.caches);
         self.shared.live.store(Arc::new(snapshot));
         for listener in removed {
             listener.close();

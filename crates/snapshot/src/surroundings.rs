@@ -56,6 +56,11 @@ pub trait Surroundings {
         Spool::create(&std::env::temp_dir(), most)
     }
 
+    /// The file of a store of responses that is new; `None`: it is in memory only, which has been told of.
+    fn cache_file(&mut self, _store: &str) -> Option<OwnedFd> {
+        None
+    }
+
     /// Somebody who takes spans of requests and sends them where `telemetry` says.
     ///
     /// # Errors

@@ -6,9 +6,10 @@ use tutti_document::{Diagnostic, Node, Pointer, Value, shorten, suggest};
 
 use super::builder::Builder;
 use super::reader::Reader;
-use crate::model::{ActionKind, Cache, CacheStore, Destination, Part, Pass};
+use crate::model::{ActionKind, Cache, CacheDisk, CacheStore, Destination, Part, Pass};
 use crate::table::{
-    ActionOptions, CacheOptions, CacheStoreOptions, PLAIN, RootOptions, SettingsOptions,
+    ActionOptions, CacheDiskOptions, CacheOptions, CacheStoreOptions, PLAIN, RootOptions,
+    SettingsOptions,
 };
 use tutti_options::Typed as _;
 
@@ -39,13 +40,50 @@ impl<'d> Builder<'d> {
                 let hint = "one response would drive out most others: raise `memory` or lower `max_object`";
                 self.faults.value(diagnostic.suggest(hint), node);
             }
+            let disk = self.cache_disk(&reader, options.memory);
             let store = CacheStore {
                 pointer: reader.pointer,
                 options,
+                disk,
             };
             stores.insert(member.name.to_string(), store);
         }
         stores
+    }
+
+    /// `disk` of a store with so much memory.
+    fn cache_disk(&mut self, store: &Reader<'d>, memory: usize) -> Option<CacheDisk> {
+        let (node, pointer) = store.get(&CacheStoreOptions::disk)?;
+        let reader = Reader::new(node, pointer);
+        let options: CacheDiskOptions = reader.read();
+        let eighth = usize::try_from(options.size / 8).unwrap_or(usize::MAX);
+        let most = (memory / 4).min(eighth);
+        if options.max_object.is_some_and(|object| object > most)
+            && let Some((node, pointer)) = reader.get(&CacheDiskOptions::max_object)
+        {
+            let message = format!(
+                "`max_object` of `disk` is {} bytes, more than a quarter of `memory` or an eighth of `size`, which is {most}",
+                options.max_object.unwrap_or_default()
+            );
+            let diagnostic = Diagnostic::new(pointer, message);
+            let hint = "large responses are gathered in memory, and drive out others from the disk: raise `memory` and `size` or lower \
+                 `max_object`";
+            self.faults.value(diagnostic.suggest(hint), node);
+        }
+        if let Some(path) = &options.path
+            && !path.is_absolute()
+            && let Some((node, pointer)) = reader.get(&CacheDiskOptions::path)
+        {
+            let message = format!("`{}` is no absolute path", path.display());
+            let diagnostic = Diagnostic::new(pointer, message);
+            self.faults
+                .value(diagnostic.suggest("write it from `/` on"), node);
+        }
+        Some(CacheDisk {
+            object: options.max_object.unwrap_or(most),
+            pointer: reader.pointer,
+            options,
+        })
     }
 
     /// `cache` of an action: the name of a store, or an object.

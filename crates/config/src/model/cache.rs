@@ -5,7 +5,7 @@ use tutti_document::Pointer;
 
 use super::condition::Condition;
 use crate::pattern::Patterns;
-use crate::table::{CacheOptions, CacheStoreOptions};
+use crate::table::{CacheDiskOptions, CacheOptions, CacheStoreOptions};
 use crate::template::Template;
 
 /// A store of `settings.cache`.
@@ -15,6 +15,19 @@ pub struct CacheStore {
     pub pointer: Pointer,
     /// Its sizes.
     pub options: CacheStoreOptions,
+    /// The part of it that is on disk.
+    pub disk: Option<CacheDisk>,
+}
+
+/// `disk` of a store.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CacheDisk {
+    /// Where it was written.
+    pub pointer: Pointer,
+    /// Folder and size.
+    pub options: CacheDiskOptions,
+    /// Bytes of the largest body.
+    pub object: usize,
 }
 
 /// `cache` of an action.

@@ -1,9 +1,10 @@
 //! Options of the cache of responses: the stores, and what an action keeps in them.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tutti_options::table::{Kind, Names, PLAIN, Text};
-use tutti_options::{Unread, options, words};
+use tutti_options::{Typed as _, Unread, options, words};
 
 /// A year.
 const MOST_SECONDS: f64 = 31_536_000.0;
@@ -11,12 +12,27 @@ const MOST_SECONDS: f64 = 31_536_000.0;
 const MOST_WAIT: f64 = 3600.0;
 
 options! {
-    /// A store of responses. It lasts as long as the server's process that serves requests
+    /// A store of responses. But for what is on disk it lasts as long as the server's process that serves requests
     pub struct CacheStoreOptions: CACHE_STORE = "cache store" {
         /// Memory for responses with their fields and keys; those that are asked for least go first
         memory: usize [kind(Kind::Size(1 << 20, 1 << 40)), beyond(), default("67108864"), unit("bytes")],
         /// Largest body that is stored
         max_object: usize [kind(Kind::Size(1, 1 << 32)), beyond(), default("1048576"), unit("bytes")],
+        /// A file for responses that memory has no room for, and for those that are too large for it. It outlasts the server's processes
+        disk: Unread [kind(CacheDiskOptions::KIND), beyond()],
+    }
+}
+
+options! {
+    /// The part of a store of responses that is on disk
+    pub struct CacheDiskOptions: CACHE_DISK = "disk of a cache" {
+        /// Folder of the file, the folder `cache` in the state folder (`--statedir`) unless given. It is made if it does not exist; nobody but
+        /// the users of the server may write there
+        path: Option<PathBuf> [kind(Kind::String(Text::Path)), beyond()],
+        /// Bytes of the file at most; the oldest responses go first
+        size: u64 [kind(Kind::Size(4 << 20, 1 << 50)), beyond(), required(), unit("bytes")],
+        /// Largest body that is kept there; a quarter of `memory`, which large responses are gathered in, or an eighth of `size`, unless given
+        max_object: Option<usize> [kind(Kind::Size(1, 1 << 32)), beyond(), unit("bytes")],
     }
 }
 

@@ -14,7 +14,9 @@ mod routes;
 mod settings;
 mod upstreams;
 
-pub use cache::{CACHE, CACHE_STORE, CacheOptions, CacheStoreOptions, SetCookie};
+pub use cache::{
+    CACHE, CACHE_DISK, CACHE_STORE, CacheDiskOptions, CacheOptions, CacheStoreOptions, SetCookie,
+};
 pub use delivery::{EarlyHints, MAINTENANCE, MIRROR, MaintenanceOptions, MirrorOptions};
 pub use gateways::{FASTCGI, FastCgi, SCGI, Scgi, UWSGI, Uwsgi};
 pub use guards::{CORS, CorsOptions, LIMIT, LimitOptions, RATE_OBJECT, RateOptions};

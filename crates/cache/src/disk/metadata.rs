@@ -1,0 +1,174 @@
+//! The metadata of a response on disk: everything but its body.
+//!
+//! They are read after their seal has been checked, and checked nevertheless: what is here goes into heads of answers.
+
+use bytes::Bytes;
+use tutti_http::FieldLines;
+
+use super::format::Reader;
+use crate::freshness::Freshness;
+use crate::key::Key;
+use crate::stored::Stored;
+use crate::vary::Vary;
+
+const VALIDATES: u8 = 1;
+const ASSUMED: u8 = 2;
+const AUTHORIZED: u8 = 4;
+
+/// The metadata of a response as bytes; `None`: something in it is too long.
+pub fn write(stored: &Stored) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    out.extend_from_slice(&stored.status.to_le_bytes());
+    let freshness = &stored.freshness;
+    for time in [
+        freshness.received,
+        freshness.initial_age,
+        freshness.lifetime,
+        freshness.stale_while_revalidate,
+        freshness.stale_if_error,
+    ] {
+        out.extend_from_slice(&time.to_le_bytes());
+    }
+    let flag = |is_set, flag| if is_set { flag } else { 0 };
+    out.push(
+        flag(freshness.always_validates, VALIDATES)
+            | flag(freshness.is_assumed, ASSUMED)
+            | flag(freshness.allows_authorized, AUTHORIZED),
+    );
+    let mut put = |bytes: &[u8]| {
+        out.extend_from_slice(&u32::try_from(bytes.len()).ok()?.to_le_bytes());
+        out.extend_from_slice(bytes);
+        Some(())
+    };
+    put(&stored.key.text)?;
+    put(&stored.key.identity)?;
+    let counts = [
+        stored.vary.pairs().count(),
+        stored.tags.len(),
+        stored.fields.len(),
+    ];
+    for count in counts {
+        put(&u16::try_from(count).ok()?.to_le_bytes())?;
+    }
+    for (name, value) in stored.vary.pairs() {
+        put(name)?;
+        put(value)?;
+    }
+    for tag in &stored.tags {
+        put(tag)?;
+    }
+    for (name, value) in &stored.fields {
+        put(name)?;
+        put(value)?;
+    }
+    Some(out)
+}
+
+/// The response with these metadata and this body; `None`: they are damaged.
+pub fn read(metadata: &[u8], body: Bytes) -> Option<Stored> {
+    let mut reader = Reader(metadata);
+    let status = reader.u16().filter(|status| (200..600).contains(status))?;
+    let mut freshness = Freshness {
+        received: reader.u64()?,
+        initial_age: reader.u64()?,
+        lifetime: reader.u64()?,
+        stale_while_revalidate: reader.u64()?,
+        stale_if_error: reader.u64()?,
+        always_validates: false,
+        is_assumed: false,
+        allows_authorized: false,
+    };
+    let [flags] = reader.array()?;
+    if flags & !(VALIDATES | ASSUMED | AUTHORIZED) != 0 {
+        return None;
+    }
+    freshness.always_validates = flags & VALIDATES != 0;
+    freshness.is_assumed = flags & ASSUMED != 0;
+    freshness.allows_authorized = flags & AUTHORIZED != 0;
+    let key = Key {
+        text: text(&mut reader)?.into(),
+        identity: text(&mut reader)?.into(),
+    };
+    let mut counts = [0; 3];
+    for count in &mut counts {
+        *count = u16::from_le_bytes(text(&mut reader)?.try_into().ok()?);
+    }
+    let [choices, tags, lines] = counts;
+    let mut vary = Vec::new();
+    for _ in 0..choices {
+        vary.push((text(&mut reader)?.into(), text(&mut reader)?.into()));
+    }
+    let vary = Vary::of_pairs(vary)?;
+    let tags: Option<Box<[Box<[u8]>]>> =
+        (0..tags).map(|_| Some(text(&mut reader)?.into())).collect();
+    let tags = tags?;
+    let mut fields = FieldLines::new();
+    for _ in 0..lines {
+        let (name, value) = (text(&mut reader)?, text(&mut reader)?);
+        fields.try_push(name, value).ok()?;
+    }
+    fields.shrink();
+    reader.0.is_empty().then(|| {
+        let head = (status, fields);
+        Stored::again(key, vary, head, freshness, tags).with_body(body)
+    })
+}
+
+/// Bytes with their length before.
+fn text<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
+    let length = reader.u32()?;
+    reader.take(usize::try_from(length).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored() -> Stored {
+        let mut fields = FieldLines::new();
+        fields.push(b"ETag", b"\"a\"");
+        fields.push(b"Vary", b"Accept-Language");
+        fields.push(b"Surrogate-Key", b"all page-1");
+        let freshness = Freshness {
+            received: 1_700_000_000_000,
+            initial_age: 5,
+            lifetime: 60_000,
+            stale_while_revalidate: 1,
+            stale_if_error: 2,
+            always_validates: true,
+            is_assumed: false,
+            allows_authorized: true,
+        };
+        let vary = Vary::of(&fields, |_| b"de, en".to_vec()).unwrap();
+        let key = Key::new(b"http://a/".to_vec(), b"upstream", std::iter::empty());
+        let tags = ["Surrogate-Key".to_owned()];
+        Stored::new(key, vary, (200, fields), freshness, &tags)
+    }
+
+    #[test]
+    fn a_response_is_read_as_it_was_written() {
+        let before = stored();
+        let bytes = write(&before).unwrap();
+        let after = read(&bytes, Bytes::from_static(b"body")).unwrap();
+        assert_eq!((&after.key, &after.vary), (&before.key, &before.vary));
+        assert_eq!(after.freshness, before.freshness);
+        assert!(after.has_tag(b"page-1") && after.field("etag") == Some(b"\"a\""));
+        assert_eq!((after.status, &after.body[..]), (200, &b"body"[..]));
+        assert_eq!(write(&after).unwrap(), bytes);
+    }
+
+    #[test]
+    fn what_is_cut_or_no_field_is_nothing() {
+        let bytes = write(&stored()).unwrap();
+        for length in 0..bytes.len() {
+            assert!(read(&bytes[..length], Bytes::new()).is_none(), "{length}");
+        }
+        let mut longer = bytes.clone();
+        longer.push(0);
+        assert!(read(&longer, Bytes::new()).is_none());
+        let at = bytes.windows(4).position(|four| four == b"ETag").unwrap();
+        let mut changed = bytes;
+        changed[at] = b'\n';
+        assert!(read(&changed, Bytes::new()).is_none());
+    }
+}

@@ -1,0 +1,72 @@
+//! The files of stores of responses that are on disk: main opens them.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+
+use tutti_config::{Config, Diagnostics};
+use tutti_log::{Level, Log};
+use tutti_protocol::{CacheGrant, FromRouter};
+use tutti_role::fault;
+use tutti_role::grants::caches_of;
+
+use super::line::Link;
+
+/// The files of stores, or why there is none.
+#[derive(Default)]
+pub(super) struct CacheFiles {
+    files: HashMap<String, OwnedFd>,
+    faults: Vec<(String, tutti_config::Diagnostic)>,
+}
+
+impl CacheFiles {
+    /// The file of a store.
+    pub(super) fn take(&mut self, store: &str) -> Option<OwnedFd> {
+        self.files.remove(store)
+    }
+
+    /// Those that stand against a change.
+    pub(super) fn faults(&mut self) -> Option<Diagnostics> {
+        let faults = std::mem::take(&mut self.faults);
+        let faults: Vec<_> = faults.into_iter().map(|(_, fault)| fault).collect();
+        (!faults.is_empty()).then_some(Diagnostics(faults))
+    }
+
+    /// Says in the log which stores are in memory only: it is no reason not to serve.
+    pub(super) fn tell(&self, log: &Log) {
+        for (store, fault) in &self.faults {
+            let text = format!(
+                "the responses of the cache `{store}` are in memory only: {}",
+                fault.detail()
+            );
+            log.line(Level::Warn, &text);
+        }
+    }
+}
+
+/// Has main open the files of these stores.
+pub(super) async fn open(link: &Link, config: &Config, needed: &[String]) -> CacheFiles {
+    let mut opened = CacheFiles::default();
+    for cache in caches_of(config).filter(|cache| needed.contains(&cache.name)) {
+        let make = |id| FromRouter::OpenCache {
+            id,
+            cache: cache.clone(),
+        };
+        let CacheGrant { name, .. } = cache.clone();
+        let done = link.request(&make, Vec::new()).await;
+        let file = done.map(|done| done.descriptors.into_iter().next());
+        match file {
+            Ok(Some(file)) => drop(opened.files.insert(name, file)),
+            Ok(None) => {}
+            Err(refused) => {
+                let disk = config.settings.caches.get(&name);
+                let disk = disk.and_then(|store| store.disk.as_ref());
+                let pointer = disk.map(|disk| disk.pointer.clone()).unwrap_or_default();
+                let message = format!("cannot keep responses on disk: {}", refused.message);
+                let hint = "only the users of the server may write in the folder, and on its file system must be room";
+                let hint = refused.hint.or(Some(hint.to_owned()));
+                opened.faults.push((name, fault(pointer, message, hint)));
+            }
+        }
+    }
+    opened
+}
