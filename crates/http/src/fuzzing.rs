@@ -5,7 +5,7 @@
 
 #![allow(clippy::panic, clippy::expect_used, missing_docs)] // oracles speak by panicking
 
-pub use crate::fuzzing_http3::http3;
+pub use crate::fuzzing_http3::{http3, qpack};
 use crate::http2::Opening;
 use crate::websocket::{
     Close, Decoder, Event, Fault, FrameHead, MAX_CONTROL_BYTES, Opcode, Role, apply_mask,

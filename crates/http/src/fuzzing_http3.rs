@@ -1,4 +1,4 @@
-//! The oracle of HTTP/3's streams.
+//! The oracles of HTTP/3's streams and of QPACK's field sections.
 
 use crate::http3::{Control, Fault, MessageReader, Part, Section, UniReader, encode_fields};
 
@@ -60,4 +60,48 @@ pub fn http3(bytes: &[u8]) {
         assert_eq!(again, outcome);
         assert!(outcome.is_err() || notes == others);
     }
+}
+
+/// Field sections of QPACK: how much is allowed decides whether all of it is read, never what is read; what is read can be written and read
+/// again; what needs a dynamic table is no field.
+pub fn qpack(bytes: &[u8]) {
+    const MOST: usize = 4096;
+    let read = |block: &[u8], most: usize| {
+        let mut fields = Vec::new();
+        let outcome = crate::http3::decode(block, most, |name, value| {
+            fields.push((name.to_vec(), value.to_vec()));
+        });
+        (outcome, fields)
+    };
+    let (outcome, fields) = read(bytes, MOST);
+    let size: usize = fields
+        .iter()
+        .map(|(name, value)| name.len() + value.len() + 32)
+        .sum();
+    assert!(size <= MOST, "{size} bytes");
+    for most in [0, size.saturating_sub(1), size, 64, 2 * MOST] {
+        let (again, some) = read(bytes, most);
+        // With less allowed, the same beginning comes.
+        let common = some.len().min(fields.len());
+        assert_eq!(some.get(..common), fields.get(..common));
+        if outcome.is_ok() {
+            assert_eq!(again.is_ok(), most >= size, "{most} of {size}");
+        }
+    }
+    if outcome.is_err() {
+        return;
+    }
+    // RFC 9204 §4.5.1: nothing but the static table is there.
+    assert_eq!(bytes.first(), Some(&0));
+    let fields = fields
+        .iter()
+        .map(|(name, value)| (&**name, &**value))
+        .collect::<Vec<_>>();
+    let written = crate::http3::encode_fields(fields.iter().copied());
+    let (outcome, again) = read(&written, MOST);
+    assert_eq!(outcome, Ok(()));
+    let lower = fields
+        .iter()
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.to_vec()));
+    assert!(lower.eq(again));
 }

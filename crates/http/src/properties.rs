@@ -264,6 +264,19 @@ proptest! {
     fn any_bytes_as_streams_of_http3(bytes in prop::collection::vec(prop_oneof![0..9_u8, any::<u8>()], 0..100)) {
         fuzzing::http3(&bytes);
     }
+
+    #[test]
+    fn any_bytes_as_a_section_of_qpack(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+        fuzzing::qpack(&bytes);
+    }
+
+    #[test]
+    fn nearly_right_sections_of_qpack(
+        base in 0..3_u8,
+        bytes in prop::collection::vec(prop_oneof![Just(0x51_u8), Just(0x2f), 0xc0..0xff_u8, 0..9_u8, any::<u8>()], 0..60),
+    ) {
+        fuzzing::qpack(&[&[0, base], &*bytes].concat());
+    }
 }
 
 /// Frames of a client, often nearly right: chosen heads, each with its payload and sometimes with something else behind it.
