@@ -35,7 +35,7 @@ pub use gate::Gate;
 pub use load::{Load, LoadOptions, Outcome};
 pub use prototype::Prototype;
 pub use server::{Server, ServerOptions};
-pub use site::Site;
+pub use site::{Site, set_members};
 pub use skip::skipped;
 
 /// Longest time that anything in a test may take, on a machine that does other work too. Reaching it is a failure, so it

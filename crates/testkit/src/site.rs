@@ -11,6 +11,13 @@ use crate::client::{self, Client, Reply};
 use crate::files::copy;
 use crate::{Load, LoadOptions, Server, ServerOptions, wait_until};
 
+/// Puts members into an object, in place of those with the same names.
+pub fn set_members(object: &mut Value, members: &Value) {
+    for (name, value) in members.as_object().into_iter().flatten() {
+        object[name] = value.clone();
+    }
+}
+
 /// A server whose listener passes to one application.
 #[derive(Debug)]
 pub struct Site {
@@ -53,9 +60,7 @@ impl Site {
     /// The configuration with other members of the application: those of `extra`.
     pub fn configuration(&self, extra: &Value) -> Value {
         let mut application = self.application.clone();
-        for (name, value) in extra.as_object().into_iter().flatten() {
-            application[name] = value.clone();
-        }
+        set_members(&mut application, extra);
         let mut applications = json!({});
         applications[&self.name] = application;
         json!({

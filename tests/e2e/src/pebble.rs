@@ -102,9 +102,7 @@ impl Pebble {
                 "shortlived": {"description": "six days", "validityPeriod": 6 * 86_400}
             }
         });
-        for (name, value) in options.more.as_object().expect("an object") {
-            config[name] = value.clone();
-        }
+        tutti_testkit::set_members(&mut config, &options.more);
         let path = folder.path().join("pebble.json");
         fs::write(&path, json!({"pebble": config}).to_string()).expect("a file");
         let log = |name: &str| Stdio::from(File::create(folder.path().join(name)).expect("a file"));
@@ -185,9 +183,7 @@ impl Pebble {
     /// An account with it, for `settings/acme`.
     pub fn account(&self, more: &Value) -> Value {
         let mut account = json!({"directory": self.directory(), "roots": self.roots()});
-        for (name, value) in more.as_object().expect("an object") {
-            account[name] = value.clone();
-        }
+        tutti_testkit::set_members(&mut account, more);
         account
     }
 

@@ -47,9 +47,7 @@ impl<L: Language> ScriptSite<L> {
     /// Puts the configuration, also again with other members; the reply of the control API.
     pub fn configure(&self, script: &str, extra: &Value) -> Reply {
         let mut members = json!({"script": self.root().join(script)});
-        for (name, value) in extra.as_object().into_iter().flatten() {
-            members[name] = value.clone();
-        }
+        tutti_testkit::set_members(&mut members, extra);
         self.try_configure(&members)
     }
 

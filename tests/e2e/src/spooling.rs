@@ -71,9 +71,7 @@ impl Spooling {
     pub fn configuration(&self, extra: &Value) -> Value {
         let root = self.server.folder().join("site");
         let mut mail = json!({"pass": "applications/app"});
-        for (name, value) in extra.as_object().into_iter().flatten() {
-            mail[name] = value.clone();
-        }
+        tutti_testkit::set_members(&mut mail, extra);
         json!({
             "listeners": {format!("127.0.0.1:{}", self.server.port()): {"pass": "routes"}},
             "routes": [

@@ -115,9 +115,7 @@ impl Site {
 
     fn configure(&self, name: &str, nameserver: &Value) {
         let mut rfc2136 = json!({"server": format!("127.0.0.1:{}", self.bind.port)});
-        for (name, value) in nameserver.as_object().unwrap() {
-            rfc2136[name] = value.clone();
-        }
+        tutti_testkit::set_members(&mut rfc2136, nameserver);
         let account = json!({"challenge": "dns-01", "rfc2136": rfc2136});
         self.server.put("/config", &json!({
             "listeners": {format!("127.0.0.1:{}", self.port): {"pass": "routes", "tls": {"certificate": {"acme": "test", "names": name}}}},

@@ -51,9 +51,7 @@ impl Site {
 
     fn configuration(&self, on_demand: &Value) -> Value {
         let mut demand = json!({"ask": format!("http://127.0.0.1:{}/may", self.http)});
-        for (name, value) in on_demand.as_object().unwrap() {
-            demand[name] = value.clone();
-        }
+        tutti_testkit::set_members(&mut demand, on_demand);
         json!({
             "listeners": {
                 format!("127.0.0.1:{}", self.http): {"pass": "routes"},

@@ -36,16 +36,16 @@
 )]
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::ops::Deref;
+use std::path::Path;
 
 use serde_json::{Value, json};
 use tutti_e2e::java;
 use tutti_e2e::wasm::{self, WasmSite};
 use tutti_sys::credentials::is_root;
-use tutti_testkit::{PATIENCE, Server, ServerOptions, skip, wait_until};
+use tutti_testkit::{ServerOptions, skip, wait_until};
 
 const PHP: &str = include_str!("documented_options/options.php");
 const PYTHON: &str = include_str!("documented_options/options.py");
@@ -58,9 +58,18 @@ const JAVA: &str = include_str!("documented_options/Options.java");
 /// Those whose applications can tell what they are given.
 const LANGUAGES: [&str; 7] = ["php", "python", "perl", "ruby", "external", "node", "java"];
 
+/// An application in a language, on files in a folder that can be its root.
 struct Site {
-    server: Server,
+    site: tutti_testkit::Site,
     language: &'static str,
+}
+
+impl Deref for Site {
+    type Target = tutti_testkit::Site;
+
+    fn deref(&self) -> &Self::Target {
+        &self.site
+    }
 }
 
 impl Site {
@@ -70,72 +79,29 @@ impl Site {
             "java" => java::class_path("ee10"),
             _ => String::new(),
         };
-        let server = Server::start(&ServerOptions::default());
+        let mut site = tutti_testkit::Site::new("app", &ServerOptions::default());
+        for (name, text) in [
+            ("php", PHP),
+            ("py", PYTHON),
+            ("psgi", PERL),
+            ("ru", RUBY),
+            ("js", NODE),
+        ] {
+            site.server
+                .write(&format!("jail/site/options.{name}"), text);
+        }
         if language == "java" {
-            let source = server.write("Options.java", JAVA);
-            let classes = server.folder().join("jail/site/WEB-INF/classes");
+            let source = site.server.write("Options.java", JAVA);
+            let classes = site.server.folder().join("jail/site/WEB-INF/classes");
             java::compile_to(&classes, &class_path, &[source]);
         }
-        server.write("jail/site/options.php", PHP);
-        server.write("jail/site/options.py", PYTHON);
-        server.write("jail/site/options.psgi", PERL);
-        server.write("jail/site/options.ru", RUBY);
-        server.write("jail/site/options.js", NODE);
-        let work = server.folder().join("work");
-        fs::create_dir(&work).unwrap();
-        fs::set_permissions(&work, fs::Permissions::from_mode(0o777)).unwrap();
-        Self { server, language }
-    }
-
-    fn work(&self) -> PathBuf {
-        self.server.folder().join("work")
-    }
-
-    fn site(&self) -> PathBuf {
-        self.server.folder().join("jail/site")
-    }
-
-    /// The application of the language, on the files in `folder`.
-    fn application(&self, folder: &Path) -> Value {
-        let mut application = match self.language {
-            "php" => json!({"type": "php", "root": folder, "script": "options.php"}),
-            "python" => json!({"type": "python", "path": folder, "module": "options"}),
-            "perl" => json!({"type": "perl", "script": folder.join("options.psgi")}),
-            "ruby" => json!({"type": "ruby", "script": folder.join("options.ru")}),
-            "node" => json!({"type": "node", "script": folder.join("options.js")}),
-            "java" => json!({
-                "type": "java", "webapp": folder, "options": ["-Xmx64m", "-XX:TieredStopAtLevel=1"]
-            }),
-            _ => json!({
-                "type": "external", "protocol": "http",
-                "executable": "/usr/bin/python3", "arguments": [folder.join("options.py")]
-            }),
-        };
-        application["environment"] = json!({"WORK": self.work(), "COLOUR": "bl\u{fc}e = x"});
-        application
-    }
-
-    /// Puts the application with other members.
-    fn configure_in(&self, folder: &Path, extra: &Value) {
-        let mut application = self.application(folder);
-        for (name, value) in extra.as_object().unwrap() {
-            application[name] = value.clone();
-        }
-        let configuration = json!({
-            "listeners": {format!("127.0.0.1:{}", self.server.port()): {"pass": "applications/app"}},
-            "applications": {"app": application},
-        });
-        let reply = self.server.call("PUT", "/config", &configuration);
-        let language = self.language;
-        assert_eq!(reply.status, 200, "{language}: {}", reply.text());
-    }
-
-    fn configure(&self, extra: &Value) {
-        self.configure_in(&self.site(), extra);
+        site.application = application(language, &site.server.folder().join("jail/site"));
+        site.application["environment"] = json!({"WORK": site.work(), "COLOUR": "bl\u{fc}e = x"});
+        Self { site, language }
     }
 
     fn seen(&self) -> Value {
-        let reply = self.server.get("/");
+        let reply = self.get("/");
         let language = self.language;
         let log = self.server.log();
         assert_eq!(reply.status, 200, "{language}: {}; {log}", reply.text());
@@ -144,11 +110,7 @@ impl Site {
 
     /// Asks for what is answered when there is a file `go`, and waits until `count` processes have such a request.
     fn hold(&self, count: usize) -> TcpStream {
-        let mut stream = TcpStream::connect(self.server.address()).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream
-            .write_all(b"GET /hold HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")
-            .unwrap();
+        let stream = self.open("/hold");
         wait_until("a process to hold the request", || {
             let entries = fs::read_dir(self.work()).unwrap();
             let held = entries
@@ -161,10 +123,23 @@ impl Site {
         });
         stream
     }
+}
 
-    fn wait_for_workers(&self, count: usize) {
-        let what = format!("{count} processes of {}", self.language);
-        wait_until(&what, || self.server.workers("app").len() == count);
+/// The application of a language, on the files in `folder`.
+fn application(language: &str, folder: &Path) -> Value {
+    match language {
+        "php" => json!({"type": "php", "root": folder, "script": "options.php"}),
+        "python" => json!({"type": "python", "path": folder, "module": "options"}),
+        "perl" => json!({"type": "perl", "script": folder.join("options.psgi")}),
+        "ruby" => json!({"type": "ruby", "script": folder.join("options.ru")}),
+        "node" => json!({"type": "node", "script": folder.join("options.js")}),
+        "java" => json!({
+            "type": "java", "webapp": folder, "options": ["-Xmx64m", "-XX:TieredStopAtLevel=1"]
+        }),
+        _ => json!({
+            "type": "external", "protocol": "http",
+            "executable": "/usr/bin/python3", "arguments": [folder.join("options.py")]
+        }),
     }
 }
 
@@ -183,7 +158,7 @@ fn processes_are_as_configured() {
         assert_eq!(seen["colour"], "bl\u{fc}e = x", "{language}: {seen}");
         // PHP goes to where its script is.
         let folder = if language == "php" {
-            site.site()
+            site.server.folder().join("jail/site")
         } else {
             site.work()
         };
@@ -269,8 +244,9 @@ fn another_root_has_what_the_language_needs() {
     }
     for language in ["php", "python", "perl", "ruby", "node"] {
         let site = Site::new(language);
-        let jail = site.server.folder().join("jail");
-        site.configure_in(Path::new("/site"), &json!({"isolation": {"rootfs": jail}}));
+        let mut members = application(language, Path::new("/site"));
+        members["isolation"] = json!({"rootfs": site.server.folder().join("jail")});
+        site.configure(&members);
         let root = site.seen()["root"].clone();
         let root = root.as_array().unwrap();
         assert!(root.contains(&json!("site")), "{language}: {root:?}");

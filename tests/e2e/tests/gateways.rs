@@ -75,9 +75,7 @@ impl PhpSite {
             "servers": {format!("unix:{}", self.fpm.socket().display()): {}},
             "fastcgi": {"root": self.server.folder().join("www")},
         });
-        for (name, value) in options.as_object().into_iter().flatten() {
-            upstream[name] = value.clone();
-        }
+        tutti_testkit::set_members(&mut upstream, options);
         upstream
     }
 }

@@ -159,9 +159,7 @@ fn site(server: &Server, names: &[&str], extra: &Value) {
         "type": "php", "root": server.folder().join("site"), "processes": 2,
         "environment": {"SECRET": "s3cr3t"},
     });
-    for (name, value) in extra.as_object().into_iter().flatten() {
-        application[name] = value.clone();
-    }
+    tutti_testkit::set_members(&mut application, extra);
     let applications: serde_json::Map<String, Value> = names
         .iter()
         .map(|name| ((*name).to_owned(), application.clone()))
@@ -247,9 +245,7 @@ fn what_an_application_needs_of_itself_it_can_still_have() {
             "type": "python", "path": server.folder().join("python"), "module": "seen",
             "environment": {"SECRET": "s3cr3t"},
         });
-        for (name, value) in extra.as_object().into_iter().flatten() {
-            application[name] = value.clone();
-        }
+        tutti_testkit::set_members(&mut application, extra);
         server.put(
             "/config",
             &json!({

@@ -7,6 +7,7 @@
 )]
 
 use std::fs;
+use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use tutti_e2e::documents::json_examples;
 use tutti_sys::credentials::is_root;
 use tutti_sys::{cgroup, signal};
-use tutti_testkit::{Server, ServerOptions, processes, skip, wait_until};
+use tutti_testkit::{ServerOptions, processes, skip, wait_until};
 
 /// Tells what it sees as JSON; `?do=` has it do something first.
 const SCRIPT: &str = r#"<?php
@@ -55,37 +56,37 @@ echo json_encode([
 ]);
 "#;
 
-struct Site {
-    server: Server,
+/// A PHP application whose folder `jail` can be its root.
+struct Site(tutti_testkit::Site);
+
+impl Deref for Site {
+    type Target = tutti_testkit::Site;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
 }
 
 impl Site {
     fn new(options: &ServerOptions) -> Site {
-        Site {
-            server: Server::start(options),
-        }
+        let mut site = tutti_testkit::Site::new("php", options);
+        site.server.write("jail/site/index.php", SCRIPT);
+        site.application = json!({
+            "type": "php", "root": site.server.folder().join("jail/site"), "processes": 2,
+            "environment": {"OUTSIDE": site.server.folder()},
+            "options": {"admin": {"opcache.enable": "1"}}
+        });
+        Site(site)
     }
 
     /// The answer to putting an application with this isolation and, where it is new, its other members.
     fn put(&self, isolation: &Value, extra: &Value) -> tutti_testkit::Reply {
-        let jail = self.server.write("jail/site/index.php", SCRIPT);
-        let root = match isolation.get("rootfs") {
-            Some(_) => PathBuf::from("/site"),
-            None => jail.parent().unwrap().to_path_buf(),
-        };
-        let mut application = json!({
-            "type": "php", "root": root, "processes": 2, "isolation": isolation,
-            "environment": {"OUTSIDE": self.server.folder()},
-            "options": {"admin": {"opcache.enable": "1"}}
-        });
-        for (name, value) in extra.as_object().into_iter().flatten() {
-            application[name] = value.clone();
+        let mut members = json!({"isolation": isolation});
+        if isolation.get("rootfs").is_some() {
+            members["root"] = json!("/site");
         }
-        let configuration = json!({
-            "listeners": {format!("127.0.0.1:{}", self.server.port()): {"pass": "applications/php"}},
-            "applications": {"php": application}
-        });
-        self.server.call("PUT", "/config", &configuration)
+        tutti_testkit::set_members(&mut members, extra);
+        self.try_configure(&members)
     }
 
     fn start(isolation: &Value, extra: &Value) -> Site {
@@ -356,14 +357,14 @@ fn nothing_is_left_after_a_stop_a_crash_or_a_kill() {
             .all(|process| !processes::is_running(process.pid))
     });
     assert_eq!(mounts_below(site.server.folder()), 0);
-    site.server.start_again(&ServerOptions::default());
+    site.0.server.start_again(&ServerOptions::default());
     wait_until("it serves again", || {
         tutti_testkit::client::get(site.server.address(), "/")
             .is_ok_and(|reply| reply.status == 200)
     });
     assert!(group.join("app").exists());
     site.server.signal(libc::SIGQUIT);
-    site.server.wait_for_end();
+    site.0.server.wait_for_end();
     assert!(!group.exists(), "the cgroup is gone");
     assert!(!site.server.folder().join("state/cgroups").exists());
     assert_eq!(mounts_below(site.server.folder()), 0);
@@ -392,10 +393,10 @@ fn what_escaped_a_killed_main_is_ended_by_its_cgroup_at_the_next_start() {
         stray != 0
     });
     site.server.signal(libc::SIGKILL);
-    site.server.start_again(&ServerOptions::default());
+    site.0.server.start_again(&ServerOptions::default());
     wait_until("the stray has ended", || !processes::is_running(stray));
     site.server.signal(libc::SIGQUIT);
-    site.server.wait_for_end();
+    site.0.server.wait_for_end();
     assert!(!hierarchy.join(&name).exists());
 }
 
@@ -545,7 +546,7 @@ fn two_applications_share_a_cgroup() {
     wait_for_members("one");
     wait_for_members("two");
     site.server.signal(libc::SIGQUIT);
-    site.server.wait_for_end();
+    site.0.server.wait_for_end();
     assert!(!hierarchy.join(&name).exists());
 }
 

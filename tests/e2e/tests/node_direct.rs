@@ -19,9 +19,7 @@ const LARGE: usize = 300 * 100_000;
 fn site(extra: &Value) -> NodeSite {
     let site = NodeSite::bare();
     let mut members = json!({"script": "direct.js", "processes": 1});
-    for (name, value) in extra.as_object().unwrap() {
-        members[name] = value.clone();
-    }
+    tutti_testkit::set_members(&mut members, extra);
     members["environment"]["WORK"] = json!(site.work());
     site.configure(&members);
     site

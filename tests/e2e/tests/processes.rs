@@ -24,9 +24,7 @@ fn serve(page: &str, members: &Value) -> Server {
 fn configuration(server: &Server, members: &Value) -> Value {
     let root = server.folder().join("site");
     let mut site = json!({"type": "php", "root": root, "script": "index.php"});
-    for (name, value) in members.as_object().unwrap() {
-        site[name] = value.clone();
-    }
+    tutti_testkit::set_members(&mut site, members);
     json!({
         "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "applications/site"}},
         "applications": {"site": site}

@@ -50,9 +50,7 @@ impl Front {
             "chain": self.authority.path(&format!("{name}.pem")),
             "key": self.authority.path(&format!("{name}.key")),
         });
-        for (name, value) in more.as_object().unwrap() {
-            options[name] = value.clone();
-        }
+        tutti_testkit::set_members(&mut options, more);
         TlsServer::start(&options)
     }
 

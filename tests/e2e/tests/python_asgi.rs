@@ -16,9 +16,7 @@ use tutti_testkit::wait_until;
 
 fn start(extra: &Value) -> PythonSite {
     let mut members = json!({"module": "asynchronous"});
-    for (name, value) in extra.as_object().unwrap() {
-        members[name] = value.clone();
-    }
+    tutti_testkit::set_members(&mut members, extra);
     PythonSite::start(&members)
 }
 

@@ -24,9 +24,7 @@ fn start(script: &str, extra: &Value) -> Site {
 fn configuration(site: &Site, script: &str, extra: &Value) -> Value {
     let mut schedule =
         json!({"every": 1, "application": "app", "command": ["sh", "-c", script], "timeout": 60});
-    for (name, value) in extra.as_object().into_iter().flatten() {
-        schedule[name] = value.clone();
-    }
+    tutti_testkit::set_members(&mut schedule, extra);
     json!({
         "applications": {"app": site.application(&json!({}))},
         "schedules": {"tidy": schedule}

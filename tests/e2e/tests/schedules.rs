@@ -8,8 +8,7 @@
 )]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::ops::Deref;
 
 use serde_json::{Value, json};
 use tutti_e2e::documents::json_examples;
@@ -33,36 +32,34 @@ http_response_code((int)($_GET['status'] ?? 200));
 "#;
 
 /// A server with the application, and nobody who asks it but the schedules.
-struct Site {
-    server: Server,
+struct Site(tutti_testkit::Site);
+
+impl Deref for Site {
+    type Target = tutti_testkit::Site;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
 }
 
 impl Site {
     fn start(schedules: &Value, options: &ServerOptions) -> Site {
-        let site = Site {
-            server: Server::start(options),
-        };
+        let mut site = tutti_testkit::Site::new("app", options);
         site.server.write("site/index.php", PAGE);
-        site.server.write("work/.there", "");
-        let open = fs::Permissions::from_mode(0o777);
-        fs::set_permissions(site.work(), open).unwrap();
+        site.application = json!({
+            "type": "php", "root": site.root(), "script": "index.php",
+            "processes": 2, "environment": {"WORK": site.work()}
+        });
+        let site = Site(site);
         site.server.put("/config", &site.configuration(schedules));
         site
     }
 
-    fn work(&self) -> PathBuf {
-        self.server.folder().join("work")
-    }
-
     fn configuration(&self, schedules: &Value) -> Value {
-        json!({
-            "listeners": {},
-            "applications": {"app": {
-                "type": "php", "root": self.server.folder().join("site"), "script": "index.php",
-                "processes": 2, "environment": {"WORK": self.work()}
-            }},
-            "schedules": schedules
-        })
+        let mut configuration = self.0.configuration(&json!({}));
+        configuration["listeners"] = json!({});
+        configuration["schedules"] = schedules.clone();
+        configuration
     }
 
     /// The runs that have begun.
@@ -82,8 +79,7 @@ impl Site {
     }
 
     fn status(&self, path: &str) -> Value {
-        let path = format!("/status/schedules/tidy{path}");
-        self.server.call("GET", &path, &Value::Null).json()
+        self.server.status(&format!("/schedules/tidy{path}"))
     }
 }
 
@@ -159,11 +155,11 @@ fn missed_runs_are_told_and_made_up_for_if_wished() {
     let schedule = json!({"every": 1, "pass": "applications/app"});
     let mut site = Site::start(&json!({"tidy": schedule}), &options);
     site.wait_for(1);
-    site.server.stop(libc::SIGTERM);
+    site.0.server.stop(libc::SIGTERM);
     let before = site.began().len();
     let stopped = std::time::Instant::now();
     wait_until("some seconds", || stopped.elapsed().as_secs() >= 3);
-    site.server.start_again(&options);
+    site.0.server.start_again(&options);
     site.server
         .wait_for_log("were missed, for the server did not run or the clock was set");
     assert!(site.status("/missed").as_u64() >= Some(2));

@@ -31,9 +31,7 @@ fn configuration(server: &Server, action: &Value, collector: &Collector, more: &
         "endpoint": format!("http://{}", collector.address()),
         "protocol": "http",
     });
-    for (name, value) in more.as_object().unwrap() {
-        telemetry[name] = value.clone();
-    }
+    tutti_testkit::set_members(&mut telemetry, more);
     json!({
         "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "routes"}},
         "routes": [{"action": action}],

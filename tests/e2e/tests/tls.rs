@@ -59,9 +59,7 @@ fn site(key: &str, tls: &Value) -> (Server, Authority) {
     let pem = authority.bundle("site", key, "DNS:example.com");
     must_upload(&server, "site", &pem);
     let mut all = json!({"certificate": "site"});
-    for (name, value) in tls.as_object().unwrap() {
-        all[name] = value.clone();
-    }
+    tutti_testkit::set_members(&mut all, tls);
     configure(&server, &all);
     (server, authority)
 }
@@ -338,9 +336,7 @@ fn applications_see_tls_and_the_certificate_of_the_client() {
     server.write("php/index.php", page);
     let configuration = |clients: Value| {
         let mut tls = json!({"certificate": "site"});
-        for (name, value) in clients.as_object().unwrap() {
-            tls[name] = value.clone();
-        }
+        tutti_testkit::set_members(&mut tls, clients);
         json!({
             "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "applications/php", "tls": tls}},
             "applications": {"php": {"type": "php", "root": server.folder().join("php")}}

@@ -403,9 +403,7 @@ fn refusal(bytes: &[u8], extra: &Value) -> (String, String) {
     let site = WasmSite::bare(&wasm::rust());
     let path = site.server.write("other.wasm", bytes);
     let mut members = json!({"component": path});
-    for (name, value) in extra.as_object().into_iter().flatten() {
-        members[name] = value.clone();
-    }
+    tutti_testkit::set_members(&mut members, extra);
     let error = site.refused(&members);
     let error = &error["errors"][0];
     (

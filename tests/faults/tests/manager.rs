@@ -61,9 +61,7 @@ fn faulty(processes: &Value, more: &Value) -> Faulty {
 impl Faulty {
     fn configuration(&self, processes: &Value, more: &Value) -> Value {
         let mut configuration = self.site.configuration(processes);
-        for (name, value) in more.as_object().unwrap() {
-            configuration["applications"]["site"][name] = value.clone();
-        }
+        tutti_testkit::set_members(&mut configuration["applications"]["site"], more);
         configuration
     }
 

@@ -29,9 +29,7 @@ fn start(workers: usize, options: &serde_json::Value) -> Server {
         "type": "php", "mode": "resident", "processes": workers, "script": "worker.php",
         "root": server.folder().join("site")
     });
-    for (name, value) in options.as_object().into_iter().flatten() {
-        application[name] = value.clone();
-    }
+    tutti_testkit::set_members(&mut application, options);
     let configuration = json!({
         "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "applications/site"}},
         "applications": {"site": application}
