@@ -44,7 +44,7 @@ TIMED = @packaging/timed
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo test test-steps test-long test-loom test-fuzz test-miri test-sanitizers test-pythons test-javas test-nodes test-debian test-real test-packages test-packages-debian test-image image chart dist site fuzz bench bench-quick lint clean
+.PHONY: help build deps server demo demo-stop time-demo test test-steps test-long test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-packages test-packages-debian test-image image chart dist site fuzz bench bench-quick lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -100,13 +100,14 @@ test: ## everything that is quick enough to run before each push; what was skipp
 
 test-steps:
 	@packaging/others-may-enter
-	$(TIMED) "installing what the tests need" packaging/install-deps build test real
+	$(TIMED) "installing what the tests need" packaging/install-deps build test real fuzz
 	$(TIMED) "repository rules" $(CARGO) xtask check
 	$(TIMED) "building the programs" $(CARGO) build --workspace --bins
 	$(TIMED) "building the tests" $(CARGO) test --workspace --no-run
 	$(TIMED) "tests" env $(LIMITED) $(TEST_THREADS) $(CARGO) test --workspace --no-fail-fast 2>&1 | tee $(TUTTI_TESTS)
 	$(TIMED) "tests of the bench" env -C bench python3 -m unittest -q harness.test_loads
 	$(TIMED) "loom" $(MAKE) --no-print-directory test-loom
+	$(TIMED) "fuzz targets" $(MAKE) --no-print-directory test-fuzz
 	$(TIMED) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=dev DIST=$(DEV) WASM=
 	$(TIMED) "real sites" $(MAKE) --no-print-directory test-real DIST=$(DEV)
 	$(TIMED) "packages" $(MAKE) --no-print-directory test-packages DIST=$(DEV) QUICK=--quick
@@ -116,30 +117,36 @@ test-loom: ## every interleaving of the lock-free parts: the transport, the wait
 
 test-fuzz: ## FUZZ_SECONDS (10) of each fuzz target, without cargo-fuzz and AddressSanitizer, which `make fuzz` uses
 	RUSTFLAGS="--cfg fuzzing -Ccodegen-units=1 $(COVERAGE)" \
-	    $(CARGO) build --release --manifest-path fuzz/Cargo.toml --target $(HOST) --target-dir $(TARGET)/fuzz --bins
-	for target in $$(sed -n '/^\[\[bin\]\]/,$$s/^name = "\(.*\)"/\1/p' fuzz/Cargo.toml); do \
-	    seeds=$$(ls -d fuzz/seeds/$$target 2>/dev/null || true); \
-	    mkdir -p fuzz/corpus/$$target fuzz/artifacts/$$target; \
-	    log=$(TARGET)/fuzz/$$target.log; \
-	    $(TARGET)/fuzz/$(HOST)/release/$$target -max_total_time=$(or $(FUZZ_SECONDS),10) -rss_limit_mb=4096 \
-	        -artifact_prefix=fuzz/artifacts/$$target/ fuzz/corpus/$$target $$seeds >$$log 2>&1 || { tail -n 60 $$log; exit 1; }; \
-	    echo "$$target: $$(tail -n 1 $$log)"; \
-	done
+	    $(CARGO) build --manifest-path fuzz/Cargo.toml --target $(HOST) --target-dir $(TARGET)/fuzz --bins
+	packaging/fuzz-each $(TARGET)/fuzz/$(HOST)/debug $(or $(FUZZ_SECONDS),10)
 
-# Miri is itself of the nightly compiler. Its weak memory made that end with an internal error.
-test-miri: ## the wire's lock-free parts and tables under Miri: undefined behaviour, data races (a quarter of an hour)
-	@rustup component list --toolchain nightly --installed 2>/dev/null | grep -q '^miri' || \
-	    rustup toolchain install nightly --profile minimal --component miri --component rust-src
+# Miri is itself of the nightly compiler. Its weak memory made that end with an internal error. Of the workers' base it takes what needs
+# no process, socket or signal: most of it is those.
+NIGHTLY = rustup component list --toolchain nightly --installed 2>/dev/null | grep -q '^$(1)' || \
+    rustup toolchain install nightly --profile minimal --component miri --component rust-src
+test-miri: ## the wire's lock-free parts and tables and the workers' base under Miri: undefined behaviour, data races (a quarter of an hour)
+	@$(call NIGHTLY,miri)
 	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-disable-weak-memory-emulation" CARGO_TARGET_DIR=$(TARGET)/miri \
-	    $(CARGO) +nightly miri test -p tutti-wire --lib
+	    $(CARGO) +nightly miri test -p tutti-wire -p tutti-worker --lib
 
-test-sanitizers: ## the language hosts' C code under AddressSanitizer and UndefinedBehaviorSanitizer, and a program in C
+SANITIZED = $(TARGET)/sanitized/$(HOST)/debug
+test-sanitizers: test-threads ## AddressSanitizer and UndefinedBehaviorSanitizer over the C code of PHP's, Perl's and Ruby's hosts, and a program in C
 	@mkdir -p $(TARGET)/sanitized
 	$(CC) -O1 -c packaging/sanitizers.c -o $(TARGET)/sanitized/options.o
 	CFLAGS_$(subst -,_,$(HOST))="$(SANITIZE)" CARGO_TARGET_DIR=$(TARGET)/sanitized \
 	    RUSTFLAGS="-Clinker=$(CURDIR)/packaging/link-sanitized -Clink-arg=$(TARGET)/sanitized/options.o" \
-	    $(LIMITED) $(CARGO) test --target $(HOST) -p tutti-php -p tutti-perl --no-fail-fast
+	    sh -c '$(CARGO) build --target $(HOST) -p tutti-perl -p tutti-ruby && $(LIMITED) $(CARGO) test --target $(HOST) -p tutti-php --no-fail-fast'
+	$(CARGO) build --workspace --bins
+	TUTTI_PERL_HOST=$(SANITIZED)/tutti-perl TUTTI_RUBY_HOST=$(SANITIZED)/tutti-ruby $(LIMITED) \
+	    $(CARGO) test --no-fail-fast -p tutti-e2e --test perl --test ruby --test ruby_faults --test ruby_hijack
 	TUTTI_CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=all" $(LIMITED) $(CARGO) test -p tutti-c --test abi
+
+# The standard library is built with the sanitizer, or it would not see what its locks order.
+THREADED = tutti-wire tutti-pool tutti-upstream tutti-guard tutti-metrics
+test-threads: ## ThreadSanitizer over what threads share: the transport, the pool, servers of upstreams, bounds on rates, metrics
+	@$(call NIGHTLY,rust-src)
+	RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" CARGO_TARGET_DIR=$(TARGET)/threads $(LIMITED) \
+	    $(CARGO) +nightly test -Zbuild-std --target $(HOST) $(addprefix -p ,$(THREADED)) --lib --no-fail-fast
 
 test-pythons: ## the tests of Python applications on each Python found, also on those that only root can read
 	$(CARGO) build --workspace --bins

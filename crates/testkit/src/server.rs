@@ -64,7 +64,7 @@ pub fn built(name: &str) -> PathBuf {
     path
 }
 
-/// Fills `folder` with links to the language hosts that were built; `TUTTI_PYTHON_HOST` names another for Python.
+/// Fills `folder` with links to the language hosts that were built; `TUTTI_PYTHON_HOST` names another for Python, and so on.
 fn link_modules(folder: &Path) {
     fs::create_dir_all(folder).expect("a folder for modules");
     for built in [
@@ -80,8 +80,8 @@ fn link_modules(folder: &Path) {
         "java",
         "tutti-wasm",
     ] {
-        let given = (built == "tutti-python").then(|| std::env::var_os("TUTTI_PYTHON_HOST"));
-        let program = match given.flatten() {
+        let variable = format!("{}_HOST", built.replace('-', "_").to_uppercase());
+        let program = match std::env::var_os(variable) {
             Some(host) => PathBuf::from(host),
             None => binaries().join(built),
         };
@@ -421,6 +421,18 @@ impl Server {
     }
 }
 
+/// Fails if a sanitizer of `make test-sanitizers` has found something in a host: its worker may have been replaced without anybody noticing.
+fn check_sanitizers(log: &str) {
+    let mut reports = log.lines().filter(|line| {
+        ["Sanitizer: ", ": runtime error: "]
+            .iter()
+            .any(|mark| line.contains(mark))
+    });
+    if let Some(report) = reports.next() {
+        panic!("{report}; log:\n{log}");
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -444,6 +456,9 @@ impl Drop for Server {
             if process.pid != self.pid() && processes::title(process.pid) == process.title {
                 let _ = tutti_sys::signal::send(process.pid, libc::SIGKILL);
             }
+        }
+        if !std::thread::panicking() {
+            check_sanitizers(&self.log());
         }
     }
 }
