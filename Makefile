@@ -100,7 +100,7 @@ test: ## everything that is quick enough to run before each push; what was skipp
 
 test-steps:
 	@packaging/others-may-enter
-	$(TIMED) "installing what the tests need" packaging/install-deps build test real fuzz
+	$(TIMED) "installing what the tests need" packaging/install-deps build test real
 	$(TIMED) "repository rules" $(CARGO) xtask check
 	$(TIMED) "building the programs" $(CARGO) build --workspace --bins
 	$(TIMED) "building the tests" $(CARGO) test --workspace --no-run
