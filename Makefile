@@ -104,7 +104,7 @@ test-steps:
 	$(TIMED) "repository rules" $(CARGO) xtask check
 	$(TIMED) "building the programs" $(CARGO) build --workspace --bins
 	$(TIMED) "building the tests" $(CARGO) test --workspace --no-run
-	$(TIMED) "tests" env $(LIMITED) $(TEST_THREADS) $(CARGO) test --workspace --no-fail-fast 2>&1 | tee $(TUTTI_TESTS)
+	$(TIMED) "tests" env CARGO=$(CARGO) $(TEST_THREADS) packaging/test-programs 2>&1 | tee $(TUTTI_TESTS)
 	$(TIMED) "tests of the bench" env -C bench python3 -m unittest -q harness.test_loads
 	$(TIMED) "loom" $(MAKE) --no-print-directory test-loom
 	$(TIMED) "fuzz targets" $(MAKE) --no-print-directory test-fuzz
