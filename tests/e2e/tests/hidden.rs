@@ -159,7 +159,7 @@ fn site(server: &Server, names: &[&str], extra: &Value) {
         "type": "php", "root": server.folder().join("site"), "processes": 2,
         "environment": {"SECRET": "s3cr3t"},
     });
-    tutti_testkit::set_members(&mut application, extra);
+    tutti_testkit::set_members(&mut application, &extra);
     let applications: serde_json::Map<String, Value> = names
         .iter()
         .map(|name| ((*name).to_owned(), application.clone()))
@@ -245,7 +245,7 @@ fn what_an_application_needs_of_itself_it_can_still_have() {
             "type": "python", "path": server.folder().join("python"), "module": "seen",
             "environment": {"SECRET": "s3cr3t"},
         });
-        tutti_testkit::set_members(&mut application, extra);
+        tutti_testkit::set_members(&mut application, &extra);
         server.put(
             "/config",
             &json!({

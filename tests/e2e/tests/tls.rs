@@ -336,7 +336,7 @@ fn applications_see_tls_and_the_certificate_of_the_client() {
     server.write("php/index.php", page);
     let configuration = |clients: Value| {
         let mut tls = json!({"certificate": "site"});
-        tutti_testkit::set_members(&mut tls, clients);
+        tutti_testkit::set_members(&mut tls, &clients);
         json!({
             "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "applications/php", "tls": tls}},
             "applications": {"php": {"type": "php", "root": server.folder().join("php")}}
