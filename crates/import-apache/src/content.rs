@@ -71,8 +71,10 @@ impl Compiler<'_> {
                 }
             }
         }
-        if !index.is_empty() {
-            let chain = self.index_chain(spot, &index, has_scripts, &fallback);
+        let list = self.list(spot, &fallback);
+        if !index.is_empty() || list.is_some() {
+            let last = list.or_else(|| fallback.clone());
+            let chain = self.index_chain(spot, &index, has_scripts, last);
             steps.push(step(when("uri", "*/"), chain));
         }
         for variant in self.variants(spot, &Where::default(), true) {
@@ -214,7 +216,7 @@ impl Compiler<'_> {
         self.share_of(spot, "")
     }
 
-    fn share_of(&self, spot: &Spot, name: &str) -> Map<String, Value> {
+    pub(super) fn share_of(&self, spot: &Spot, name: &str) -> Map<String, Value> {
         let Mapping { at, folder } = &spot.base;
         let mut path = Text::literal(folder.clone());
         path.0.push(Piece::Variable("uri".to_owned()));
@@ -275,15 +277,16 @@ impl Compiler<'_> {
         }
     }
 
-    /// The action for a path that ends with a slash: the first index that is there, looked at as if it had been asked for.
+    /// The action for a path that ends with a slash: the first index that is there, looked at as if it had been asked for; `last` where
+    /// there is none.
     fn index_chain(
         &mut self,
         spot: &Spot,
         index: &[String],
         has_scripts: bool,
-        fallback: &Option<Value>,
+        last: Option<Value>,
     ) -> Value {
-        let mut action = fallback.clone().unwrap_or_else(|| json!({"return": 404}));
+        let mut action = last.unwrap_or_else(|| json!({"return": 404}));
         for name in index.iter().rev() {
             if name.starts_with('/') {
                 let destination = self.settled(spot, name);

@@ -31,6 +31,8 @@ const READ: &[&str] = &[
     "fallbackresource",
     "group",
     "header",
+    "indexignore",
+    "indexignorereset",
     "keepalive",
     "keepalivetimeout",
     "limitrequestbody",
@@ -97,7 +99,7 @@ const READ: &[&str] = &[
 
 /// Directives for which nothing has to be written: what they say is so, or is about parts that are not there.
 const NOTHING: &[&str] = &[
-    // Pages of folders, icons and languages, which belong to modules that are told with `Options`.
+    // Lists of folders, which are told with `Options`, and languages.
     "addalt",
     "addaltbyencoding",
     "addaltbytype",
@@ -113,8 +115,6 @@ const NOTHING: &[&str] = &[
     "forcelanguagepriority",
     "headername",
     "indexheadinsert",
-    "indexignore",
-    "indexignorereset",
     "indexoptions",
     "indexorderdefault",
     "indexstylesheet",
@@ -374,14 +374,6 @@ fn options(directive: &Directive, findings: &mut Findings) {
             hint,
         )
     };
-    if has("Indexes") || has("All") {
-        lost(
-            findings,
-            "Indexes",
-            "lists of folders are not carried over: what a section hides would be in them",
-            "write `listing` into the `share` of the folder (`docs/delivery.md`)",
-        );
-    }
     if has("MultiViews") {
         lost(
             findings,

@@ -17,6 +17,7 @@ mod headers;
 mod htaccess;
 mod known;
 mod listen;
+mod lists;
 mod pages;
 mod passwords;
 mod proxy;
@@ -82,6 +83,7 @@ pub fn import(
         workers: None,
         user: None,
         group: None,
+        has_lists: reader.has_module("autoindex_module"),
     };
     compiler.whole(&mut reader, &all)?;
     Ok(compiler.out.into_json())

@@ -26,6 +26,8 @@ pub(super) struct Compiler<'f> {
     pub(super) workers: Option<u64>,
     pub(super) user: Option<String>,
     pub(super) group: Option<String>,
+    /// The module that lists folders is there.
+    pub(super) has_lists: bool,
 }
 
 /// A virtual host, or the server outside of all.

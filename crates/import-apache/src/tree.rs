@@ -268,7 +268,7 @@ impl<'s> Reader<'s> {
     }
 
     /// `rewrite_module`, or `mod_rewrite.c`.
-    fn has_module(&self, asked: &str) -> bool {
+    pub(super) fn has_module(&self, asked: &str) -> bool {
         /// They are part of the program.
         const BUILT_IN: &[&str] = &[
             "core",

@@ -375,6 +375,7 @@ fn subs(site: &Site, base: &Mapping) -> Vec<Mapping> {
             .directives
             .iter()
             .any(|directive| is_of_content(directive) || no_links(directive))
+            && !super::lists::is_apart(site, section)
         {
             continue;
         }

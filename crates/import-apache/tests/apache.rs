@@ -12,6 +12,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use tutti_config::pattern::Pattern;
+use tutti_config::table::DECODED;
 use tutti_import_common::{Finding, Findings, Importance, Sources, Unreadable};
 
 /// A configuration, and what of its source is not in it.
@@ -392,6 +394,160 @@ fn links_are_followed_only_where_they_were() {
     }
 }
 
+/// The list of a host, behind `index.html`; and what is told of it.
+fn list(text: &str) -> (Value, Vec<(usize, String)>) {
+    let imported = host(text);
+    let steps = imported.configuration["routes"]["s"].as_array().unwrap();
+    let folder = steps
+        .iter()
+        .find(|step| step["match"]["uri"] == json!("*/"));
+    let mut action = folder.map_or(Value::Null, |step| step["action"].clone());
+    while action["listing"].is_null() && action["fallback"].is_object() {
+        action = action["fallback"].clone();
+    }
+    let lost = lost(&imported).into_iter();
+    (
+        action,
+        lost.map(|(line, name)| (line, name.to_owned())).collect(),
+    )
+}
+
+#[test]
+fn folders_are_listed_where_options_say_so() {
+    const LIST: &str = r#"{"share":"/srv$uri","index":"","listing":"html"}"#;
+    let expected: Value = serde_json::from_str(LIST).unwrap();
+    for options in ["Indexes FollowSymLinks", "+Indexes", "All"] {
+        let text = format!("<Directory /srv>\nOptions {options}\n</Directory>");
+        assert_eq!(list(&text), (expected.clone(), vec![]), "{options}");
+        // Without an index, too.
+        let text = format!("DirectoryIndex disabled\nOptions {options}");
+        assert_eq!(list(&text), (expected.clone(), vec![]), "{options}");
+    }
+    for options in [
+        "FollowSymLinks",
+        "-Indexes",
+        "None",
+        "Indexes\nOptions FollowSymLinks",
+        "Indexes FollowSymLinks\n</Directory>\n<Directory /srv>\nOptions -Indexes",
+    ] {
+        let text = format!("<Directory /srv>\nOptions {options}\n</Directory>");
+        assert_eq!(list(&text), (json!({"return": 404}), vec![]), "{options}");
+    }
+    // What has no index and is no folder goes on.
+    let text = "Options Indexes\nFallbackResource /index.html";
+    let (action, lost) = list(text);
+    assert_eq!((&action["listing"], lost), (&json!("html"), vec![]));
+    assert_eq!(action["fallback"]["rewrite"], json!("/index.html"));
+}
+
+#[test]
+fn a_folder_has_lists_of_its_own() {
+    for (outer, inner) in [("None", "+Indexes"), ("Indexes", "-Indexes")] {
+        let text = format!(
+            "<Directory /srv>\nOptions {outer}\n</Directory>\n<Directory /srv/u>\nOptions {inner}\n</Directory>"
+        );
+        let routes = host(&text).configuration["routes"].clone();
+        for (name, options) in [("s", outer), ("s-u", inner)] {
+            let steps = routes[name].to_string();
+            let is_listed = !["None", "-Indexes"].contains(&options);
+            // The host leads to the folder, and has no list of it.
+            assert_eq!(steps.contains("listing"), is_listed, "{name}: {steps}");
+        }
+    }
+}
+
+/// Apache leaves out of a list what is refused; here another step refuses it, so the list must not show it.
+#[test]
+fn lists_do_not_show_what_the_source_hides() {
+    for (hides, denied) in [
+        ("<Files *.bak>\nRequire all denied\n</Files>", "/a.bak"),
+        (
+            "<Directory /srv/in>\nRequire all denied\n</Directory>",
+            "/in",
+        ),
+        ("<Directory /srv/in>\nOrder allow,deny\n</Directory>", "/in"),
+        ("<Location /in>\nRequire ip 10.0.0.0/8\n</Location>", "/in"),
+        ("<Directory /srv/a>\nRequire valid-user\n</Directory>", "/a"),
+        (
+            "<LocationMatch ^/secret>\nRequire all denied\n</LocationMatch>",
+            "/secrets",
+        ),
+        ("IndexIgnore *~ RCS", "/a~"),
+        ("IndexIgnore *~ RCS", "/x/RCS"),
+    ] {
+        let (action, lost) = list(&format!("Options Indexes\n{hides}"));
+        let said = lost
+            .iter()
+            .map(|(_, name)| name.as_str())
+            .collect::<Vec<_>>();
+        assert!(
+            said.iter().all(|name| *name == "Require"),
+            "{hides}: {said:?}"
+        );
+        assert_eq!(action["listing"], json!("html"), "{hides}");
+        let patterns = action["deny"].as_array().cloned();
+        let patterns = patterns.unwrap_or_else(|| vec![action["deny"].clone()]);
+        let is_denied = |path: &str| {
+            patterns.iter().any(|pattern| {
+                let source = pattern.as_str().unwrap();
+                let pattern = Pattern::parse(source, DECODED).unwrap();
+                pattern.found_in(path.as_bytes()).unwrap()
+            })
+        };
+        assert!(is_denied(denied), "{hides}: {patterns:?}");
+        assert!(
+            !is_denied("/other.txt") && !is_denied("/"),
+            "{hides}: {patterns:?}"
+        );
+    }
+    // What a list never has needs no pattern.
+    for hides in [
+        "<FilesMatch \"^\\.ht\">\nRequire all denied\n</FilesMatch>",
+        "<DirectoryMatch \"/\\.git\">\nRequire all denied\n</DirectoryMatch>",
+        "<Directory /srv/.git>\nRequire all denied\n</Directory>",
+        "IndexIgnore .??*",
+    ] {
+        let (action, lost) = list(&format!("Options Indexes\n{hides}"));
+        assert_eq!(
+            (&action["listing"], lost),
+            (&json!("html"), vec![]),
+            "{hides}"
+        );
+        assert_eq!(action["deny"], Value::Null, "{hides}");
+    }
+    // What no pattern can say keeps the list away, and is told with its place.
+    for hides in [
+        "<DirectoryMatch /secret>\nRequire all denied\n</DirectoryMatch>",
+        "<Directory /srv/u>\nRewriteEngine On\nRewriteRule ^secret - [F]\n</Directory>",
+    ] {
+        let (action, lost) = list(&format!("Options Indexes\n{hides}"));
+        assert_eq!(action["listing"], Value::Null, "{hides}");
+        assert_eq!(lost, [(4, "Options Indexes".to_owned())], "{hides}");
+    }
+}
+
+/// Whoever may enter a folder sees its list, which the one around it does not name.
+#[test]
+fn a_guarded_folder_is_listed_for_those_who_may() {
+    let text = "Options Indexes\n<Directory /srv/in>\nRequire ip 10.0.0.0/8\n</Directory>";
+    let routes = host(text).configuration["routes"].clone();
+    let inner = routes["s-in"].to_string();
+    assert!(
+        inner.contains("listing") && !inner.contains("deny"),
+        "{inner}"
+    );
+}
+
+#[test]
+fn without_the_module_nothing_is_listed() {
+    let site = "<VirtualHost *:80>\nDocumentRoot /srv\nOptions Indexes\n</VirtualHost>";
+    for (module, lists) in [("autoindex", true), ("dir", false)] {
+        let imported = imported(&format!("LoadModule {module}_module x.so\n{site}"));
+        let all = imported.configuration.to_string();
+        assert_eq!(all.contains("listing"), lists, "{all}");
+    }
+}
+
 #[test]
 fn a_file_of_a_folder_that_cannot_be_read_closes_it() {
     struct Locked(Memory);
@@ -634,22 +790,22 @@ fn fields_of_answers_and_ages_of_files() {
 #[test]
 fn nothing_is_left_out_without_a_word() {
     let imported = host(
-        "Options Indexes\nNoSuchDirective x\nErrorDocument 404 'Not there'\nAddDefaultCharset UTF-8\nSetEnvIf A b c\nRewriteMap a txt:/b\nUserDir public_html\nHeader edit A b c\nAliasMatch ^/a/(.*)$ /b/$1\nCacheEnable disk /\nSatisfy Any\nRewriteEngine On\nRewriteRule ^/q/(.*)$ /index.php?q=$1 [L]",
+        "<DirectoryMatch /u>\nOptions Indexes\n</DirectoryMatch>\nNoSuchDirective x\nErrorDocument 404 'Not there'\nAddDefaultCharset UTF-8\nSetEnvIf A b c\nRewriteMap a txt:/b\nUserDir public_html\nHeader edit A b c\nAliasMatch ^/a/(.*)$ /b/$1\nCacheEnable disk /\nSatisfy Any\nRewriteEngine On\nRewriteRule ^/q/(.*)$ /index.php?q=$1 [L]",
     );
     let found = lost(&imported);
     for expected in [
-        (4, "Options Indexes"),
-        (5, "NoSuchDirective"),
-        (6, "ErrorDocument"),
-        (7, "AddDefaultCharset"),
-        (8, "SetEnvIf"),
-        (9, "RewriteMap"),
-        (10, "UserDir"),
-        (11, "Header"),
-        (12, "AliasMatch"),
-        (13, "CacheEnable"),
-        (14, "Satisfy"),
-        (16, "RewriteRule"),
+        (5, "Options Indexes"),
+        (7, "NoSuchDirective"),
+        (8, "ErrorDocument"),
+        (9, "AddDefaultCharset"),
+        (10, "SetEnvIf"),
+        (11, "RewriteMap"),
+        (12, "UserDir"),
+        (13, "Header"),
+        (14, "AliasMatch"),
+        (15, "CacheEnable"),
+        (16, "Satisfy"),
+        (18, "RewriteRule"),
     ] {
         assert!(
             found.contains(&expected),

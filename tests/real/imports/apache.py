@@ -1,7 +1,9 @@
 """Sites on Apache: with PHP in it, with PHP-FPM, with mod_wsgi, as a proxy."""
 
+import re
 import shutil
 from pathlib import Path
+from urllib.parse import unquote, urljoin
 
 from imports.nginx import PICTURE, PROBE, pool
 from imports.replay import Request, requests_for
@@ -36,6 +38,14 @@ APACHE = (
     ("a method that no file has: Apache answers as if it were GET, Tutti says 405", lambda request, old, new, differing: request.method == "POST" and old.status in (200, 404) and new.status in (404, 405)),
     ("the type of icons has two names", is_other_name_of_type),
 )
+
+
+def names_in(page, request):
+    """Where the links of a folder's list lead; not up, and not to the list in another order."""
+    folder = request.target.split("?")[0]
+    links = re.findall(rb'<a href="([^"?]+)"', page)
+    led = {unquote(urljoin(folder, link.decode())) for link in links}
+    return {path for path in led if path.startswith(unquote(folder)) and path != unquote(folder)}
 
 
 class ApacheSite(FileSite):
@@ -354,15 +364,14 @@ class DebianDefault(ApacheSite):
     name = "apache-debian"
     folders = ("/", "/sub/", "/icons/", "/cgi-bin/", "/server-status/", "/with/")
     scripts = ()
-    lost = ("Options Indexes",)
     allowed = (
-        ("Apache lists a folder without an index", lambda request, old, new, differing: old.status == 200 and b"<title>Index of" in old.body and new.status == 404),
+        ("a list of a folder looks otherwise and names the same", lambda request, old, new, differing: differing == ["body"] and b"<title>Index of" in old.body and names_in(old.body, request) == names_in(new.body, request) != set()),
         ("Apache's own page of its state", lambda request, old, new, differing: "/server-status" in request.target),
     )
     default = ("access_compat", "alias", "auth_basic", "authn_core", "authn_file", "authz_core", "authz_host", "authz_user", "autoindex", "deflate", "dir", "env", "filter", "mime", "mpm_event", "negotiation", "reqtimeout", "setenvif", "status")
 
     def prepare(self):
-        for name in ("index.html", "a.txt", "style.css", "app.js", "pic.svg", "data.json", "sub/page.html", "sub/b.xml", "with/index.htm", "with/a.tar.gz", "x.bz2", "font.woff2", ".hidden", "sub/.htaccess", ".htpasswd", "film.mp4", "Ü space.txt"):
+        for name in ("index.html", "a.txt", "style.css", "app.js", "pic.svg", "data.json", "sub/page.html", "sub/b.xml", "with/index.htm", "with/a.tar.gz", "x.bz2", "font.woff2", ".hidden", "sub/.htaccess", ".htpasswd", "film.mp4", "Ü space.txt", "with/old.txt~", "with/RCS"):
             self.write(name, f"the content of {name}\n" * 3)
 
     def start_old(self):
