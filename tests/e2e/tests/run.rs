@@ -265,3 +265,64 @@ fn a_program_that_speaks_http_is_run() {
 fn a_php_site_is_run() {
     runs(&[("index.php", "<?php echo 'by PHP';")], "by PHP");
 }
+
+/// The line of the README, in a folder that is as `make build` leaves it. It is ended as a supervisor ends it.
+#[test]
+fn the_line_of_the_readme_serves_a_site() {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let readme = fs::read_to_string(readme).unwrap();
+    let line = readme
+        .split('`')
+        .find(|words| words.contains("tutti run "))
+        .unwrap();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let (program, site) = (words.first().unwrap(), words.last().unwrap());
+    let here = tempfile::Builder::new()
+        .prefix("tutti-readme-")
+        .tempdir_in(binaries())
+        .unwrap();
+    for (name, text) in [("index.php", "<?php echo 'by PHP';"), ("style.css", "b {}")] {
+        let path = here.path().join(site).join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    fs::set_permissions(here.path(), Permissions::from_mode(0o755)).unwrap();
+    // A link would lead to the folder that the program was built in, and its language hosts are elsewhere.
+    let program = here.path().join(program);
+    fs::create_dir_all(program.parent().unwrap()).unwrap();
+    fs::hard_link(binaries().join("tutti"), &program).unwrap();
+    let modules = program.parent().unwrap().parent().unwrap().join("modules");
+    fs::create_dir(&modules).unwrap();
+    symlink(binaries().join("tutti-php"), modules.join("tutti-php")).unwrap();
+    let said = here.path().join("said");
+    let child = Command::new(&program)
+        .args(words.get(1..).unwrap())
+        .current_dir(here.path())
+        .stdin(Stdio::null())
+        .stdout(fs::File::create(&said).unwrap())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut running = Running(child);
+    let mut address = None;
+    wait_until("it says where to look", || {
+        assert!(running.0.try_wait().unwrap().is_none(), "it has ended");
+        let said = fs::read_to_string(&said).unwrap();
+        let told = said
+            .split_once("http://")
+            .and_then(|(_, rest)| rest.split_once("/\n"));
+        address = told.and_then(|(address, _)| address.parse().ok());
+        address.is_some()
+    });
+    let address = address.unwrap();
+    for (path, expected) in [("/", "by PHP"), ("/style.css", "b {}")] {
+        assert_eq!(client::get(address, path).unwrap().text(), expected);
+    }
+    let all = processes::tree(running.pid());
+    tutti_sys::signal::send(running.pid(), libc::SIGTERM).unwrap();
+    assert!(running.0.wait().unwrap().success());
+    wait_until("nothing stays behind", || {
+        all.iter()
+            .all(|process| !processes::is_running(process.pid))
+    });
+}
