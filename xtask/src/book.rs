@@ -118,6 +118,12 @@ fn redirected(
         let file = target.split('#').next().unwrap_or_default();
         let path = normal(&folder.join(file));
         if file.is_empty() || listed.contains(path.as_str()) {
+            // mdBook makes `index.html` of a README, and leaves the links to it as they are.
+            if let Some(place) = file.strip_suffix("README.md") {
+                changed.push_str(text.get(done..offset + 2).unwrap_or_default());
+                let _ = write!(changed, "{place}index.md");
+                done = offset + 2 + file.len();
+            }
             continue;
         }
         // From the `[` that belongs to this `](`, to the closing parenthesis.
@@ -182,6 +188,15 @@ mod tests {
         );
         let linked = redirected("docs/a.md", text, &listed, Some("https://example.org/t/"));
         assert!(linked.contains("[a [b]](https://example.org/t/crates/a.rs) and [decisions](https://example.org/t/docs/decisions)."), "{linked}");
+    }
+
+    #[test]
+    fn links_to_a_readme_lead_to_its_page() {
+        let listed = BTreeSet::from(["docs/tls.md", "README.md", "bench/README.md"]);
+        let text = "[a](../bench/README.md#b), [c](tls.md), [d](../README.md), [e](../crates/README.md), [f](../README.md)";
+        let expected =
+            "[a](../bench/index.md#b), [c](tls.md), [d](../index.md), e, [f](../index.md)";
+        assert_eq!(redirected("docs/a.md", text, &listed, None), expected);
     }
 
     #[test]
