@@ -52,13 +52,15 @@ pub struct Client {
 ///
 /// # Panics
 /// There is no connection.
-pub async fn connect_quic(address: SocketAddr) -> (quinn::Endpoint, quinn::Connection) {
-    let endpoint = endpoint(false);
+pub async fn connect_quic(address: SocketAddr) -> quinn::Connection {
+    connected(&endpoint(false), address).await
+}
+
+async fn connected(endpoint: &quinn::Endpoint, address: SocketAddr) -> quinn::Connection {
     let connecting = endpoint
         .connect(address, "localhost")
         .expect("a connection");
-    let connection = connecting.await.expect("a handshake");
-    (endpoint, connection)
+    connecting.await.expect("a handshake")
 }
 
 /// A socket for connections to servers whose certificates may be anybody's; it remembers sessions, and `is_early` if it uses them to send at once.
@@ -96,7 +98,8 @@ impl Client {
     /// # Panics
     /// There is no connection.
     pub async fn connect_to(address: SocketAddr) -> Self {
-        let (endpoint, quic) = connect_quic(address).await;
+        let endpoint = endpoint(false);
+        let quic = connected(&endpoint, address).await;
         let (mut driver, requests) = h3::client::new(h3_quinn::Connection::new(quic.clone()))
             .await
             .expect("HTTP/3");

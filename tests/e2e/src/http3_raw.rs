@@ -5,14 +5,15 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use quinn::{Connection, Endpoint, ReadError, ReadToEndError, RecvStream};
+use quinn::{Connection, ReadError, ReadToEndError, RecvStream};
 use tutti_http::http3::decode;
 
 use crate::http3::connect_quic;
 
 /// Kinds of frames (RFC 9114 §7.2).
-const DATA: u64 = 0;
-const HEADERS: u64 = 1;
+pub const DATA: u64 = 0;
+/// The other one.
+pub const HEADERS: u64 = 1;
 
 /// A field: name and value, whatever they are.
 pub type Field<'a> = (&'a [u8], &'a [u8]);
@@ -41,6 +42,11 @@ impl Answer {
         let status = self.fields.get(":status").map(|status| status.parse());
         status.and_then(Result::ok).unwrap_or_default()
     }
+
+    /// The body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
 }
 
 impl Outcome {
@@ -51,12 +57,21 @@ impl Outcome {
             Self::Reset(_) => true,
         }
     }
+
+    /// The answer.
+    ///
+    /// # Panics
+    /// There is none.
+    pub fn answered(self) -> Answer {
+        match self {
+            Self::Answered(answer) => answer,
+            Self::Reset(code) => panic!("reset with {code:#x}"),
+        }
+    }
 }
 
 /// A connection.
 pub struct Raw {
-    /// Kept while the connection is used.
-    pub endpoint: Endpoint,
     /// QUIC's side of it.
     pub quic: Connection,
 }
@@ -65,8 +80,17 @@ impl Raw {
     /// Connects to a port of this machine.
     pub async fn connect(port: u16) -> Self {
         let address = SocketAddr::from(([127, 0, 0, 1], port));
-        let (endpoint, quic) = connect_quic(address).await;
-        Self { endpoint, quic }
+        let quic = connect_quic(address).await;
+        Self { quic }
+    }
+
+    /// The answer to a GET with these fields more.
+    ///
+    /// # Panics
+    /// There is none.
+    pub async fn get(&self, path: &str, more: &[Field<'_>]) -> Answer {
+        let head = head("GET", path, more);
+        self.send(&head, None, &[]).await.answered()
     }
 
     /// Sends a head, a body and trailers, each where it is given, and returns what becomes of them.
@@ -93,7 +117,6 @@ impl Raw {
         body: Option<&[u8]>,
         trailers: &[Field<'_>],
     ) -> RecvStream {
-        let (mut sending, receiving) = self.quic.open_bi().await.expect("a stream");
         let mut bytes = frame(HEADERS, &section(head));
         if let Some(body) = body {
             bytes.extend(frame(DATA, body));
@@ -101,8 +124,17 @@ impl Raw {
         if !trailers.is_empty() {
             bytes.extend(frame(HEADERS, &section(trailers)));
         }
+        self.write(&bytes).await
+    }
+
+    /// Sends these bytes as all that a stream has.
+    ///
+    /// # Panics
+    /// The connection ends.
+    pub async fn write(&self, bytes: &[u8]) -> RecvStream {
+        let (mut sending, receiving) = self.quic.open_bi().await.expect("a stream");
         // A server that refuses a request need not read it.
-        if sending.write_all(&bytes).await.is_ok() {
+        if sending.write_all(bytes).await.is_ok() {
             let _ = sending.finish();
         }
         receiving
@@ -119,6 +151,18 @@ impl Raw {
             Err(other) => panic!("{other}"),
         }
     }
+}
+
+/// The head of a request of `site.example`, with these fields more.
+pub fn head<'f>(method: &'f str, path: &'f str, more: &[Field<'f>]) -> Vec<Field<'f>> {
+    let mut head: Vec<Field<'f>> = vec![
+        (b":method", method.as_bytes()),
+        (b":scheme", b"https"),
+        (b":authority", b"site.example"),
+        (b":path", path.as_bytes()),
+    ];
+    head.extend_from_slice(more);
+    head
 }
 
 /// A frame.

@@ -22,6 +22,7 @@ pub mod fpm;
 pub mod http2;
 pub mod http3;
 pub mod http3_raw;
+pub mod http3_site;
 pub mod hundred_files;
 pub mod java;
 pub mod lossy;

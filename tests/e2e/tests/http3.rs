@@ -17,84 +17,20 @@ use std::time::Duration;
 use serde_json::json;
 use tutti_e2e::http3::Client;
 use tutti_e2e::http3_raw::{Field, Frame, Frames, Raw, frame, section};
+use tutti_e2e::http3_site::{configuration as config, large, run, site, sum};
 use tutti_e2e::java::JavaSite;
 use tutti_e2e::lossy::{Passes, Way};
 use tutti_e2e::python::environment;
 use tutti_e2e::{echo, external, hundred_files, tls};
-use tutti_testkit::{Server, ServerOptions, wait_until};
+use tutti_testkit::{Server, wait_until};
 
-/// A server with files, a page, PHP and itself as a server behind it.
-fn site(http3: &serde_json::Value) -> Server {
-    let server = Server::start(&ServerOptions::default());
-    tls::certificate(&server);
-    for (name, content) in [
-        ("small.txt", b"small".to_vec()),
-        ("large.bin", large()),
-        (
-            "digest.php",
-            b"<?php $body = file_get_contents('php://input');\n\
-              echo $_SERVER['SERVER_PROTOCOL'], ' ', $_SERVER['REQUEST_SCHEME'] ?? '', ' ', strlen($body), ' ', sha1($body);"
-                .to_vec(),
-        ),
-    ] {
-        server.write(name, content);
-    }
-    server.put("/config", &config(&server, http3));
-    server
-}
-
-fn large() -> Vec<u8> {
-    (0..3_000_000_u32)
-        .map(|at| (at * 31 + at / 253) as u8)
-        .collect()
-}
-
-fn config(server: &Server, http3: &serde_json::Value) -> serde_json::Value {
-    let folder = server.folder().display();
-    let place = format!("127.0.0.1:{}", server.port());
-    json!({
-        "listeners": {place.clone(): {"pass": "routes", "tls": {"certificate": "site"}, "http3": http3}},
-        "routes": [
-            {"match": {"uri": "*.php"}, "action": {"pass": "applications/php"}},
-            {"match": {"uri": "/page"}, "action": {"return": 200}},
-            {"match": {"uri": "/behind/*"}, "action": {"rewrite": "/small.txt", "proxy": format!("https://{place}"),
-                "proxy_options": {"tls": {"verify": false}}}},
-            {"action": {"share": format!("{folder}$uri"), "index": "small.txt"}}
-        ],
-        "applications": {"php": {"type": "php", "root": server.folder(), "processes": 2}},
-        "access_log": {"path": format!("{folder}/access.log"),
-            "format": "$request_line $status $body_bytes_sent $tls_protocol $tls_cipher $tls_server_name $remote_addr"},
-        "settings": {"http": {"max_body_size": 16 << 20}}
-    })
-}
-
-fn run<F: Future>(test: F) -> F::Output {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let limited = async { tokio::time::timeout(Duration::from_secs(60), test).await };
-    runtime
-        .unwrap()
-        .block_on(limited)
-        .expect("it comes to an end")
+async fn serves(server: &Server) {
+    let page = Client::connect(server.port()).await.get("/page").await;
+    assert_eq!(page.unwrap().status, 200);
 }
 
 fn sha1(body: &[u8]) -> String {
     sum("sha1sum", body)
-}
-
-/// The sum of a body by one of coreutils's programs.
-fn sum(program: &str, body: &[u8]) -> String {
-    use std::io::Write;
-    let mut child = Command::new(program)
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(body).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    text.split(' ').next().unwrap().to_owned()
 }
 
 #[test]
@@ -237,15 +173,7 @@ fn clients_are_told_while_it_is_spoken() {
     server.put("/config", &config(&server, &json!({"alt_svc_max_age": 0})));
     assert_eq!(told(), None);
     run(async {
-        assert_eq!(
-            Client::connect(server.port())
-                .await
-                .get("/page")
-                .await
-                .unwrap()
-                .status,
-            200
-        )
+        serves(&server).await;
     });
     server.put("/config", &config(&server, &json!(false)));
     assert_eq!(told(), None);
@@ -257,15 +185,7 @@ fn clients_are_told_while_it_is_spoken() {
     server.put("/config", &config(&server, &json!(true)));
     assert_eq!(told(), Some(format!("h3=\":{}\"; ma=86400", server.port())));
     run(async {
-        assert_eq!(
-            Client::connect(server.port())
-                .await
-                .get("/page")
-                .await
-                .unwrap()
-                .status,
-            200
-        )
+        serves(&server).await;
     });
 }
 
@@ -555,15 +475,7 @@ fn a_router_that_dies_is_noticed_at_once() {
             }
         });
         assert!(matches!(outcome.await, Ok(quinn::ConnectionError::Reset)));
-        assert_eq!(
-            Client::connect(server.port())
-                .await
-                .get("/page")
-                .await
-                .unwrap()
-                .status,
-            200
-        );
+        serves(&server).await;
     });
 }
 

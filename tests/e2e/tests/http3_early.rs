@@ -18,22 +18,11 @@ use std::time::Duration;
 use quinn::{Connection, Endpoint};
 use serde_json::{Value, json};
 use tutti_e2e::http3::endpoint;
-use tutti_e2e::http3_raw::{Answer, Field, Outcome, Raw};
-use tutti_e2e::tls;
-use tutti_testkit::{Server, ServerOptions};
+use tutti_e2e::http3_raw::{Field, Raw, head};
+use tutti_e2e::http3_site::{self, run};
+use tutti_testkit::Server;
 
 use origin::{Origin, answer, field};
-
-fn run<F: Future>(test: F) -> F::Output {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let limited = async { tokio::time::timeout(Duration::from_secs(60), test).await };
-    runtime
-        .unwrap()
-        .block_on(limited)
-        .expect("it comes to an end")
-}
 
 /// An origin that says what it has heard of early data, and has none of it at `/late`.
 fn origin() -> Origin {
@@ -51,8 +40,7 @@ fn origin() -> Origin {
 }
 
 fn site(origin: &Origin, http3: &Value) -> Server {
-    let server = Server::start(&ServerOptions::default());
-    tls::certificate(&server);
+    let server = http3_site::bare();
     server.write(
         "early.php",
         "<?php echo $_SERVER['HTTP_EARLY_DATA'] ?? 'none', ' ', $_SERVER['REQUEST_METHOD'];",
@@ -65,7 +53,7 @@ fn configure(server: &Server, origin: &Origin, http3: &Value) {
     server.put(
         "/config",
         &json!({
-            "listeners": {server.address().to_string(): {"pass": "routes", "tls": {"certificate": "site"}, "http3": http3}},
+            "listeners": http3_site::listeners(server, "routes", http3),
             "routes": [
                 {"match": {"uri": "*.php"}, "action": {"pass": "applications/php"}},
                 {"match": {"uri": "/never/*", "headers": {"Early-Data": "1"}}, "action": {"return": 425}},
@@ -90,48 +78,23 @@ async fn get_ready(endpoint: &Endpoint, address: SocketAddr) {
             Ok((connection, taken)) => {
                 // That one is used up by this.
                 taken.await;
-                if gets(&connection, "/").await.status() == 200 {
+                if raw(&connection).get("/", &[]).await.status() == 200 {
                     return connection.close(0_u8.into(), b"");
                 }
             }
             Err(connecting) => {
                 let connection = connecting.await.unwrap();
-                assert_eq!(gets(&connection, "/").await.status(), 200);
+                assert_eq!(raw(&connection).get("/", &[]).await.status(), 200);
                 connection.close(0_u8.into(), b"");
             }
         }
     }
 }
 
-fn head<'f>(method: &'f str, path: &'f str) -> Vec<Field<'f>> {
-    vec![
-        (b":method", method.as_bytes()),
-        (b":scheme", b"https"),
-        (b":authority", b"localhost"),
-        (b":path", path.as_bytes()),
-    ]
-}
-
 fn raw(connection: &Connection) -> Raw {
     Raw {
-        endpoint: endpoint(false),
         quic: connection.clone(),
     }
-}
-
-async fn gets(connection: &Connection, path: &str) -> Answer {
-    answered(raw(connection).send(&head("GET", path), None, &[]).await)
-}
-
-fn answered(outcome: Outcome) -> Answer {
-    match outcome {
-        Outcome::Answered(answer) => answer,
-        Outcome::Reset(code) => panic!("reset with {code:#x}"),
-    }
-}
-
-fn text(answer: &Answer) -> String {
-    String::from_utf8_lossy(&answer.body).into_owned()
 }
 
 /// A way on which the server's answers wait until they are let through, and which notes what the client has sent.
@@ -208,19 +171,19 @@ fn early_requests_are_told_and_what_changes_something_waits() {
         let (connection, taken) = connecting.into_0rtt().map_err(drop).unwrap();
         let raw = raw(&connection);
         let body = Some(&b"body"[..]);
-        let mut spoofed = head("GET", "/spoofed");
-        spoofed.extend([(&b"early-data"[..], &b"0"[..]), (b"early-data", b"2")]);
+        let spoofs: [Field<'_>; 2] = [(b"early-data", b"0"), (b"early-data", b"2")];
         let waiting = [
-            raw.begin(&head("POST", "/post"), body, &[]).await,
-            raw.begin(&head("DELETE", "/delete"), None, &[]).await,
-            raw.begin(&head("GET", "/fat"), body, &[]).await,
+            raw.begin(&head("POST", "/post", &[]), body, &[]).await,
+            raw.begin(&head("DELETE", "/delete", &[]), None, &[]).await,
+            raw.begin(&head("GET", "/fat", &[]), body, &[]).await,
         ];
         let early = [
-            raw.begin(&head("GET", "/early"), None, &[]).await,
-            raw.begin(&spoofed, None, &[]).await,
-            raw.begin(&head("GET", "/early.php"), None, &[]).await,
-            raw.begin(&head("GET", "/late"), None, &[]).await,
-            raw.begin(&head("GET", "/never/here"), None, &[]).await,
+            raw.begin(&head("GET", "/early", &[]), None, &[]).await,
+            raw.begin(&head("GET", "/spoofed", &spoofs), None, &[])
+                .await,
+            raw.begin(&head("GET", "/early.php", &[]), None, &[]).await,
+            raw.begin(&head("GET", "/late", &[]), None, &[]).await,
+            raw.begin(&head("GET", "/never/here", &[]), None, &[]).await,
         ];
         // The client has heard nothing: the handshake is not complete.
         until("the origin gets what is early", || {
@@ -235,8 +198,8 @@ fn early_requests_are_told_and_what_changes_something_waits() {
         assert!(taken.await, "it is taken");
         let mut said = Vec::new();
         for receiving in early.into_iter().chain(waiting) {
-            let answer = answered(Raw::outcome(receiving).await);
-            said.push((answer.status(), text(&answer)));
+            let answer = Raw::outcome(receiving).await.answered();
+            said.push((answer.status(), answer.text()));
         }
         let expected = [
             (200, "1 1"),
@@ -252,7 +215,7 @@ fn early_requests_are_told_and_what_changes_something_waits() {
             assert!(*status == expected && text.starts_with(start), "{said:#?}");
         }
         // Later ones of the same connection are like any other.
-        assert_eq!(text(&gets(&connection, "/").await), " 0");
+        assert_eq!(raw.get("/", &[]).await.text(), " 0");
         connection.close(0_u8.into(), b"");
         nobody_gets_a_copy(&server, &origin, &replayed).await;
     });
@@ -277,7 +240,7 @@ async fn nobody_gets_a_copy(server: &Server, origin: &Origin, packets: &[Vec<u8>
     let endpoint = known(server.address()).await;
     let connecting = endpoint.connect(server.address(), "localhost").unwrap();
     let (connection, taken) = connecting.into_0rtt().map_err(drop).unwrap();
-    assert_eq!(text(&gets(&connection, "/again").await), "1 1");
+    assert_eq!(raw(&connection).get("/again", &[]).await.text(), "1 1");
     assert!(taken.await);
     let after = origin.heads().iter().filter(|head| early(head)).count();
     assert_eq!(after, 1, "a copy has come through");
@@ -289,18 +252,18 @@ async fn comes_back(endpoint: &Endpoint, server: &Server) -> (bool, String) {
     match connecting.into_0rtt() {
         Ok((connection, taken)) => {
             let receiving = raw(&connection)
-                .begin(&head("GET", "/back"), None, &[])
+                .begin(&head("GET", "/back", &[]), None, &[])
                 .await;
             let is_taken = taken.await;
             if is_taken {
-                return (true, text(&answered(Raw::outcome(receiving).await)));
+                return (true, Raw::outcome(receiving).await.answered().text());
             }
             // It was not taken, so it is sent again.
-            (false, text(&gets(&connection, "/back").await))
+            (false, raw(&connection).get("/back", &[]).await.text())
         }
         Err(connecting) => {
             let connection = connecting.await.unwrap();
-            (false, text(&gets(&connection, "/back").await))
+            (false, raw(&connection).get("/back", &[]).await.text())
         }
     }
 }

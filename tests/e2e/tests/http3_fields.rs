@@ -13,13 +13,12 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tutti_e2e::fpm::Fpm;
 use tutti_e2e::http3_raw::{Field, Outcome, Raw};
-use tutti_e2e::tls;
-use tutti_testkit::{Server, ServerOptions};
+use tutti_e2e::http3_site::{self, run};
+use tutti_testkit::Server;
 
 /// `secret`, by `htpasswd -nbB -C 4`, and what a client says who knows it.
 const SECRET: &str = "$2y$04$jSz1tXNKo.beld/S8xsOwesNQxGVCl6/Vwe3Mk.oO4XqSnTLal1w.";
@@ -168,8 +167,7 @@ const WAYS: [&str; 3] = ["plain", "guarded", "cached"];
 
 impl Site {
     fn start() -> Self {
-        let server = Server::start(&ServerOptions::default());
-        tls::certificate(&server);
+        let server = http3_site::bare();
         server.write("php/index.php", PHP);
         server.write("python/wsgi.py", PYTHON);
         server.write("php.ini", "");
@@ -217,9 +215,7 @@ impl Site {
         self.server.put(
             "/config",
             &json!({
-                "listeners": {
-                    format!("127.0.0.1:{}", self.server.port()): {"pass": "routes", "tls": {"certificate": "site"}, "http3": true}
-                },
+                "listeners": http3_site::listeners(&self.server, "routes", &json!(true)),
                 "routes": routes.collect::<Vec<_>>(),
                 "applications": {
                     "php": {"type": "php", "root": folder.join("php"), "script": "index.php"},
@@ -235,17 +231,6 @@ impl Site {
         let receivers = self.receivers.iter();
         receivers.flat_map(|receiver| WAYS.map(|way| (*receiver, way)))
     }
-}
-
-fn run<F: Future>(test: F) -> F::Output {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let limited = async { tokio::time::timeout(Duration::from_secs(90), test).await };
-    runtime
-        .unwrap()
-        .block_on(limited)
-        .expect("it comes to an end")
 }
 
 /// A request of a table. `@` in a value stands for the place it is sent to.

@@ -13,28 +13,13 @@ mod origin;
 
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use serde_json::{Value, json};
-use tutti_e2e::http3_raw::{Answer, Field, Outcome, Raw, frame, section};
-use tutti_e2e::tls;
-use tutti_testkit::{Server, ServerOptions, client};
+use tutti_e2e::http3_raw::{Answer, DATA, Field, HEADERS, Raw, frame, head, section};
+use tutti_e2e::http3_site::{self, run};
+use tutti_testkit::{Server, client};
 
 use origin::{Origin, answer, field};
-
-const HEADERS: u64 = 1;
-const DATA: u64 = 0;
-
-fn run<F: Future>(test: F) -> F::Output {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let limited = async { tokio::time::timeout(Duration::from_secs(60), test).await };
-    runtime
-        .unwrap()
-        .block_on(limited)
-        .expect("it comes to an end")
-}
 
 /// An origin that puts into its answer whatever it may have believed.
 fn believer() -> Origin {
@@ -53,21 +38,15 @@ struct Site {
 
 /// A server that speaks all versions of HTTP.
 fn speaking(routes: &Value, settings: &Value) -> Site {
-    let server = Server::start(&ServerOptions::default());
-    tls::certificate(&server);
+    let server = http3_site::bare();
     let mut settings = settings.clone();
     settings["http"] = json!({"discard_unsafe_fields": false});
     let plain = tutti_testkit::free_port();
+    let mut listeners = http3_site::listeners(&server, "routes/main", &json!(true));
+    listeners[format!("127.0.0.1:{plain}")] = json!({"pass": "routes/main"});
     server.put(
         "/config",
-        &json!({
-            "listeners": {
-                server.address().to_string(): {"pass": "routes/main", "tls": {"certificate": "site"}, "http3": true},
-                format!("127.0.0.1:{plain}"): {"pass": "routes/main"}
-            },
-            "routes": routes,
-            "settings": settings
-        }),
+        &json!({"listeners": listeners, "routes": routes, "settings": settings}),
     );
     Site {
         server,
@@ -75,35 +54,8 @@ fn speaking(routes: &Value, settings: &Value) -> Site {
     }
 }
 
-/// The head of a GET, with these fields more.
-fn get<'f>(path: &'f str, more: &[Field<'f>]) -> Vec<Field<'f>> {
-    let mut head: Vec<Field<'f>> = vec![
-        (b":method", b"GET"),
-        (b":scheme", b"https"),
-        (b":authority", b"site.example"),
-        (b":path", path.as_bytes()),
-    ];
-    head.extend_from_slice(more);
-    head
-}
-
-async fn ask(raw: &Raw, path: &str, more: &[Field<'_>]) -> Answer {
-    answered(path, raw.send(&get(path, more), None, &[]).await)
-}
-
-fn answered(path: &str, outcome: Outcome) -> Answer {
-    match outcome {
-        Outcome::Answered(answer) => answer,
-        Outcome::Reset(code) => panic!("{path}: reset with {code:#x}"),
-    }
-}
-
 fn told(answer: &Answer) -> &str {
     answer.fields.get("cache-status").map_or("", String::as_str)
-}
-
-fn text(answer: &Answer) -> String {
-    String::from_utf8_lossy(&answer.body).into_owned()
 }
 
 fn cached(origin: &Origin) -> Site {
@@ -115,16 +67,16 @@ fn cached(origin: &Origin) -> Site {
 async fn ends_late(raw: &Raw, path: &str, body: &[u8]) -> Answer {
     let (mut sending, receiving) = raw.quic.open_bi().await.unwrap();
     sending
-        .write_all(&frame(HEADERS, &section(&get(path, &[]))))
+        .write_all(&frame(HEADERS, &section(&head("GET", path, &[]))))
         .await
         .unwrap();
     // The server has the head when it answers what comes behind it.
-    assert_eq!(ask(raw, "/before", &[]).await.status(), 200);
+    assert_eq!(raw.get("/before", &[]).await.status(), 200);
     if !body.is_empty() {
         sending.write_all(&frame(DATA, body)).await.unwrap();
     }
     sending.finish().unwrap();
-    answered(path, Raw::outcome(receiving).await)
+    Raw::outcome(receiving).await.answered()
 }
 
 /// A GET of which more may follow is one with a body: no key has what is in it, so it neither gets a kept answer nor leaves one.
@@ -136,8 +88,8 @@ fn a_get_that_may_have_a_body_passes_the_cache_by() {
         let raw = Raw::connect(site.server.port()).await;
         // Kept before, so that a hit would be told from the origin's own answer.
         for path in ["/late", "/fat", "/zero"] {
-            assert!(told(&ask(&raw, path, &[]).await).contains("stored"));
-            assert!(told(&ask(&raw, path, &[]).await).contains("hit"));
+            assert!(told(&raw.get(path, &[]).await).contains("stored"));
+            assert!(told(&raw.get(path, &[]).await).contains("hit"));
         }
         let before = origin.count();
         let answer = ends_late(&raw, "/late", b"").await;
@@ -146,13 +98,15 @@ fn a_get_that_may_have_a_body_passes_the_cache_by() {
         assert!(told(&answer).contains("fwd=bypass"), "{answer:?}");
         // All of it at once, with its length and without.
         for length in [&[][..], &[(&b"content-length"[..], &b"4"[..])]] {
-            let sent = raw.send(&get("/fat", length), Some(b"evil"), &[]).await;
-            let answer = answered("/fat", sent);
+            let answer = raw
+                .send(&head("GET", "/fat", length), Some(b"evil"), &[])
+                .await
+                .answered();
             assert!(told(&answer).contains("fwd=bypass"), "{answer:?}");
         }
         // Those that are not kept before are not kept then either.
         ends_late(&raw, "/new", b"evil").await;
-        assert!(told(&ask(&raw, "/new", &[]).await).contains("fwd=uri-miss"));
+        assert!(told(&raw.get("/new", &[]).await).contains("fwd=uri-miss"));
         let heads = origin.heads();
         let of_bodies = heads[before..].iter().filter(|head| {
             field(head, "transfer-encoding").is_some() || field(head, "content-length").is_some()
@@ -160,7 +114,7 @@ fn a_get_that_may_have_a_body_passes_the_cache_by() {
         assert_eq!(of_bodies.count(), 4, "{heads:#?}");
         // A length of nothing is as good as none: it ends with its head, whenever its stream does.
         let nothing = [(&b"content-length"[..], &b"0"[..])];
-        let answer = ask(&raw, "/zero", &nothing).await;
+        let answer = raw.get("/zero", &nothing).await;
         assert!(told(&answer).contains("hit"), "{answer:?}");
     });
     by_older_versions(&site, &origin);
@@ -313,31 +267,31 @@ fn nobody_puts_something_into_what_others_get_over_http3() {
         ];
         for (number, spoof) in evil.into_iter().enumerate() {
             let path = format!("/{number}");
-            ask(&raw, &path, &[spoof]).await;
+            raw.get(&path, &[spoof]).await;
             // Another first, so that there is nothing better to be had.
-            let mine = ask(&raw, &path, &[]).await;
-            assert!(!text(&mine).contains("evil"), "{spoof:?}: {}", text(&mine));
+            let mine = raw.get(&path, &[]).await;
+            assert!(!mine.text().contains("evil"), "{spoof:?}: {}", mine.text());
         }
         // Each value of what an answer varies by has its own.
         for _ in 0..2 {
             for value in [&b"one"[..], b"two", b"", b"one, two"] {
-                let mine = ask(&raw, "/vary", &[(b"x-variant", value)]).await;
+                let mine = raw.get("/vary", &[(b"x-variant", value)]).await;
                 let expected = format!("x-variant: {}", String::from_utf8_lossy(value));
-                assert!(text(&mine).contains(&expected), "{}", text(&mine));
+                assert!(mine.text().contains(&expected), "{}", mine.text());
             }
         }
         let before = origin.count();
-        let again = ask(&raw, "/vary", &[(b"x-variant", b"two")]).await;
+        let again = raw.get("/vary", &[(b"x-variant", b"two")]).await;
         assert!(told(&again).contains("hit"), "{again:?}");
         // Two lines are what one with both is (RFC 9110 §5.3), and not the first of them.
         let lines: [Field<'_>; 2] = [(b"x-variant", b"one"), (b"x-variant", b"two")];
-        let both = ask(&raw, "/vary", &lines).await;
-        assert!(text(&both).contains("one, two"), "{}", text(&both));
+        let both = raw.get("/vary", &lines).await;
+        assert!(both.text().contains("one, two"), "{}", both.text());
         assert_eq!(origin.count(), before);
         // However many a client says, few are kept.
         for number in 0..200 {
             let value = number.to_string();
-            ask(&raw, "/many", &[(b"x-variant", value.as_bytes())]).await;
+            raw.get("/many", &[(b"x-variant", value.as_bytes())]).await;
         }
     });
     let entries = server.status("/cache/pages/entries").as_u64().unwrap();
@@ -368,23 +322,23 @@ fn answers_that_lead_in_a_circle_end_over_http3() {
     run(async {
         let raw = Raw::connect(server.port()).await;
         for _ in 0..2 {
-            let circle = ask(&raw, "/loop", &[]).await;
+            let circle = raw.get("/loop", &[]).await;
             assert!(circle.status() >= 500, "{circle:?}");
-            let climbed = ask(&raw, "/climb", &[]).await;
+            let climbed = raw.get("/climb", &[]).await;
             assert!(climbed.status() >= 500, "{climbed:?}");
         }
-        assert_eq!(text(&ask(&raw, "/plain", &[]).await), "origin");
+        assert_eq!(raw.get("/plain", &[]).await.text(), "origin");
         // A client says nothing of the kind.
-        let mine = ask(
-            &raw,
-            "/mine",
-            &[
-                (b"x-accel-redirect", b"/again/loop"),
-                (b"x-sendfile", b"/etc/passwd"),
-            ],
-        )
-        .await;
-        assert_eq!(text(&mine), "origin");
+        let mine = raw
+            .get(
+                "/mine",
+                &[
+                    (b"x-accel-redirect", b"/again/loop"),
+                    (b"x-sendfile", b"/etc/passwd"),
+                ],
+            )
+            .await;
+        assert_eq!(mine.text(), "origin");
     });
     assert!(origin.count() <= 40, "{} requests", origin.count());
 }
@@ -439,8 +393,7 @@ fn users_come_from_guards_alone_over_http3() {
         Some("nobody") => answer(200, "", ""),
         _ => answer(403, "", ""),
     });
-    let server = Server::start(&ServerOptions::default());
-    tls::certificate(&server);
+    let server = http3_site::bare();
     let secret = "0123456789abcdef0123456789abcdef";
     let key = server.write("secret", secret);
     let jwt =
@@ -451,7 +404,7 @@ fn users_come_from_guards_alone_over_http3() {
     server.put(
         "/config",
         &json!({
-            "listeners": {server.address().to_string(): {"pass": "routes", "tls": {"certificate": "site"}, "http3": true}},
+            "listeners": http3_site::listeners(&server, "routes", &json!(true)),
             "upstreams": {"door": {"servers": {address: {}}}},
             "routes": [
                 {"match": {"uri": "/jwt"}, "action": proxy(&jwt)},
@@ -478,14 +431,15 @@ fn users_come_from_guards_alone_over_http3() {
             ];
             for (path, shown, status, is_known) in cases {
                 for fields in [[shown, spoof], [spoof, shown]] {
-                    let answer = ask(&raw, path, &fields).await;
-                    let said = text(&answer);
+                    let answer = raw.get(path, &fields).await;
+                    let said = answer.text();
                     assert_eq!(answer.status(), status, "{path} {fields:?}: {said}");
                     assert!(!said.contains("root"), "{path} {fields:?}: {said}");
                     assert_eq!(said.contains("X-User: anna"), is_known, "{path}: {said}");
                 }
             }
-            let said = text(&ask(&raw, "/open", &[spoof, (b"x-kept", b"1")]).await);
+            let answer = raw.get("/open", &[spoof, (b"x-kept", b"1")]).await;
+            let said = answer.text();
             assert!(
                 said.contains("x-kept: 1") && !said.contains("root"),
                 "{said}"

@@ -7,18 +7,16 @@
     reason = "clippy's `allow-unwrap-in-tests` does not see functions beside the tests"
 )]
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::time::Duration;
 
-use quinn::{Connection, ConnectionError, Endpoint, ReadError, ReadToEndError, RecvStream};
+use quinn::{Connection, ConnectionError};
 use serde_json::json;
 use tutti_e2e::http3::{Client, connect_quic};
+use tutti_e2e::http3_raw::{DATA, Field, HEADERS, Outcome, Raw, frame, head, section};
+use tutti_e2e::http3_site::{self, run};
 use tutti_e2e::python::environment;
-use tutti_e2e::tls;
-use tutti_testkit::{Server, ServerOptions};
-
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
+use tutti_testkit::Server;
 
 const STREAM_CREATION_ERROR: u64 = 0x103;
 const CLOSED_CRITICAL_STREAM: u64 = 0x104;
@@ -34,15 +32,13 @@ const ENCODER_STREAM_ERROR: u64 = 0x201;
 const DECODER_STREAM_ERROR: u64 = 0x202;
 
 fn site() -> Server {
-    let server = Server::start(&ServerOptions::default());
-    tls::certificate(&server);
+    let server = http3_site::bare();
     server.write("small.txt", "small");
     let folder = server.folder().display();
     server.put(
         "/config",
         &json!({
-            "listeners": {format!("127.0.0.1:{}", server.port()):
-                {"pass": "routes", "tls": {"certificate": "site"}, "http3": true}},
+            "listeners": http3_site::listeners(&server, "routes", &json!(true)),
             "routes": [{"match": {"uri": "/page"}, "action": {"return": 200}},
                        {"action": {"share": format!("{folder}$uri")}}],
             "settings": {"http": {"header_read_timeout": 2}}
@@ -51,43 +47,19 @@ fn site() -> Server {
     server
 }
 
-fn run<F: Future>(test: F) -> F::Output {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let limited = async { tokio::time::timeout(Duration::from_secs(60), test).await };
-    runtime
-        .unwrap()
-        .block_on(limited)
-        .expect("it comes to an end")
-}
-
-async fn connect(server: &Server) -> (Endpoint, Connection) {
-    connect_quic(SocketAddr::from(([127, 0, 0, 1], server.port()))).await
-}
-
 async fn serves(server: &Server) {
     let answer = Client::connect(server.port()).await.get("/small.txt").await;
     assert_eq!(answer.unwrap().text(), "small");
 }
 
-/// A frame; lengths have two bytes.
-fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
-    let length = 0x4000 | payload.len() as u16;
-    [&[kind], &length.to_be_bytes()[..], payload].concat()
-}
-
-/// GET of a page as a field section: static table, and the authority as it is.
+/// GET of a page as a field section.
 fn get() -> Vec<u8> {
-    [&b"\0\0\xd1\xd7\x50\x01a\x51\x05/page"[..]].concat()
+    section(&head("GET", "/page", &[]))
 }
 
-/// POST with this length.
-fn post(length: &str) -> Vec<u8> {
-    let mut section = b"\0\0\xd4\xd7\x50\x01a\x51\x05/page\x54".to_vec();
-    section.push(length.len() as u8);
-    section.extend_from_slice(length.as_bytes());
-    section
+/// POST with a length of nine.
+fn post() -> Vec<u8> {
+    section(&head("POST", "/page", &[(b"content-length", b"9")]))
 }
 
 /// The code that the server closes a connection with.
@@ -95,15 +67,6 @@ async fn closed(connection: &Connection) -> u64 {
     match connection.closed().await {
         ConnectionError::ApplicationClosed(close) => close.error_code.into_inner(),
         other => panic!("{other}"),
-    }
-}
-
-/// The status of the first head that comes, or the code that the stream is reset with.
-async fn outcome(receiving: &mut RecvStream) -> Result<Vec<u8>, u64> {
-    match receiving.read_to_end(100_000).await {
-        Ok(bytes) => Ok(bytes),
-        Err(ReadToEndError::Read(ReadError::Reset(code))) => Err(code.into_inner()),
-        Err(other) => panic!("{other}"),
     }
 }
 
@@ -137,7 +100,7 @@ fn what_breaks_the_rules_of_the_connection_ends_it() {
     ];
     run(async {
         for (bytes, ends, code) in one_way {
-            let (_endpoint, connection) = connect(&server).await;
+            let connection = connect_quic(server.address()).await;
             let mut stream = connection.open_uni().await.unwrap();
             stream.write_all(bytes).await.unwrap();
             if ends {
@@ -146,13 +109,13 @@ fn what_breaks_the_rules_of_the_connection_ends_it() {
             assert_eq!(closed(&connection).await, code, "{bytes:?}");
         }
         for (bytes, code) in both_ways {
-            let (_endpoint, connection) = connect(&server).await;
+            let connection = connect_quic(server.address()).await;
             let (mut sending, _receiving) = connection.open_bi().await.unwrap();
             sending.write_all(&bytes).await.unwrap();
             sending.finish().unwrap();
             assert_eq!(closed(&connection).await, code, "{bytes:?}");
         }
-        let (_endpoint, connection) = connect(&server).await;
+        let connection = connect_quic(server.address()).await;
         let mut streams = Vec::new();
         for _ in 0..2 {
             let mut stream = connection.open_uni().await.unwrap();
@@ -169,7 +132,7 @@ fn what_breaks_the_rules_of_the_connection_ends_it() {
 fn a_malformed_request_ends_alone() {
     let server = site();
     run(async {
-        let (_endpoint, connection) = connect(&server).await;
+        let raw = Raw::connect(server.port()).await;
         let cases: [(Vec<u8>, u64); 8] = [
             (b"\0\0\xd1\xd7\x50\x01a".to_vec(), MESSAGE_ERROR),
             (
@@ -189,82 +152,47 @@ fn a_malformed_request_ends_alone() {
                 MESSAGE_ERROR,
             ),
             (b"\0\0".to_vec(), MESSAGE_ERROR),
-            (post("9"), MESSAGE_ERROR),
+            (post(), MESSAGE_ERROR),
             (Vec::new(), REQUEST_INCOMPLETE),
         ];
         for (section, code) in cases {
-            let (mut sending, mut receiving) = connection.open_bi().await.unwrap();
+            let mut bytes = Vec::new();
             if !section.is_empty() {
-                sending.write_all(&frame(HEADERS, &section)).await.unwrap();
+                bytes.extend(frame(HEADERS, &section));
             }
-            if section == post("9") {
+            if section == post() {
                 // More than was said.
-                sending
-                    .write_all(&frame(DATA, b"0123456789"))
-                    .await
-                    .unwrap();
+                bytes.extend(frame(DATA, b"0123456789"));
             }
-            sending.finish().unwrap();
-            assert_eq!(outcome(&mut receiving).await, Err(code), "{section:?}");
+            let outcome = Raw::outcome(raw.write(&bytes).await).await;
+            assert_eq!(outcome, Outcome::Reset(code), "{section:?}");
         }
         // The same connection goes on.
-        let (mut sending, mut receiving) = connection.open_bi().await.unwrap();
-        sending.write_all(&frame(HEADERS, &get())).await.unwrap();
-        sending.finish().unwrap();
-        let answer = outcome(&mut receiving).await.unwrap();
-        assert_eq!(answer[0], HEADERS);
+        let answer = raw.get("/page", &[]).await;
+        assert_eq!(answer.status(), 200);
         // Fields that other versions of HTTP refuse are refused here, with an answer.
-        for (field, status) in [
-            (&b"\x27\x03connection\x05close"[..], "400"),
-            (b"\x23Bad\x011", "400"),
-            (b"\x23bad\x02a\n", "400"),
-        ] {
-            let (mut sending, mut receiving) = connection.open_bi().await.unwrap();
-            sending
-                .write_all(&frame(HEADERS, &[&get(), field].concat()))
-                .await
-                .unwrap();
-            sending.finish().unwrap();
-            let answer = outcome(&mut receiving).await.unwrap();
-            assert!(is_status(&answer, status), "{field:?}: {answer:?}");
+        let fields: [Field<'_>; 3] = [(b"connection", b"close"), (b"Bad", b"1"), (b"bad", b"a\n")];
+        for field in fields {
+            let answer = raw.get("/page", &[field]).await;
+            assert_eq!(answer.status(), 400, "{field:?}");
         }
-        connection.close(0_u32.into(), b"");
+        raw.quic.close(0_u32.into(), b"");
         serves(&server).await;
     });
-}
-
-/// True if an answer begins with this status: with its number in the static table, or its digits.
-fn is_status(answer: &[u8], status: &str) -> bool {
-    let known = match status {
-        "400" => 67,
-        _ => 255,
-    };
-    let text = String::from_utf8_lossy(answer).into_owned();
-    answer
-        .windows(3)
-        .take(8)
-        .any(|bytes| bytes == [0xff, known - 63, bytes[2]])
-        || text.contains(status)
 }
 
 #[test]
 fn heads_that_are_too_large_are_told_so() {
     let server = site();
     run(async {
-        let (_endpoint, connection) = connect(&server).await;
+        let raw = Raw::connect(server.port()).await;
         // A field of one byte that counts 120, ten thousand times; then a head that is announced as a megabyte.
         let bomb = [get(), vec![0xc0 | 58; 10_000]].concat();
-        let mut announced = vec![HEADERS];
+        let mut announced = vec![HEADERS as u8];
         announced.extend_from_slice(&0x8010_0000_u32.to_be_bytes());
         for bytes in [frame(HEADERS, &bomb), announced] {
-            let (mut sending, mut receiving) = connection.open_bi().await.unwrap();
-            sending.write_all(&bytes).await.unwrap();
-            let _ = sending.finish();
-            let answer = outcome(&mut receiving).await.unwrap();
-            assert!(
-                String::from_utf8_lossy(&answer).contains("431"),
-                "{answer:?}"
-            );
+            let outcome = Raw::outcome(raw.write(&bytes).await).await;
+            assert_eq!(outcome.answered().status(), 431);
         }
         serves(&server).await;
     });
@@ -275,12 +203,9 @@ fn floods_end_the_connection() {
     let server = site();
     run(async {
         // Frames of kinds that mean nothing.
-        let (_endpoint, connection) = connect(&server).await;
+        let connection = connect_quic(server.address()).await;
         let (mut sending, _receiving) = connection.open_bi().await.unwrap();
-        sending
-            .write_all(&frame(HEADERS, &post("9")))
-            .await
-            .unwrap();
+        sending.write_all(&frame(HEADERS, &post())).await.unwrap();
         let nothing = frame(0x21, b"").repeat(1_000);
         for _ in 0..60 {
             if sending.write_all(&nothing).await.is_err() {
@@ -289,7 +214,7 @@ fn floods_end_the_connection() {
         }
         assert_eq!(closed(&connection).await, EXCESSIVE_LOAD);
         // Requests that are given up.
-        let (_endpoint, connection) = connect(&server).await;
+        let connection = connect_quic(server.address()).await;
         let head = frame(HEADERS, &get());
         for _ in 0..20_000 {
             let Ok((mut sending, mut receiving)) = connection.open_bi().await else {
@@ -301,7 +226,7 @@ fn floods_end_the_connection() {
         }
         assert_eq!(closed(&connection).await, EXCESSIVE_LOAD);
         // Streams of a kind that means nothing.
-        let (_endpoint, connection) = connect(&server).await;
+        let connection = connect_quic(server.address()).await;
         for _ in 0..40_000 {
             let Ok(mut stream) = connection.open_uni().await else {
                 break;
@@ -318,13 +243,14 @@ fn floods_end_the_connection() {
 fn a_head_that_does_not_come_is_given_up() {
     let server = site();
     run(async {
-        let (_endpoint, connection) = connect(&server).await;
-        let (mut sending, mut receiving) = connection.open_bi().await.unwrap();
+        let connection = connect_quic(server.address()).await;
+        let (mut sending, receiving) = connection.open_bi().await.unwrap();
         sending
             .write_all(&frame(HEADERS, &get())[..5])
             .await
             .unwrap();
-        assert_eq!(outcome(&mut receiving).await, Err(REQUEST_INCOMPLETE));
+        let outcome = Raw::outcome(receiving).await;
+        assert_eq!(outcome, Outcome::Reset(REQUEST_INCOMPLETE));
         serves(&server).await;
     });
 }
@@ -333,7 +259,6 @@ fn a_head_that_does_not_come_is_given_up() {
 #[test]
 fn handshakes_that_do_not_go_on_cost_others_a_round_trip_at_most() {
     let server = site();
-    let address = SocketAddr::from(([127, 0, 0, 1], server.port()));
     run(async {
         // First packets of clients that hear nothing.
         let deaf = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -360,7 +285,7 @@ fn handshakes_that_do_not_go_on_cost_others_a_round_trip_at_most() {
         sender.set_nonblocking(true).unwrap();
         let mut was_asked = false;
         for packet in &first {
-            sender.send_to(packet, address).unwrap();
+            sender.send_to(packet, server.address()).unwrap();
             while let Ok(length) = sender.recv(&mut room) {
                 // A long head of the kind that asks to try again (RFC 9000 §17.2.5).
                 was_asked |= length > 0 && room[0] & 0xf0 == 0xf0;
@@ -445,28 +370,21 @@ fn a_client_that_reads_nothing_holds_no_worker_and_not_for_long() {
         "much.php",
         "<?php for ($n = 0; $n < 200; $n++) { echo str_repeat('x', 100000); flush(); }",
     );
-    let place = server.address().to_string();
     server.put(
         "/config",
         &json!({
-            "listeners": {place: {"pass": "applications/php", "tls": {"certificate": "site"}, "http3": true}},
+            "listeners": http3_site::listeners(&server, "applications/php", &json!(true)),
             "applications": {"php": {"type": "php", "root": server.folder(), "processes": 1}},
             "settings": {"http": {"send_timeout": 2}}
         }),
     );
     let resident = || resident(&server);
     run(async {
-        let endpoint = tutti_e2e::http3::endpoint(false);
-        let connecting = endpoint.connect(server.address(), "localhost").unwrap();
-        let connection = connecting.await.unwrap();
+        let raw = Raw::connect(server.port()).await;
         let before = resident();
         let mut answers = Vec::new();
         for _ in 0..REQUESTS {
-            let (mut sending, receiving) = connection.open_bi().await.unwrap();
-            let section = [&b"\0\0\xd1\xd7\x50\x01a\x51\x09/much.php"[..]].concat();
-            sending.write_all(&frame(HEADERS, &section)).await.unwrap();
-            sending.finish().unwrap();
-            answers.push(receiving);
+            answers.push(raw.begin(&head("GET", "/much.php", &[]), None, &[]).await);
         }
         // The only process is free for others while those wait.
         let active = || server.status("/applications/php/requests/active");
@@ -499,12 +417,9 @@ fn a_client_that_reads_nothing_holds_no_worker_and_not_for_long() {
 fn frames_of_nothing_end_the_connection_while_a_body_is_awaited() {
     let server = site();
     run(async {
-        let (_endpoint, connection) = connect(&server).await;
+        let connection = connect_quic(server.address()).await;
         let (mut sending, _receiving) = connection.open_bi().await.unwrap();
-        sending
-            .write_all(&frame(HEADERS, &post("9")))
-            .await
-            .unwrap();
+        sending.write_all(&frame(HEADERS, &post())).await.unwrap();
         let nothing = frame(DATA, b"").repeat(1_000);
         while sending.write_all(&nothing).await.is_ok() {}
         assert_eq!(closed(&connection).await, EXCESSIVE_LOAD);
@@ -517,7 +432,7 @@ fn a_client_that_asks_for_nothing_is_told_to_go_after_the_idle_time() {
     let server = site();
     server.put("/config/settings/http/idle_timeout", &json!(1));
     run(async {
-        let (_endpoint, connection) = connect(&server).await;
+        let connection = connect_quic(server.address()).await;
         // The largest number of a request, then the next one, and the end.
         assert_eq!(closed(&connection).await, 0x100);
         // One that has asked for something is given the time anew.
