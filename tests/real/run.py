@@ -29,8 +29,9 @@ from sites.resident import Lumen, LumenDocumented, LumenFront, SlimKept, SlimRes
 from sites.ruby import Grape, Rails, Sinatra  # noqa: E402
 from sites.slim import Slim  # noqa: E402
 from sites.wordpress import WordPress  # noqa: E402
+from sites.wordpress_cached import WordPressCached  # noqa: E402
 
-SITES = (DokuWiki, MediaWiki, WordPress, Slim, SlimResident, SlimKept, Lumen, LumenDocumented, LumenFront, Symfony, SymfonyRuntime)
+SITES = (DokuWiki, MediaWiki, WordPress, WordPressCached, Slim, SlimResident, SlimKept, Lumen, LumenDocumented, LumenFront, Symfony, SymfonyRuntime)
 SITES += (Xslate, Dancer2, Mojolicious, Catalyst)
 SITES += (Sinatra, Grape, Rails)
 SITES += (Nest, Next, NextStandalone, Nuxt)

@@ -136,13 +136,18 @@ require_once ABSPATH . 'wp-settings.php';
         return media[0]
 
     @staticmethod
-    def write_post(person, picture):
+    def may_write(person):
+        """The fields of a request that the editor sends."""
         editor = person.get("/wp-admin/post-new.php").expect("block-editor")
         nonce = re.search(r'createNonceMiddleware\( "([0-9a-f]+)" \)', editor.text).group(1)
+        return {"Content-Type": "application/json", "X-WP-Nonce": nonce}
+
+    @staticmethod
+    def write_post(person, picture):
+        headers = WordPress.may_write(person)
         content = f'<p><strong>All</strong> play ümlauts.</p><img src="{picture["source_url"]}">' + \
             "".join(f"<p>Paragraph {number} of a long page.</p>" for number in range(2000))
         body = json.dumps({"title": "Premiere tonight", "content": content, "status": "publish"}).encode()
-        headers = {"Content-Type": "application/json", "X-WP-Nonce": nonce}
         person.post("/wp-json/wp/v2/posts", body, status=401, headers={"Content-Type": "application/json"})
         made = json.loads(person.post("/wp-json/wp/v2/posts", body, status=201, headers=headers).text)
         shown = person.get(made["link"]).expect("Premiere tonight", "<strong>All</strong> play ümlauts", "Paragraph 1999", picture["source_url"])
