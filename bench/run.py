@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from harness import cases, configuration, front, gateways, java, machine, manager, measure, mixed, perl, proxy, python, report, ruby, special, timeline, tls  # noqa: E402
+from harness import caching, cases, configuration, front, gateways, http3, java, machine, manager, measure, mixed, perl, proxy, python, report, ruby, special, timeline, tls  # noqa: E402
 from harness.network import VethPair  # noqa: E402
 from harness.servers import Floor, Place, Tutti, is_installed  # noqa: E402
 
@@ -216,7 +216,7 @@ def main():
     try:
         context = Context(options, folder)
         interleaved = [*cases.all_cases(context), *perl.cases(context), *ruby.cases(context), *java.cases(context), *python.cases(context), *proxy.cases(context), *gateways.cases(context),
-                       tls.p25(context), *front.cases(context)]
+                       tls.p25(context), *front.cases(context), *http3.cases(context), *caching.cases(context)]
         plan = [(case.id, lambda case=case: run_case(context, case)) for case in interleaved]
         plan += [(function.__name__.upper(), lambda function=function: run_special(context, function))
                  for function in (special.p8, special.p11, special.p12, special.p41, special.p44, manager.p19, manager.p24, configuration.p31, mixed.p40, special.s1)]

@@ -1,4 +1,4 @@
-"""The load generators: wrk, ab, h2load, and our own open-loop client. Each returns the same Sample fields."""
+"""The load generators: wrk, ab, h2load, and our own clients (open loop, HTTP/3, handshakes). Each returns the same Sample fields."""
 
 import json
 import re
@@ -192,6 +192,63 @@ class Paced:
         detail = {key: report[key] for key in ("failed", "timed_out", "skipped", "reconnects", "statuses", "slot_ms", "slots")}
         return Sample(requests=report["good"], rps=report["rps"], p50=report["p50_ms"], p90=report["p90_ms"], p99=report["p99_ms"],
                       max=report["max_ms"], errors=report["errors"], detail=detail, **cost)
+
+
+@dataclass
+class Http3:
+    """Our own client of HTTP/3: `streams` requests at once on each connection."""
+
+    program: str
+    connections: int
+    streams: int
+    seconds: float = 4
+
+    @property
+    def name(self):
+        return f"HTTP/3 -c{self.connections} -m{self.streams}"
+
+    def run(self, url, prefix=()):
+        address, path = _place(url)
+        output, cost = _run([self.program, "http3", address, path, self.connections, self.streams, max(1, round(self.seconds))], prefix)
+        return parse_report(output, cost)
+
+
+@dataclass
+class NewConnections:
+    """Our own clients, each with one connection after the other: a handshake of TLS 1.3 over TCP or QUIC, whole or with a ticket, and a request."""
+
+    program: str
+    transport: str
+    kind: str
+    clients: int
+    seconds: float = 4
+
+    @property
+    def name(self):
+        return f"{self.transport}, {self.kind} -c{self.clients}"
+
+    def run(self, url, prefix=()):
+        address, path = _place(url)
+        output, cost = _run([self.program, "handshakes", address, path, self.clients, self.transport, self.kind, max(1, round(self.seconds))], prefix)
+        sample = parse_report(output, cost)
+        if self.kind == "resumed":
+            # Each client's first one is whole; more of them are another load than this one.
+            sample.detail["whole"] = max(0, json.loads(output)["whole"] - self.clients)
+            sample.errors += sample.detail["whole"]
+        return sample
+
+
+def _place(url):
+    address, _, path = url.partition("://")[2].partition("/")
+    return address, f"/{path}"
+
+
+def parse_report(output, cost):
+    """Reads the report of our own client's closed loops."""
+    report = json.loads(output)
+    detail = {"first error": report["first_error"]} if report["errors"] else {}
+    return Sample(requests=report["good"], rps=report["rps"], p50=report["p50_ms"], p90=report["p90_ms"], p99=report["p99_ms"],
+                  max=report["max_ms"], errors=report["errors"], detail=detail, **cost)
 
 
 class Hold:

@@ -54,10 +54,14 @@ class TuttiTls(Encrypted, Tutti):
         if status == 200:
             configuration = self.configuration()
             for listener in configuration["listeners"].values():
-                listener["tls"] = {"certificate": "bench"}
+                listener.update(self.encryption())
             status, body = self.put("/config", configuration)
         if status != 200:
             raise RuntimeError(f"the configuration was refused: {body}")
+
+    def encryption(self):
+        """What makes a listener one that is encrypted."""
+        return {"tls": {"certificate": "bench"}}
 
 
 @dataclass

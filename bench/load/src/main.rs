@@ -3,13 +3,17 @@
 //! `tutti-load paced` starts each client's request when it is *due*, not when the last answer came, and
 //! counts latency from that moment: a server that stalls cannot hide it (no coordinated omission).
 //! `tutti-load hold` opens keep-alive connections, asks once on each, and holds them until its standard
-//! input ends. `tutti-load echo` opens WebSockets and sends the next message on each when the last one has come back. All print one JSON object per line and are run by `bench/harness`.
+//! input ends. `tutti-load echo` opens WebSockets and sends the next message on each when the last one has come back. `tutti-load http3` asks over
+//! HTTP/3, and `tutti-load handshakes` makes new connections only. All print one JSON object per line and are run by `bench/harness`.
 //! Targets are loopback or bench-owned namespaces only; every run is bounded in count and time.
 
 mod connection;
 mod echo;
+mod handshakes;
 mod hold;
+mod http3;
 mod paced;
+mod quic;
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -17,7 +21,9 @@ use std::time::Duration;
 
 const USAGE: &str = "usage: tutti-load paced ADDRESS:PORT PATH CLIENTS INTERVAL_MS SECONDS
        tutti-load hold  ADDRESS:PORT PATH CONNECTIONS
-       tutti-load echo  ADDRESS:PORT PATH CONNECTIONS BYTES SECONDS";
+       tutti-load echo  ADDRESS:PORT PATH CONNECTIONS BYTES SECONDS
+       tutti-load http3 ADDRESS:PORT PATH CONNECTIONS STREAMS SECONDS
+       tutti-load handshakes ADDRESS:PORT PATH CLIENTS tcp|quic whole|resumed SECONDS";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -61,6 +67,28 @@ fn run(arguments: &[String]) -> Result<serde_json::Value, String> {
             let seconds = Duration::from_secs(number(5)?);
             let bytes = usize::try_from(number(4)?).map_err(|error| error.to_string())?;
             echo::run(address, path, clients, bytes, seconds).map_err(|error| error.to_string())
+        }
+        Some("http3") => {
+            let plan = http3::Plan {
+                connections: clients,
+                streams: usize::try_from(number(4)?).map_err(|error| error.to_string())?,
+                duration: Duration::from_secs(number(5)?),
+            };
+            http3::run(address, path, &plan)
+        }
+        Some("handshakes") => {
+            let is = |index: usize, yes: &str, no: &str| match arguments.get(index) {
+                Some(word) if word == yes => Ok(true),
+                Some(word) if word == no => Ok(false),
+                _ => Err(USAGE.to_owned()),
+            };
+            let plan = handshakes::Plan {
+                clients,
+                is_quic: is(4, "quic", "tcp")?,
+                is_resuming: is(5, "resumed", "whole")?,
+                duration: Duration::from_secs(number(6)?),
+            };
+            handshakes::run(address, path, plan)
         }
         Some("hold") => hold::run(&target, clients).map_err(|error| error.to_string()),
         _ => Err(USAGE.to_owned()),
