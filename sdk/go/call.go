@@ -78,6 +78,8 @@ func beginCall(w *worker, slot uint32, ticket uint64) *call {
 	*s.u64(at + atStreamConsumed) = 0
 	*s.u32(at + atHeadPlace) = placeNone
 	*s.u32(at + atEnd) = 0
+	*s.u32(at + atInterimsLength) = 0
+	*s.u32(at + atTrailersLength) = 0
 	*s.u64(at + atBegun) = w.nowUs()
 	if waits := s.u32(at + atWorkerWaits); atomic.LoadUint32(waits) != 0 {
 		atomic.StoreUint32(waits, 0)

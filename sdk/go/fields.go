@@ -1,6 +1,8 @@
 package unit
 
 import (
+	"encoding/binary"
+	"net/http"
 	"net/textproto"
 )
 
@@ -109,4 +111,47 @@ func plainValue(value string) string {
 		}
 	}
 	return textproto.TrimString(string(bytes))
+}
+
+// The bytes in front of an interim answer's fields (spec/wire.md, 6).
+const interimPrefix = 8
+
+// encoder writes fields one behind the other (spec/wire.md, 6).
+type encoder struct {
+	target []byte
+	length int
+}
+
+// skip leaves room; false where there is none.
+func (e *encoder) skip(count int) bool {
+	if e.length+count > len(e.target) {
+		return false
+	}
+	e.length += count
+	return true
+}
+
+// add writes a field; false where it does not fit.
+func (e *encoder) add(name, value string) bool {
+	at := e.target[e.length:]
+	if len(name) > 0xffff || !e.skip(6+len(name)+len(value)) {
+		return false
+	}
+	binary.NativeEndian.PutUint16(at, uint16(len(name)))
+	binary.NativeEndian.PutUint32(at[2:], uint32(len(value)))
+	copy(at[6:], name)
+	copy(at[6+len(name):], value)
+	return true
+}
+
+// addAll writes all values of the fields with these names.
+func (e *encoder) addAll(header http.Header, names []string) bool {
+	for _, name := range names {
+		for _, value := range header[name] {
+			if !e.add(name, plainValue(value)) {
+				return false
+			}
+		}
+	}
+	return true
 }

@@ -10,9 +10,12 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -35,6 +38,10 @@ type response struct {
 
 	// The fields that decide about Content-Type and Content-Length, from the time the status was set.
 	hasType, hasLength, hasEncoding, hasTransferEncoding bool
+	// Bytes of the head area that interim answers take, which the head follows.
+	interims int
+	// Names of fields behind the body.
+	trailers []string
 	// The encoded head, where it does not go straight into the slot's head area.
 	large  []byte
 	length int // Of the head, encoded so far.
@@ -76,10 +83,87 @@ func (w *response) WriteHeader(status int) {
 	case status == http.StatusSwitchingProtocols:
 		w.switching = true // coder/websocket says so before it takes the connection over.
 		return
+	case status == http.StatusContinue:
+		return // It is sent when the body is read.
 	case status < 200:
-		return // Interim responses are the server's business.
+		w.interim(status)
+		return
 	}
 	w.setStatus(status)
+}
+
+// interim sends an answer that another follows, with the fields there are (spec/wire.md, 6).
+func (w *response) interim(status int) {
+	var place [16]string
+	names := place[:0]
+	for name := range w.header {
+		if isFieldName(name) && name != "Content-Length" && name != "Transfer-Encoding" {
+			names = append(names, name)
+		}
+	}
+	sort.Strings(names)
+	c := w.call
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return
+	}
+	area := c.worker.segment.slice(c.at+headOffset, headSize)[w.interims:]
+	block := encoder{target: area}
+	if !block.skip(interimPrefix) || !block.addAll(w.header, names) {
+		log.Printf("tutti: an answer of status %d is not sent: with those before it, it takes more than %d bytes", status, headSize)
+		return
+	}
+	binary.NativeEndian.PutUint16(area, uint16(status))
+	binary.NativeEndian.PutUint16(area[2:], 0)
+	binary.NativeEndian.PutUint32(area[4:], uint32(block.length-interimPrefix))
+	w.interims += block.length
+	atomic.StoreUint32(c.worker.segment.u32(c.at+atInterimsLength), uint32(w.interims))
+	c.notify()
+}
+
+// placeTrailers writes the fields behind the body, if the head has announced any: those that it named, and those that say so by their
+// name. With the call's lock held.
+func (w *response) placeTrailers() {
+	c := w.call
+	if c.ended || len(w.trailers) == 0 {
+		return
+	}
+	start := w.interims
+	if c.headPlace == placeHead {
+		start += w.length
+	}
+	s := c.worker.segment
+	block := encoder{target: s.slice(c.at+headOffset, headSize)[start:]}
+	isWhole := block.addAll(w.header, w.trailers)
+	for name, values := range w.header {
+		if plain, is := strings.CutPrefix(name, http.TrailerPrefix); is && isFieldName(plain) {
+			for _, value := range values {
+				isWhole = isWhole && block.add(plain, plainValue(value))
+			}
+		}
+	}
+	if !isWhole {
+		log.Printf("tutti: the trailer fields are not sent: with the head they take more than %d bytes", headSize)
+		return
+	}
+	*s.u32(c.at + atTrailersLength) = uint32(block.length)
+}
+
+// findTrailers keeps the names that the head announces (`Trailer`).
+func (w *response) findTrailers() {
+	for _, list := range w.header["Trailer"] {
+		for _, name := range strings.Split(list, ",") {
+			name = http.CanonicalHeaderKey(strings.TrimSpace(name))
+			switch name {
+			case "Transfer-Encoding", "Content-Length", "Trailer":
+			default:
+				if isFieldName(name) {
+					w.trailers = append(w.trailers, name)
+				}
+			}
+		}
+	}
 }
 
 func (w *response) setStatus(status int) {
@@ -102,6 +186,7 @@ func (w *response) setStatus(status int) {
 	_, w.hasType = w.header["Content-Type"]
 	w.hasEncoding = first(w.header["Content-Encoding"]) != ""
 	w.hasTransferEncoding = first(w.header["Transfer-Encoding"]) != ""
+	w.findTrailers()
 	w.encodeHead()
 }
 
@@ -142,7 +227,7 @@ func (w *response) sendable(names []string) []string {
 			names[at], names[at-1] = names[at-1], names[at]
 		}
 	}
-	if size > headSize-headReserve {
+	if size > headSize-w.interims-headReserve {
 		w.large = make([]byte, size+headReserve)
 	}
 	return names
@@ -160,8 +245,11 @@ func (w *response) encodeFields(names []string) {
 	}
 }
 
-// isSuppressed: fields that a response without a body has not (net/http).
+// isSuppressed: fields that a response without a body has not, and those that are for behind the body (net/http).
 func (w *response) isSuppressed(name string) bool {
+	if strings.HasPrefix(name, http.TrailerPrefix) || slices.Contains(w.trailers, name) {
+		return true
+	}
 	switch name {
 	case "Content-Type":
 		return w.status == http.StatusNotModified
@@ -175,18 +263,13 @@ func (w *response) isSuppressed(name string) bool {
 func (w *response) addField(name, value string) {
 	target := w.large
 	if target == nil {
-		target = w.call.worker.segment.slice(w.call.at+headOffset, headSize)
+		target = w.call.worker.segment.slice(w.call.at+headOffset, headSize)[w.interims:]
 	}
-	size := 6 + len(name) + len(value)
-	if len(name) > 0xffff || w.length+size > len(target) {
+	block := encoder{target: target, length: w.length}
+	if !block.add(name, value) {
 		return // It was measured before; only what is added at the end could be too much, and has its reserve.
 	}
-	target = target[w.length:]
-	binary.NativeEndian.PutUint16(target, uint16(len(name)))
-	binary.NativeEndian.PutUint32(target[2:], uint32(len(value)))
-	copy(target[6:], name)
-	copy(target[6+len(name):], value)
-	w.length += size
+	w.length = block.length
 	w.fields++
 }
 
@@ -341,6 +424,7 @@ func (w *response) finish() {
 		}
 		w.placeHead()
 	}
+	w.placeTrailers()
 	c.mu.Unlock()
 	c.end(endWhole)
 }

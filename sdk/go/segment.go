@@ -79,7 +79,9 @@ const (
 	atHeadFields       = 32
 	atStatus           = 36
 	atEnd              = 40
+	atTrailersLength   = 44
 	atBegun            = 48
+	atInterimsLength   = 56
 	atThread           = 64
 	atClientGone       = 68
 	atResponseConsumed = 72

@@ -63,7 +63,7 @@ impl Trailers {
     }
 
     /// Names and values, in order.
-    pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+    pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
         self.fields.iter()
     }
 

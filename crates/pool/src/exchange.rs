@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tutti_wire::{Opcode, Piece, Readable, ResponseHead, SlotId, Violation};
+use tutti_wire::{Fields, Opcode, Piece, Readable, ResponseHead, SlotId, Violation};
 
 use crate::error::ExchangeError;
 use crate::generation::Generation;
@@ -33,7 +33,7 @@ impl Exchange {
         }
     }
 
-    /// Waits for the head of the response; to be called until it succeeds, once.
+    /// Waits for the head of the response; to be called until it gives one that is not interim, and once for that.
     ///
     /// # Errors
     /// There will be no head: the error has the status for the client.
@@ -57,7 +57,7 @@ impl Exchange {
             if head.is_some() || segment.is_released(this.slot) {
                 this.ready()?;
             }
-            if head.is_some() {
+            if head.as_ref().is_some_and(|head| !head.is_interim()) {
                 this.note_wait();
             }
             Ok(head)
@@ -100,6 +100,14 @@ impl Exchange {
             self.generation.verdict(self.slot)?;
         }
         self.unless_aborted(readable)
+    }
+
+    /// The fields behind the body of a response that [`ready`](Self::ready) said was finished.
+    ///
+    /// # Errors
+    /// What the worker wrote are no fields.
+    pub fn trailers(&self) -> Result<Fields, ExchangeError> {
+        self.checked(self.generation.segment.response_trailers(self.slot))
     }
 
     /// Tells whether it has been ended from this side: a response that the worker has finished since is its answer to that.

@@ -7,6 +7,7 @@ use tutti_config::model::EarlyHints;
 use tutti_http::{FieldLines, Method, OutgoingHead, Version, is_field_value};
 use tutti_routing::Decision;
 
+use crate::channel::Channel;
 use crate::request::Request;
 use crate::respond;
 use tutti_conn::output::Output;
@@ -44,6 +45,22 @@ pub(crate) fn listed(request: &Request<'_>, decision: &Decision<'_>) -> FieldLin
         }
     }
     fields
+}
+
+/// Passes an interim answer on that a server or an application has given.
+pub(crate) fn pass_on<'f>(
+    request: &Request<'_>,
+    status: u16,
+    fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+    output: &mut Output,
+) {
+    let is_known = request.view.version() > Version::Http10
+        && request.substitute.is_none()
+        && !matches!(request.connection.channel, Channel::Nobody);
+    if is_known && (status != 103 || are_taken(request)) {
+        let fields = fields.collect();
+        respond::put(request.connection, &OutgoingHead { status, fields }, output);
+    }
 }
 
 /// Sends them.

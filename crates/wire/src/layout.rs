@@ -181,9 +181,13 @@ pub(crate) struct SlotWorker {
     pub(crate) status: AtomicU32,
     /// 0 running, 1 complete, 2 given up by the worker.
     pub(crate) end: AtomicU32,
-    pub(crate) reserved: AtomicU32,
+    /// Bytes of trailer fields, behind the head in the head area.
+    pub(crate) trailers_length: AtomicU32,
     /// CLOCK_MONOTONIC microseconds when the worker took the request; 0 of one that does not say.
     pub(crate) begun_us: AtomicU64,
+    /// Bytes of interim answers, at the start of the head area.
+    pub(crate) interims_length: AtomicU32,
+    pub(crate) reserved: AtomicU32,
 }
 
 pub(crate) const MODE_LOOP: u32 = 1;

@@ -63,7 +63,7 @@ pub use self::{
     layout::Layout,
     message::{Opcode, Piece, PieceHead},
     request::{BodyRef, BodyView, RequestHead, RequestView, TooLarge},
-    response::{HeadError, ResponseHead},
+    response::{Fields, HeadError, ResponseHead},
     router::{CancelOutcome, Fate, Readable, Segment, WorkerSnapshot},
     span::{RawSpan, SpanMut},
     state::{Kind, State},

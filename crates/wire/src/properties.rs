@@ -133,7 +133,7 @@ proptest! {
         let fields = borrowed(&fields);
         let (length, count) = measure(fields.iter().copied()).unwrap();
         let mut bytes = vec![0; length];
-        prop_assert!(encode_into(SpanMut::from_slice(&mut bytes), fields.iter().copied()));
+        prop_assert!(encode_into(SpanMut::from_slice(&mut bytes), 0, fields.iter().copied()));
         let head = ResponseHead::parse(status.into(), count, bytes, false).unwrap();
         prop_assert_eq!(head.status, status);
         prop_assert_eq!(head.fields().collect::<Vec<_>>(), fields);

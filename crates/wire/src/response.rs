@@ -9,13 +9,59 @@ use crate::span::SpanMut;
 /// The bytes in front of a field's name.
 pub(crate) const PREFIX: usize = 6;
 
+/// The bytes in front of an interim answer's fields: `u16 status | u16 0 | u32 length of the fields`.
+pub(crate) const INTERIM_PREFIX: usize = 8;
+
 /// A response head, in the router's own memory, checked.
 #[derive(Clone, Debug, Default)]
 pub struct ResponseHead {
-    /// 200 to 599; 101 for a WebSocket that was accepted.
+    /// 200 to 599; 101 for a WebSocket that was accepted; another below 200 for an interim answer.
     pub status: u16,
+    fields: Fields,
+}
+
+/// Fields in the router's own memory, checked.
+#[derive(Clone, Debug, Default)]
+pub struct Fields {
     bytes: Vec<u8>,
     count: u32,
+}
+
+impl Fields {
+    /// Checks copied fields: all of `bytes`.
+    pub(crate) fn parse(bytes: Vec<u8>) -> Result<Self, Violation> {
+        let mut rest = bytes.as_slice();
+        let mut count = 0;
+        while !rest.is_empty() {
+            let (name, value, tail) = split(rest).ok_or(Violation::Head)?;
+            if !is_valid(name, value) {
+                return Err(Violation::Head);
+            }
+            rest = tail;
+            count += 1;
+        }
+        Ok(Self { bytes, count })
+    }
+
+    /// Name and value of each, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
+        let mut rest = self.bytes.as_slice();
+        std::iter::from_fn(move || {
+            let (name, value, tail) = split(rest)?;
+            rest = tail;
+            Some((name, value))
+        })
+    }
+
+    /// Number of fields.
+    pub fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
 }
 
 impl ResponseHead {
@@ -30,47 +76,53 @@ impl ResponseHead {
             .ok()
             .filter(|status| (200..=599).contains(status) || (may_upgrade && *status == 101))
             .ok_or(Violation::Status(status))?;
-        let head = Self {
-            status,
-            bytes,
-            count,
-        };
-        let mut rest = head.bytes.as_slice();
-        for _ in 0..count {
-            let Some((name, value, tail)) = split(rest) else {
-                return Err(Violation::Head);
-            };
-            if !is_valid(name, value) {
-                return Err(Violation::Head);
-            }
-            rest = tail;
+        let fields = Fields::parse(bytes)?;
+        match fields.count == count {
+            true => Ok(Self { status, fields }),
+            false => Err(Violation::Head),
         }
-        if rest.is_empty() {
-            Ok(head)
-        } else {
-            Err(Violation::Head)
+    }
+
+    /// Checks the copied start of an interim answer: its status, and how many bytes of fields follow.
+    pub(crate) fn parse_interim(prefix: [u8; INTERIM_PREFIX]) -> Result<(u16, u32), Violation> {
+        let [s0, s1, _, _, l0, l1, l2, l3] = prefix;
+        let status = u16::from_ne_bytes([s0, s1]);
+        match is_interim(status) {
+            true => Ok((status, u32::from_ne_bytes([l0, l1, l2, l3]))),
+            false => Err(Violation::Status(status.into())),
         }
+    }
+
+    /// An interim answer with copied fields.
+    pub(crate) fn interim(status: u16, fields: Vec<u8>) -> Result<Self, Violation> {
+        let fields = Fields::parse(fields)?;
+        Ok(Self { status, fields })
+    }
+
+    /// True if another head follows this one.
+    pub fn is_interim(&self) -> bool {
+        is_interim(self.status)
     }
 
     /// Number of fields.
     pub fn len(&self) -> usize {
-        self.count as usize
+        self.fields.len()
     }
 
     /// True if there are no fields.
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.fields.is_empty()
     }
 
     /// Name and value of each field, in order.
     pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
-        let mut rest = self.bytes.as_slice();
-        std::iter::from_fn(move || {
-            let (name, value, tail) = split(rest)?;
-            rest = tail;
-            Some((name, value))
-        })
+        self.fields.iter()
     }
+}
+
+/// True for a status of an answer that another follows: not 100 (Continue) and 101, which are the server's to say.
+pub(crate) fn is_interim(status: u16) -> bool {
+    (102..=199).contains(&status)
 }
 
 fn split(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
@@ -112,10 +164,13 @@ pub enum HeadError {
     /// Not 200 to 599.
     #[error("status {0} is outside 200 to 599")]
     Status(u16),
+    /// Not 102 to 199.
+    #[error("status {0} of an interim answer is outside 102 to 199")]
+    Interim(u16),
     /// More than head area and ring can hold.
     #[error("response head of {0} bytes is too large")]
     TooLarge(usize),
-    /// The head went out before.
+    /// The head went out before; for trailer fields: it did not, or the response has ended.
     #[error("response has been started already")]
     Started,
 }
@@ -136,13 +191,14 @@ pub(crate) fn measure<'f>(
     Ok((length, count as u32))
 }
 
-/// Writes the fields; false when they do not fit.
+/// Writes the fields from the byte `start` on; false when they do not fit.
 #[must_use]
 pub(crate) fn encode_into<'f>(
     target: SpanMut<'_>,
+    start: usize,
     fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
 ) -> bool {
-    let mut cursor = 0;
+    let mut cursor = start;
     let mut put = |bytes: &[u8]| {
         let fits = target.write(cursor, bytes);
         cursor += bytes.len();

@@ -36,6 +36,8 @@ struct Private {
     owner: PrivateU32,
     /// See the `PRIVATE_` constants.
     flags: PrivateU32,
+    /// Bytes of interim answers that have been read.
+    interims_read: PrivateU32,
     response_consumed: PrivateU64,
     stream_written: PrivateU64,
 }
@@ -109,6 +111,7 @@ impl Segment {
         let slots = (0..layout.slots).map(|_| Private {
             owner: PrivateU32::new(NO_OWNER),
             flags: PrivateU32::new(0),
+            interims_read: PrivateU32::new(0),
             response_consumed: PrivateU64::new(0),
             stream_written: PrivateU64::new(0),
         });

@@ -2,14 +2,19 @@
 
 use tutti_worker::{Exchange, HeadError};
 
-/// Sends status and fields.
+/// Sends status and fields: of an interim answer at once; those behind the body, which have no status, with its end.
 ///
 /// # Errors
 /// The reason why they cannot be sent.
 pub(crate) fn start(exchange: &Exchange, head: &[u8]) -> Result<(), String> {
     let (status, fields) = parse(head).ok_or("the Java part has sent a head that is not whole")?;
     let pairs = fields.iter().copied();
-    exchange.start(status, pairs).map_err(|error| match error {
+    let sent = match status {
+        TRAILERS => exchange.trailers(pairs),
+        102..200 => exchange.interim(status, pairs),
+        _ => exchange.start(status, pairs),
+    };
+    sent.map_err(|error| match error {
         HeadError::Field(_) => match fields.iter().find(|field| !is_sound(field)) {
             Some((name, value)) => format!(
                 "field `{}: {}`: a name is a token, a value has no line break and no NUL",
@@ -21,6 +26,9 @@ pub(crate) fn start(exchange: &Exchange, head: &[u8]) -> Result<(), String> {
         _ => error.to_string(),
     })
 }
+
+/// In place of a status: the fields are those behind the body (`Stream.java`).
+const TRAILERS: u16 = 0;
 
 /// A name and a value.
 type Field<'a> = (&'a [u8], &'a [u8]);

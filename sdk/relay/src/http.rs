@@ -94,6 +94,11 @@ pub(crate) async fn receive_head(
                 if status == 101 {
                     return Err(RelayError::Upgraded);
                 }
+                if status > 101 {
+                    exchange
+                        .interim(status, line.connection.answer().forwarded())
+                        .map_err(RelayError::Unusable)?;
+                }
                 line.connection.consume(length);
             }
             Progress::Incomplete => {
@@ -134,6 +139,12 @@ pub(crate) async fn pass_on(exchange: &Exchange, line: &mut Transfer) -> Result<
         }
         line.connection.consume(step.consumed);
         if step.is_finished {
+            let trailers = decoder.trailers();
+            if !trailers.is_empty() {
+                exchange
+                    .trailers(trailers.fields())
+                    .map_err(RelayError::Unusable)?;
+            }
             return Ok(may_keep);
         }
         if step.consumed > 0 && !line.connection.received.is_empty() {

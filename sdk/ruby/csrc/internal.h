@@ -15,7 +15,8 @@ enum {
 	KEY_REQUEST_METHOD, KEY_SCRIPT_NAME, KEY_PATH_INFO, KEY_REQUEST_URI, KEY_REQUEST_PATH, KEY_QUERY_STRING, KEY_SERVER_NAME,
 	KEY_SERVER_PORT, KEY_SERVER_PROTOCOL, KEY_HTTP_VERSION, KEY_REMOTE_ADDR, KEY_REMOTE_PORT, KEY_SERVER_SOFTWARE, KEY_CONTENT_TYPE,
 	KEY_CONTENT_LENGTH, KEY_GATEWAY_INTERFACE, KEY_VERSION, KEY_URL_SCHEME, KEY_INPUT, KEY_ERRORS, KEY_MULTITHREAD, KEY_MULTIPROCESS,
-	KEY_RUN_ONCE, KEY_RESPONSE_FINISHED, KEY_MAY_HIJACK, KEY_HIJACK, KEY_HIJACK_IO, KEY_PROTOCOL, KEY_COUNT
+	KEY_RUN_ONCE, KEY_RESPONSE_FINISHED, KEY_MAY_HIJACK, KEY_HIJACK, KEY_HIJACK_IO, KEY_PROTOCOL, KEY_EARLY_HINTS,
+	KEY_COUNT
 };
 
 #define TUTTI_CHUNK 65536
@@ -70,6 +71,7 @@ typedef struct {
 	VALUE empty, get, post, head, http10, http11, http2, http, https, software, gateway, version, protocols;
 	VALUE input_class; /* of bodies that are there, and of those that still come */
 	VALUE stream_input_class;
+	VALUE early_hints_class;
 	VALUE threads;
 	tutti_name names[TUTTI_NAMES];
 	bool is_rack2;
@@ -94,6 +96,8 @@ VALUE tutti_environment(tutti_thread *thread);
 void tutti_respond(tutti_thread *thread, VALUE response);
 void tutti_finish(tutti_thread *thread);
 void tutti_response_prepare(void);
+/* Sends 103 with these headers, a hash. */
+void tutti_send_early_hints(tutti_thread *thread, VALUE headers);
 bool tutti_write(tutti_thread *thread, VALUE bytes);
 
 /* handles.c */

@@ -8,6 +8,7 @@ static const char *const NAMES[KEY_COUNT] = {
 	"SERVER_PROTOCOL", "HTTP_VERSION", "REMOTE_ADDR", "REMOTE_PORT", "SERVER_SOFTWARE", "CONTENT_TYPE", "CONTENT_LENGTH",
 	"GATEWAY_INTERFACE", "rack.version", "rack.url_scheme", "rack.input", "rack.errors", "rack.multithread", "rack.multiprocess",
 	"rack.run_once", "rack.response_finished", "rack.hijack?", "rack.hijack", "rack.hijack_io", "rack.protocol",
+	"rack.early_hints",
 };
 
 /* A string that is one object for all of the process, and never changes. */
@@ -175,6 +176,10 @@ static void store_rack(tutti_thread *thread, VALUE environment)
 	store(environment, KEY_MAY_HIJACK, Qtrue);
 	if (request->is_websocket) {
 		store(environment, KEY_PROTOCOL, tutti.protocols);
+	}
+	if (request->protocol.len > 5 && request->protocol.data[5] >= '2') {
+		/* Clients of HTTP/1 get none unless the configuration says so: a handle for each of their requests would be for nothing. */
+		store(environment, KEY_EARLY_HINTS, tutti_handle_new(thread, tutti.early_hints_class));
 	}
 	store(environment, KEY_ERRORS, thread->errors);
 	store(environment, KEY_RESPONSE_FINISHED, rb_ary_new());

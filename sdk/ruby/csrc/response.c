@@ -178,6 +178,18 @@ static void read_head(answer *answer, VALUE status, VALUE headers)
 	}
 }
 
+void tutti_send_early_hints(tutti_thread *thread, VALUE headers)
+{
+	answer answer = { .thread = thread, .body = Qnil, .hijack = Qnil };
+	thread->field_count = thread->text_len = 0;
+	Check_Type(headers, T_HASH);
+	rb_hash_foreach(headers, add_pair, (VALUE) &answer);
+	const char *fault = host_start(thread->serving, 103, thread->fields, thread->field_count);
+	if (fault) {
+		rb_raise(rb_eArgError, "the early hints cannot be sent: %s", fault);
+	}
+}
+
 /* Sends status and fields; `length`, if not negative, becomes the content-length where there is none. */
 static void start(answer *answer, int64_t length)
 {

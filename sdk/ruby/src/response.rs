@@ -16,10 +16,14 @@ pub(crate) struct Body {
 /// As large as a piece is that is read from a file: twice the ring would only wait.
 const PIECE: usize = 64 << 10;
 
-/// Sends status and fields; why they cannot be sent.
+/// Sends status and fields, of an interim answer at once; why they cannot be sent.
 pub(crate) fn start(exchange: &Exchange, status: u16, fields: &[Field]) -> Result<(), String> {
     let pairs = fields.iter().map(|field| (field.name(), field.value()));
-    exchange.start(status, pairs).map_err(|error| match error {
+    let sent = match status {
+        102..200 => exchange.interim(status, pairs),
+        _ => exchange.start(status, pairs),
+    };
+    sent.map_err(|error| match error {
         HeadError::Field(_) => match fields.iter().find(|field| !field.is_sound()) {
             Some(field) => format!(
                 "field `{}: {}`: a name is a token, a value has no line break and no NUL",

@@ -30,9 +30,19 @@ where
     exchange.start(head.status.as_u16(), fields)?;
     let mut body = pin!(body);
     while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
-        let Ok(mut data) = frame.map_err(Into::into)?.into_data() else {
-            // Trailers have no place in what the server sends.
-            continue;
+        let mut data = match frame.map_err(Into::into)?.into_data() {
+            Ok(data) => data,
+            Err(frame) => {
+                // Whether they reach the client is for the head to say (`Trailer`), and for the client.
+                if let Ok(trailers) = frame.into_trailers() {
+                    let fields: Vec<_> = trailers
+                        .iter()
+                        .map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()))
+                        .collect();
+                    exchange.trailers(fields)?;
+                }
+                continue;
+            }
         };
         while data.has_remaining() {
             let count = write(exchange, waiting, data.chunk()).await?;

@@ -223,7 +223,15 @@ impl Connection {
                 let text = "it answers 101 to a request that is no handshake of WebSocket; no other protocol can be carried";
                 return Err(Fault::Application(text.to_owned()));
             }
+            let unusable = |error| {
+                Fault::Application(format!("the head of its answer cannot be sent: {error}"))
+            };
             if status < 200 && status != 101 {
+                if status > 101 {
+                    self.exchange
+                        .with(|exchange| exchange.interim(status, view.forwarded()))
+                        .map_err(unusable)?;
+                }
                 received.consume(length);
                 head.reset();
                 continue;
@@ -231,9 +239,7 @@ impl Connection {
             let started = self
                 .exchange
                 .with(|exchange| exchange.start(status, view.forwarded()));
-            started.map_err(|error| {
-                Fault::Application(format!("the head of its answer cannot be sent: {error}"))
-            })?;
+            started.map_err(unusable)?;
             self.exchange.with(tutti_worker::Exchange::flush);
             received.consume(length);
             return match status {
@@ -253,7 +259,14 @@ impl Connection {
             self.exchange.write(data)?;
             received.consume(step.consumed);
             if step.is_finished {
-                return Ok(());
+                let trailers = decoder.trailers();
+                return match trailers.is_empty() {
+                    true => Ok(()),
+                    false => self
+                        .exchange
+                        .with(|exchange| exchange.trailers(trailers.fields()))
+                        .map_err(|error| Fault::Application(error.to_string())),
+                };
             }
             if step.consumed > 0 && !received.bytes.is_empty() {
                 continue;

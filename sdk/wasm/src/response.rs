@@ -305,8 +305,21 @@ impl Reply<'_> {
                 }
             }
             match Pin::new(&mut *body).poll_frame(context) {
-                // Trailers have no place in what the server sends.
-                Poll::Ready(Some(Ok(frame))) => *rest = frame.into_data().unwrap_or_default(),
+                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(data) => *rest = data,
+                    Err(frame) => {
+                        let trailers = frame.into_trailers().unwrap_or_default();
+                        let fields: Vec<_> = trailers
+                            .iter()
+                            .map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()))
+                            .collect();
+                        if let Err(error) = self.exchange.trailers(fields) {
+                            let problem =
+                                format!("the {noun}'s trailer fields are not sent: {error}");
+                            log::write("error", &format!("{}: {problem}", self.title));
+                        }
+                    }
+                },
                 Poll::Ready(Some(Err(error))) => {
                     let problem = format!(
                         "the body of the {noun}'s answer is not what its head says: {error}"

@@ -66,6 +66,13 @@ func milliseconds(r *http.Request) time.Duration {
 
 func routes() *http.ServeMux {
 	mux := http.NewServeMux()
+	mux.HandleFunc("/hints", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Link", "</a.css>; rel=preload; as=style")
+		w.WriteHeader(http.StatusEarlyHints)
+		w.Header().Set("Trailer", "X-Sum")
+		io.WriteString(w, "whole")
+		w.Header().Set("X-Sum", "5")
+	})
 	mux.HandleFunc("/{$}", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "Hello from Go\n") })
 	mux.HandleFunc("/request", describe)
 	mux.HandleFunc("/request/", describe)

@@ -203,12 +203,12 @@ impl<'a> ResponseView<'a> {
     }
 
     /// The fields that are passed on to a client: without those of the connection, but with the length of the body, which was
-    /// compared with it.
+    /// compared with it, and the names of the fields behind it.
     pub fn forwarded(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone + use<'a> {
         let connection = PerConnection::of(self.fields());
         self.fields().filter_map(move |field| {
             let is_kept = match field.known {
-                Known::ContentLength => !connection.is_named(field.name),
+                Known::ContentLength | Known::Trailer => !connection.is_named(field.name),
                 known => !connection.has(field.name, known),
             };
             is_kept.then_some((field.name, field.value))

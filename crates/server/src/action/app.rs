@@ -81,7 +81,7 @@ pub(crate) async fn run(
         connection.whereabouts.set(Some(whereabouts));
     }
     let mut conversation = Conversation::new(request, exchange, body);
-    let head = match conversation.head(output, send_timeout).await {
+    let head = match conversation.head(request, output, send_timeout).await {
         Ok(Ok(head)) => head,
         Ok(Err(error)) if holds_error(call, error.status()) => return Ok(held(request)),
         Ok(Err(error)) => {

@@ -9,7 +9,7 @@ use std::io;
 
 use smallvec::SmallVec;
 use tutti_config::model::Compressor;
-use tutti_http::{Known, LAST_CHUNK, ResponseFraming, chunk_head};
+use tutti_http::{Known, LAST_CHUNK, ResponseFraming, Trailers, Version, chunk_head};
 use tutti_pool::{Level, Readable, ResponseHead};
 
 use super::answer::{Begun, Head};
@@ -36,12 +36,14 @@ pub(crate) async fn send(
     output: &mut Output,
 ) -> Result<(Persistence, Option<Box<Late>>), Gone> {
     let (response, declared) = begin(request, head, conversation, changes, output);
+    let trails = trails(request, head, declared);
     let (outcome, body_bytes) = match (&response.compressor, response.framing) {
         (Some(compressor), framing) if framing != ResponseFraming::NoBody => {
             let mut squeeze = Squeeze {
                 compressor,
                 framing,
                 left: declared,
+                trails,
                 body_bytes: 0,
             };
             let outcome = squeeze.run(request, &response, conversation, output).await;
@@ -50,6 +52,7 @@ pub(crate) async fn send(
         _ => {
             let mut transfer = Transfer {
                 framing: response.framing,
+                trails,
                 body_bytes: 0,
             };
             let outcome = transfer.run(request, &response, conversation, output).await;
@@ -63,6 +66,31 @@ pub(crate) async fn send(
     let persistence = response.persistence;
     let late = response.end(body_bytes, request, output);
     Ok((persistence, late))
+}
+
+/// True if trailer fields follow the body: the application has announced them, the client takes them, and its framing has a place for them.
+fn trails(request: &Request<'_>, head: &ResponseHead, declared: Option<u64>) -> bool {
+    let is_announced = |(name, _)| Known::from_name(name) == Known::Trailer;
+    let is_framed = declared.is_none() || request.view.version() >= Version::Http2;
+    let has_body = !request.is_head() && !matches!(head.status, 204 | 205 | 304);
+    is_framed && has_body && request.takes_trailers() && head.fields().any(is_announced)
+}
+
+/// The trailer fields of a response that is complete. What is malformed is the same as none: the body is whole.
+fn trailers(trails: bool, conversation: &Conversation<'_>) -> Trailers {
+    let mut trailers = Trailers::default();
+    if trails && let Ok(fields) = conversation.exchange.trailers() {
+        for (name, value) in fields.iter() {
+            trailers.push(name, value);
+        }
+    }
+    trailers
+}
+
+/// The last chunk, with them.
+fn last_chunk(trailers: &Trailers) -> Vec<u8> {
+    let (last, end) = LAST_CHUNK.split_at(LAST_CHUNK.len() - 2);
+    [last, trailers.lines(), end].concat()
 }
 
 /// Bytes of a response that are read although nobody gets them, so that the application comes to its end in peace.
@@ -103,6 +131,7 @@ fn begin(
 ) -> (Begun, Option<u64>) {
     let mut declared = None;
     let mut own = Own::ALL;
+    let mut trailer = None;
     // Kept, so that each is decoded and its name looked up once.
     let mut fields: SmallVec<[(&[u8], &[u8]); 16]> = SmallVec::new();
     for (name, value) in head.fields() {
@@ -115,19 +144,27 @@ fn begin(
             }
             Known::Date => own.date = false,
             Known::Server => own.server = false,
+            Known::Trailer if !value.is_empty() => trailer = Some((name, value)),
             _ => {}
         }
         if !is_framing(known) {
             fields.push((name, value));
         }
     }
-    // A response that is whole already needs no chunks. The body that HEAD does not get says nothing of the one for GET: some
+    // A response that is whole already needs no chunks, unless fields follow its body: who knows its length may look no further. The body that HEAD does not get says nothing of the one for GET: some
     // hosts and applications make none, or a part.
+    let trails = trails(request, head, declared);
+    if trails {
+        fields.extend(trailer);
+        if let Channel::Stream(stream) = &request.connection.channel {
+            stream.expect_trailers();
+        }
+    }
     let whole = || {
         let is_head = request.is_head();
         let readable = conversation.exchange.ready().ok();
         readable
-            .filter(|readable| readable.finished && !is_head)
+            .filter(|readable| readable.finished && !is_head && !trails)
             .map(|readable| readable.len() as u64)
     };
     let head_of_it = Head {
@@ -159,6 +196,7 @@ pub(super) fn is_framing(known: Known) -> bool {
 /// Sending a body.
 struct Transfer {
     framing: ResponseFraming,
+    trails: bool,
     body_bytes: u64,
 }
 
@@ -188,7 +226,8 @@ impl Transfer {
                 // Before the client has it, which may ask again at once.
                 recording.finish();
             }
-            self.send(&request.connection.channel, &readable, output)?;
+            let trailers = trailers(finished && self.trails, conversation);
+            self.send(&request.connection.channel, &readable, trailers, output)?;
             conversation.exchange.consume(length);
             if finished {
                 return self.check_whole();
@@ -228,10 +267,12 @@ impl Transfer {
         &mut self,
         channel: &Channel,
         readable: &Readable<'_>,
+        trailers: Trailers,
         output: &mut Output,
     ) -> Result<(), Gone> {
         let mut length = readable.len();
         let mut suffix: &[u8] = b"";
+        let with_trailers;
         match self.framing {
             ResponseFraming::NoBody => length = 0,
             // More than was declared is not sent: it would be taken for the next response.
@@ -253,8 +294,18 @@ impl Transfer {
                         LAST_CHUNK
                     };
                 }
+                if !trailers.is_empty() {
+                    let behind: &[u8] = if length > 0 { b"\r\n" } else { b"" };
+                    with_trailers = [behind, &last_chunk(&trailers)].concat();
+                    suffix = &with_trailers;
+                }
             }
             ResponseFraming::UntilClose => {}
+        }
+        if !trailers.is_empty()
+            && let Channel::Stream(stream) = channel
+        {
+            stream.set_trailers(trailers);
         }
         self.body_bytes += length as u64;
         let [first, second] = readable.spans;
@@ -283,6 +334,7 @@ struct Squeeze<'a> {
     framing: ResponseFraming,
     /// Bytes that are still to come from the application, if it said how many.
     left: Option<u64>,
+    trails: bool,
     /// Compressed bytes.
     body_bytes: u64,
 }
@@ -332,7 +384,21 @@ impl Squeeze<'_> {
                 if let Some(recording) = response.recording() {
                     recording.finish();
                 }
-                self.body_bytes = body.finish(&mut output.bytes).map_err(failed)?;
+                let trailers = trailers(self.trails, conversation);
+                self.body_bytes = match (channel, self.framing) {
+                    (Channel::Stream(stream), _) => {
+                        if !trailers.is_empty() {
+                            stream.set_trailers(trailers);
+                        }
+                        body.finish(&mut output.bytes).map_err(failed)?
+                    }
+                    (_, ResponseFraming::Chunked) => {
+                        let bytes = body.finish_data(&mut output.bytes).map_err(failed)?;
+                        output.bytes.extend_from_slice(&last_chunk(&trailers));
+                        bytes
+                    }
+                    _ => body.finish(&mut output.bytes).map_err(failed)?,
+                };
                 channel.try_send(output)?;
                 return Ok(());
             }

@@ -17,6 +17,7 @@ use tutti_pool::{Exchange, ExchangeError, ResponseHead};
 
 use crate::body::ClientBody;
 use crate::connection::Connection;
+use crate::early_hints;
 use crate::request::Request;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::NEVER;
@@ -67,9 +68,10 @@ impl<'a> Conversation<'a> {
         self.body.is_some()
     }
 
-    /// Waits for the head of the response; `output` is empty, and may then have what the client was told of its body.
+    /// Waits for the head of the response; `output` is empty, and may then have what the client was told of its body, or before the response.
     pub(crate) async fn head(
         &mut self,
+        request: &Request<'_>,
         output: &mut Output,
         send_timeout: Millis,
     ) -> Result<Result<ResponseHead, ExchangeError>, BodyFault> {
@@ -83,7 +85,14 @@ impl<'a> Conversation<'a> {
                 body.send_continue(output);
                 deadline = now_millis().saturating_add(send_timeout);
             }
-            if let Poll::Ready(head) = self.exchange.poll_head(cx) {
+            while let Poll::Ready(head) = self.exchange.poll_head(cx) {
+                if let Ok(head) = &head
+                    && head.is_interim()
+                {
+                    early_hints::pass_on(request, head.status, head.fields(), output);
+                    deadline = now_millis().saturating_add(send_timeout);
+                    continue;
+                }
                 if let (Ok(head), Some(body)) = (&head, &mut self.body)
                     && body.awaits_continue()
                     && (200..300).contains(&head.status)

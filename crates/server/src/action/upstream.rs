@@ -27,7 +27,7 @@ use crate::instead::{self, Failure, Instead};
 use crate::plan::Changes;
 use crate::refusals;
 use crate::request::Request;
-use crate::respond::{self, Own, Page, Persistence};
+use crate::respond::{Own, Page, Persistence};
 use crate::step::{Step, Tunnel, UpstreamCall};
 use crate::stream::Stream;
 use tutti_cache::now as now_wall;
@@ -232,12 +232,7 @@ impl<'r> Client for Requester<'_, 'r> {
     }
 
     fn interim<'f>(&mut self, status: u16, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) {
-        if status == 103 && !early_hints::are_taken(self.request) {
-            return;
-        }
-        let fields = fields.collect();
-        let head = OutgoingHead { status, fields };
-        respond::put(self.request.connection, &head, self.output);
+        early_hints::pass_on(self.request, status, fields, self.output);
     }
 
     fn send_continue(&mut self, body: &mut ClientBody<'r>) {

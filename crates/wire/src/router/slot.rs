@@ -10,7 +10,7 @@ use crate::layout::{
 };
 use crate::message::{HEAD_LENGTH, Opcode, Piece, PieceHead};
 use crate::request::{BodyRef, RequestHead, TooLarge, encode_into};
-use crate::response::ResponseHead;
+use crate::response::{Fields, INTERIM_PREFIX, ResponseHead};
 use crate::ring::{WANTS_DATA, WANTS_ROOM, filled, nudge, waits_for_data};
 use crate::shared::Region;
 use crate::span::RawSpan;
@@ -78,6 +78,7 @@ impl Segment {
             & !(PRIVATE_DIED | PRIVATE_HEAD_READ | PRIVATE_WEBSOCKET);
         let upgrade = if is_websocket { PRIVATE_WEBSOCKET } else { 0 };
         private.flags.store(kept | upgrade, Ordering::Relaxed);
+        private.interims_read.store(0, Ordering::Relaxed);
         private.response_consumed.store(0, Ordering::Relaxed);
         private.stream_written.store(0, Ordering::Relaxed);
         let router = &control.router;
@@ -202,23 +203,91 @@ impl Segment {
         (begun != 0).then_some(begun)
     }
 
-    /// The response head, once, when the worker has sent it; `None` before.
+    /// The next interim answer that the worker has sent.
+    fn interim_head(
+        &self,
+        slot: SlotId,
+        control: &SlotControl,
+        private: &Private,
+    ) -> Result<Option<ResponseHead>, Violation> {
+        let sent = control.worker.interims_length.load(Ordering::Acquire);
+        let start = private.interims_read.load(Ordering::Relaxed);
+        if sent == start {
+            return Ok(None);
+        }
+        // Beyond the area, or fewer than were there: whatever is read then is no start of one, or is none of ours.
+        let fields = start + INTERIM_PREFIX as u32;
+        if sent > HEAD_CAPACITY || fields > sent {
+            return Err(Violation::Head);
+        }
+        let prefix = self.head_bytes(slot, start, INTERIM_PREFIX as u32)?;
+        let prefix = prefix.try_into().map_err(|_| Violation::Head)?;
+        let (status, length) = ResponseHead::parse_interim(prefix)?;
+        if length > sent - fields {
+            return Err(Violation::Head);
+        }
+        let head = ResponseHead::interim(status, self.head_bytes(slot, fields, length)?)?;
+        private
+            .interims_read
+            .store(fields + length, Ordering::Relaxed);
+        Ok(Some(head))
+    }
+
+    /// A copy of bytes of the head area.
+    fn head_bytes(&self, slot: SlotId, start: u32, length: u32) -> Result<Vec<u8>, Violation> {
+        let mut bytes = Vec::new();
+        self.shared
+            .region(slot.0, Region::Head)
+            .and_then(|region| region.span(start as usize, length as usize))
+            .ok_or(Violation::Head)?
+            .copy_to(&mut bytes);
+        Ok(bytes)
+    }
+
+    /// The trailer fields of a response that is complete; none where the worker has set none.
+    pub fn response_trailers(&self, slot: SlotId) -> Result<Fields, Violation> {
+        let (control, _) = self.parts(slot).ok_or(Violation::Slot)?;
+        let worker = &control.worker;
+        if progress(control) != Some(Kind::Done) {
+            return Ok(Fields::default());
+        }
+        let length = worker.trailers_length.load(Ordering::Relaxed);
+        if length == 0 {
+            return Ok(Fields::default());
+        }
+        let head = match worker.head_place.load(Ordering::Relaxed) {
+            HEAD_INLINE => worker.head_length.load(Ordering::Relaxed),
+            _ => 0,
+        };
+        let interims = worker.interims_length.load(Ordering::Relaxed);
+        let start = interims.checked_add(head).ok_or(Violation::Head)?;
+        Fields::parse(self.head_bytes(slot, start, length)?)
+    }
+
+    /// The response head, once, when the worker has sent it; `None` before. Those of interim answers come first.
     pub fn response_head(&self, slot: SlotId) -> Result<Option<ResponseHead>, Violation> {
         let (control, private) = self.parts(slot).ok_or(Violation::Slot)?;
         if progress(control).is_none() {
             return Ok(None);
         }
         let worker = &control.worker;
+        // Before the interim answers: one that comes between the two looks comes before this head, too.
         let place = worker.head_place.load(Ordering::Acquire);
+        if let Some(interim) = self.interim_head(slot, control, private)? {
+            return Ok(Some(interim));
+        }
         if place == HEAD_NONE || private.flags.load(Ordering::Relaxed) & PRIVATE_HEAD_READ != 0 {
             return Ok(None);
         }
         let length = worker.head_length.load(Ordering::Relaxed);
         let count = worker.head_fields.load(Ordering::Relaxed);
         let status = worker.status.load(Ordering::Relaxed);
-        let (region, capacity) = match place {
-            HEAD_INLINE => (Region::Head, HEAD_CAPACITY),
-            HEAD_IN_RING => (Region::Response, RESPONSE_CAPACITY),
+        let (region, start, capacity) = match place {
+            HEAD_INLINE => {
+                let start = private.interims_read.load(Ordering::Relaxed);
+                (Region::Head, start, HEAD_CAPACITY)
+            }
+            HEAD_IN_RING => (Region::Response, 0, RESPONSE_CAPACITY),
             _ => return Err(Violation::Head),
         };
         if length > capacity {
@@ -233,8 +302,8 @@ impl Segment {
         let mut bytes = Vec::new();
         self.shared
             .region(slot.0, region)
-            .and_then(|region| region.span(0, length as usize))
-            .ok_or(Violation::Slot)?
+            .and_then(|region| region.span(start as usize, length as usize))
+            .ok_or(Violation::Head)?
             .copy_to(&mut bytes);
         let may_upgrade = private.flags.load(Ordering::Relaxed) & PRIVATE_WEBSOCKET != 0;
         let head = ResponseHead::parse(status, count, bytes, may_upgrade)?;

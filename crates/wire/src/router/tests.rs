@@ -6,8 +6,11 @@ use std::sync::mpsc;
 use std::thread;
 
 use super::*;
+use crate::Violation;
+use crate::layout::{HEAD_CAPACITY, SlotControl};
 use crate::message::{Opcode, PieceHead};
 use crate::request::{BodyRef, RequestHead};
+use crate::sync::{AtomicU32, Ordering};
 use crate::worker::{Attached, Worker};
 
 const SMALL: Layout = Layout {
@@ -76,7 +79,7 @@ fn collect(segment: &Segment, slot: SlotId) -> (Option<ResponseHead>, Vec<u8>, b
     }
 }
 
-use crate::response::ResponseHead;
+use crate::response::{HeadError, ResponseHead};
 
 #[test]
 fn request_and_response_cross_unchanged() {
@@ -447,4 +450,102 @@ fn trimmed_slots_work_again() {
     let mut worker = worker(&segment, 0);
     assert_eq!(worker.next_request().unwrap().request().path(), b"/2");
     assert!(!segment.free(slot));
+}
+
+/// Names and values of a head.
+fn pairs(head: &ResponseHead) -> Vec<(&[u8], &[u8])> {
+    head.fields().collect()
+}
+
+#[test]
+fn interim_answers_and_trailer_fields_come_in_their_places() {
+    // The head inline, and in the ring.
+    for length in [1, 16_000] {
+        let segment = segment();
+        let slot = submit(&segment, b"/");
+        let mut exchange = worker(&segment, 0).next_request().unwrap();
+        let value = vec![b'v'; length];
+        exchange
+            .interim(103, [(&b"Link"[..], &b"</a>"[..])])
+            .unwrap();
+        exchange.interim(102, []).unwrap();
+        exchange.start(200, [(&b"A"[..], &value[..])]).unwrap();
+        let late = exchange.interim(103, []);
+        assert_eq!(late, Err(HeadError::Started));
+        exchange.write(b"body").unwrap();
+        exchange
+            .trailers([(&b"X-Sum"[..], &b"5"[..]), (&b"B"[..], &b""[..])])
+            .unwrap();
+        // They are not the router's to see before the end.
+        assert!(segment.response_trailers(slot).unwrap().is_empty());
+        exchange.finish();
+        let mut heads = Vec::new();
+        while let Some(head) = segment.response_head(slot).unwrap() {
+            heads.push(head);
+        }
+        let statuses: Vec<_> = heads.iter().map(|head| head.status).collect();
+        assert_eq!(statuses, [103, 102, 200]);
+        assert_eq!(pairs(&heads[0]), [(&b"Link"[..], &b"</a>"[..])]);
+        assert_eq!(pairs(&heads[2]), [(&b"A"[..], &value[..])]);
+        let (_, body, is_whole) = collect(&segment, slot);
+        assert_eq!((body.as_slice(), is_whole), (&b"body"[..], true));
+        let trailers = segment.response_trailers(slot).unwrap();
+        let fields: Vec<_> = trailers.iter().collect();
+        let expected: [(&[u8], &[u8]); 2] = [(b"X-Sum", b"5"), (b"B", b"")];
+        assert_eq!(fields, expected);
+    }
+}
+
+#[test]
+fn interim_answers_and_trailer_fields_have_bounds() {
+    let segment = segment();
+    let slot = submit(&segment, b"/");
+    let mut exchange = worker(&segment, 0).next_request().unwrap();
+    let value = vec![b'v'; 9000];
+    let field = [(&b"A"[..], &value[..])];
+    for status in [100, 101, 200] {
+        assert_eq!(
+            exchange.interim(status, []),
+            Err(HeadError::Interim(status))
+        );
+    }
+    assert!(exchange.interim(103, [(&b"A b"[..], &b""[..])]).is_err());
+    assert_eq!(exchange.trailers(field), Err(HeadError::Started));
+    exchange.interim(103, field).unwrap();
+    // What does not fit leaves everything as it was.
+    assert!(exchange.interim(103, field).is_err());
+    exchange.start(200, []).unwrap();
+    assert!(exchange.trailers(field).is_err());
+    exchange.finish();
+    assert_eq!(exchange.trailers([]), Err(HeadError::Started));
+    assert_eq!(segment.response_head(slot).unwrap().unwrap().status, 103);
+    assert_eq!(segment.response_head(slot).unwrap().unwrap().status, 200);
+    assert!(segment.response_trailers(slot).unwrap().is_empty());
+}
+
+/// A worker that lies about lengths.
+#[test]
+fn lengths_that_cannot_be_are_violations() {
+    let segment = segment();
+    let slot = submit(&segment, b"/");
+    let mut exchange = worker(&segment, 0).next_request().unwrap();
+    exchange.interim(103, []).unwrap();
+    let word = |of: fn(&SlotControl) -> &AtomicU32, value| {
+        let control = segment.shared.slot(slot.0).unwrap();
+        of(control).store(value, Ordering::Relaxed);
+    };
+    for length in [1, 7, 9, HEAD_CAPACITY + 1, u32::MAX] {
+        word(|control| &control.worker.interims_length, length);
+        // Of 9 bytes the first 8 are one that is whole.
+        if length == 9 {
+            assert_eq!(segment.response_head(slot).unwrap().unwrap().status, 103);
+        }
+        let found = segment.response_head(slot).unwrap_err();
+        assert_eq!(found, Violation::Head, "{length}");
+    }
+    exchange.finish();
+    for length in [HEAD_CAPACITY, u32::MAX] {
+        word(|control| &control.worker.trailers_length, length);
+        assert!(segment.response_trailers(slot).is_err(), "{length}");
+    }
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use super::core::Core;
 use crate::layout::{
-    END_ABORTED, END_COMPLETE, HEAD_IN_RING, HEAD_INLINE, HEAD_NONE, PLACE_INLINE,
+    END_ABORTED, END_COMPLETE, HEAD_CAPACITY, HEAD_IN_RING, HEAD_INLINE, HEAD_NONE, PLACE_INLINE,
     RESPONSE_CAPACITY, STREAM_CAPACITY, SlotControl,
 };
 use crate::request::{BodyView, RequestView};
-use crate::response::{HeadError, encode_into, measure};
+use crate::response::{HeadError, INTERIM_PREFIX, encode_into, is_interim, measure};
 use crate::ring::{filled, wait_until};
 use crate::shared::Region;
 use crate::span::SpanMut;
@@ -43,6 +43,8 @@ pub struct Exchange {
     /// Where the head is, once there is one. The router sees it from the first `publish` on: a head that it saw before, by
     /// chance, would go out without the length of the body, and would be all that the client gets should the worker die.
     head_place: Cell<u32>,
+    /// Bytes of interim answers in front of it, in the head area.
+    interims: Cell<usize>,
     /// Bytes put in the response ring.
     written: Cell<u64>,
     /// Bytes the router has been told of.
@@ -69,6 +71,7 @@ impl Exchange {
             counted: Cell::new(false),
             is_detached: Cell::new(false),
             head_place: Cell::new(HEAD_NONE),
+            interims: Cell::new(0),
             written: Cell::new(0),
             signalled: Cell::new(0),
             consumed: Cell::new(0),
@@ -81,6 +84,8 @@ impl Exchange {
         worker.stream_consumed.store(0, Ordering::Relaxed);
         worker.head_place.store(HEAD_NONE, Ordering::Relaxed);
         worker.end.store(0, Ordering::Relaxed);
+        worker.interims_length.store(0, Ordering::Relaxed);
+        worker.trailers_length.store(0, Ordering::Relaxed);
         worker.begun_us.store(crate::now_us(), Ordering::Relaxed);
         let waits = control.worker_waits.0.word();
         if waits.load(Ordering::Relaxed) != 0 {
@@ -337,14 +342,9 @@ impl Exchange {
         let fields = fields.into_iter();
         let (length, count) = measure(fields.clone())?;
         let too_large = HeadError::TooLarge(length);
-        let (Some(control), Some(head)) = (
-            self.control(),
-            self.core.shared.region(self.slot, Region::Head),
-        ) else {
-            return Err(too_large);
-        };
-        let place = if length <= head.len() {
-            if !encode_into(head, fields) {
+        let control = self.control().ok_or(too_large)?;
+        let place = if self.interims.get() + length <= HEAD_CAPACITY as usize {
+            if !self.encode_at(self.interims.get(), fields) {
                 return Err(too_large);
             }
             HEAD_INLINE
@@ -354,7 +354,7 @@ impl Exchange {
             }
             let mut bytes = vec![0; length];
             let ring = self.core.shared.region(self.slot, Region::Response);
-            if !encode_into(SpanMut::from_slice(&mut bytes), fields)
+            if !encode_into(SpanMut::from_slice(&mut bytes), 0, fields)
                 || !ring.is_some_and(|ring| ring.write(0, &bytes))
             {
                 return Err(too_large);
@@ -367,6 +367,78 @@ impl Exchange {
         worker.head_fields.store(count, Ordering::Relaxed);
         worker.head_length.store(length as u32, Ordering::Relaxed);
         self.head_place.set(place);
+        Ok(())
+    }
+
+    /// Writes fields in the head area, from this byte on.
+    fn encode_at<'f>(
+        &self,
+        start: usize,
+        fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+    ) -> bool {
+        let area = self.core.shared.region(self.slot, Region::Head);
+        area.is_some_and(|area| encode_into(area, start, fields))
+    }
+
+    /// Sends an answer that another follows, at once: 103 (Early Hints), say. All of one response have the head area to themselves.
+    pub fn interim<'f, I>(&self, status: u16, fields: I) -> Result<(), HeadError>
+    where
+        I: IntoIterator<Item = (&'f [u8], &'f [u8])>,
+        I::IntoIter: Clone,
+    {
+        if self.is_started() {
+            return Err(HeadError::Started);
+        }
+        if !is_interim(status) {
+            return Err(HeadError::Interim(status));
+        }
+        let fields = fields.into_iter();
+        let (length, _) = measure(fields.clone())?;
+        let start = self.interims.get();
+        let end = start + INTERIM_PREFIX + length;
+        let area = self.core.shared.region(self.slot, Region::Head);
+        let (Some(control), Some(area)) = (self.control(), area) else {
+            return Err(HeadError::TooLarge(length));
+        };
+        let [s0, s1] = status.to_ne_bytes();
+        let [l0, l1, l2, l3] = (length as u32).to_ne_bytes();
+        if end > HEAD_CAPACITY as usize
+            || !area.write(start, &[s0, s1, 0, 0, l0, l1, l2, l3])
+            || !self.encode_at(start + INTERIM_PREFIX, fields)
+        {
+            return Err(HeadError::TooLarge(length));
+        }
+        self.interims.set(end);
+        let interims = &control.worker.interims_length;
+        interims.store(end as u32, Ordering::Release);
+        self.signal();
+        Ok(())
+    }
+
+    /// Sets the fields behind the body, which leave with the end; the head has said so with a field `Trailer`. They share the head area with
+    /// the head.
+    pub fn trailers<'f, I>(&self, fields: I) -> Result<(), HeadError>
+    where
+        I: IntoIterator<Item = (&'f [u8], &'f [u8])>,
+        I::IntoIter: Clone,
+    {
+        let control = self
+            .control()
+            .filter(|_| self.is_started() && !self.ended.get());
+        let control = control.ok_or(HeadError::Started)?;
+        let fields = fields.into_iter();
+        let (length, _) = measure(fields.clone())?;
+        let worker = &control.worker;
+        let head = match self.head_place.get() {
+            HEAD_INLINE => worker.head_length.load(Ordering::Relaxed) as usize,
+            _ => 0,
+        };
+        let start = self.interims.get() + head;
+        if start + length > HEAD_CAPACITY as usize || !self.encode_at(start, fields) {
+            return Err(HeadError::TooLarge(length));
+        }
+        let trailers = &worker.trailers_length;
+        trailers.store(length as u32, Ordering::Relaxed);
         Ok(())
     }
 

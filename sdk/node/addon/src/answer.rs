@@ -90,7 +90,10 @@ impl Answer {
             let view = head.view(rest);
             match view.status() {
                 101 => return Err(Fault::Upgraded),
-                ..200 => {}
+                ..101 => {}
+                status @ ..200 => exchange
+                    .interim(status, view.forwarded())
+                    .map_err(Fault::Unusable)?,
                 status => {
                     let method = Method::from_bytes(exchange.request().method());
                     let until = view.body_length(method);
@@ -134,6 +137,14 @@ impl Answer {
             let rest = self.written.get(self.at..).unwrap_or_default();
             let step = decoder.decode(rest).map_err(Fault::Body)?;
             self.is_finished = step.is_finished;
+            if step.is_finished {
+                let trailers = decoder.trailers();
+                if !trailers.is_empty() {
+                    exchange
+                        .trailers(trailers.fields())
+                        .map_err(Fault::Unusable)?;
+                }
+            }
             if step.consumed == 0 && !step.is_finished {
                 exchange.flush();
                 return Ok(match exchange.is_client_gone() {

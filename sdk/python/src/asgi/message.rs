@@ -7,10 +7,13 @@ use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 use smallvec::SmallVec;
 use tutti_worker::{Exchange, HeadError};
 
-/// Hands over a head: `status` and `headers` of a message.
-pub(super) fn start(exchange: &Exchange, status: u16, message: &Bound<'_, PyDict>) -> PyResult<()> {
+/// Names and values of a message.
+pub(super) type Fields<'py> = SmallVec<[(Bound<'py, PyBytes>, Bound<'py, PyBytes>); 12]>;
+
+/// The `headers` of a message.
+pub(super) fn headers<'py>(message: &Bound<'py, PyDict>) -> PyResult<Fields<'py>> {
     let py = message.py();
-    let mut fields: SmallVec<[(Bound<'_, PyBytes>, Bound<'_, PyBytes>); 12]> = SmallVec::new();
+    let mut fields = Fields::new();
     if let Some(headers) = message.get_item(intern!(py, "headers"))? {
         for field in headers.try_iter()? {
             let field = field?;
@@ -29,22 +32,48 @@ pub(super) fn start(exchange: &Exchange, status: u16, message: &Bound<'_, PyDict
             fields.push((name, value));
         }
     }
+    Ok(fields)
+}
+
+/// Hands over a head: `status` and `headers` of a message. A field without a value tells the server of trailer fields that the application
+/// will send.
+pub(super) fn start(
+    exchange: &Exchange,
+    status: u16,
+    message: &Bound<'_, PyDict>,
+    has_trailers: bool,
+) -> PyResult<()> {
+    let mut fields = headers(message)?;
+    if has_trailers {
+        let py = message.py();
+        fields.push((PyBytes::new(py, b"trailer"), PyBytes::new(py, b"")));
+    }
     let pairs = fields
         .iter()
         .map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-    exchange.start(status, pairs).map_err(|error| match error {
+    exchange
+        .start(status, pairs)
+        .map_err(|error| unsendable(error, |place| fields.get(place).map(text)))
+}
+
+/// A field, for a message.
+pub(super) fn text((name, value): &(Bound<'_, PyBytes>, Bound<'_, PyBytes>)) -> String {
+    let text = |bytes: &Bound<'_, PyBytes>| String::from_utf8_lossy(bytes.as_bytes()).into_owned();
+    format!("{}: {}", text(name), text(value))
+}
+
+/// The exception for fields that cannot be sent, of which `field` knows those in their places.
+pub(super) fn unsendable(error: HeadError, field: impl Fn(usize) -> Option<String>) -> PyErr {
+    match error {
         HeadError::Field(place) => {
-            let field = fields.get(place).map(|(name, value)| {
-                let text = |bytes: &Bound<'_, PyBytes>| String::from_utf8_lossy(bytes.as_bytes()).into_owned();
-                format!("{}: {}", text(name), text(value))
-            });
+            let field = field(place);
             PyValueError::new_err(format!(
                 "the header field `{}` cannot be sent: a name must be a token, a value must not have line breaks",
                 field.unwrap_or_default()
             ))
         }
         error => PyValueError::new_err(error.to_string()),
-    })
+    }
 }
 
 /// `message["type"]`.

@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{PyBytes, PyDict, PyString};
 use tutti_worker::{Exchange, page};
 
-use super::message::{bytes_item, gone, kind, out_of_order, start, unknown};
+use super::message::{bytes_item, gone, headers, kind, out_of_order, start, unknown, unsendable};
 use crate::log;
 
 /// How far a response is.
@@ -19,7 +19,13 @@ pub(super) struct Response {
     /// An `http.response.body` has come.
     has_body: bool,
     /// The last `http.response.body` has come.
+    is_body_over: bool,
+    /// Nothing is to come: neither that, nor `http.response.trailers`.
     is_ended: bool,
+    /// The head has announced trailer fields.
+    has_trailers: bool,
+    /// Those that have come.
+    trailers: Vec<(Vec<u8>, Vec<u8>)>,
     /// Bytes that there was no room for, and how much of the first has gone.
     waiting: VecDeque<Py<PyBytes>>,
     position: usize,
@@ -57,16 +63,13 @@ impl Response {
                         "before `http.response.start`",
                     ));
                 }
-                if self.is_ended {
+                if self.is_body_over {
                     return Err(out_of_order(
                         "http.response.body",
                         "after the response was complete",
                     ));
                 }
-                let more = match message.get_item(intern!(py, "more_body"))? {
-                    Some(more) => more.is_truthy()?,
-                    None => false,
-                };
+                let more = is_true(message, intern!(py, "more_body"))?;
                 let bytes = bytes_item(message, intern!(py, "body"))?;
                 self.body(exchange, bytes, more)
             }
@@ -77,8 +80,57 @@ impl Response {
                 self.head(exchange, message)?;
                 Ok(After::Unchanged)
             }
+            "http.response.trailers" => {
+                if !self.has_trailers || !self.is_body_over || self.is_ended {
+                    let when = "where none are due: `http.response.start` announces them with `trailers`, and they follow the body";
+                    return Err(out_of_order("http.response.trailers", when));
+                }
+                self.trailers(exchange, message)
+            }
+            "http.response.early_hint" => {
+                if self.is_started {
+                    return Err(out_of_order(
+                        "http.response.early_hint",
+                        "after `http.response.start`",
+                    ));
+                }
+                hint(exchange, message)?;
+                Ok(After::Unchanged)
+            }
             _ => Err(unknown(&kind)),
         }
+    }
+
+    fn trailers(
+        &mut self,
+        exchange: &mut Exchange,
+        message: &Bound<'_, PyDict>,
+    ) -> PyResult<After> {
+        for (name, value) in headers(message)? {
+            let field = (name.as_bytes().to_vec(), value.as_bytes().to_vec());
+            self.trailers.push(field);
+        }
+        if is_true(message, intern!(message.py(), "more_trailers"))? {
+            return Ok(After::Unchanged);
+        }
+        if is_gone(exchange) {
+            return Err(gone());
+        }
+        let pairs = self.trailers.iter();
+        exchange
+            .trailers(pairs.map(|(name, value)| (name.as_slice(), value.as_slice())))
+            .map_err(|error| unsendable(error, |_| None))?;
+        Ok(self.end(exchange))
+    }
+
+    /// Nothing more is to come from the application.
+    fn end(&mut self, exchange: &mut Exchange) -> After {
+        self.is_ended = true;
+        if !self.waiting.is_empty() {
+            return After::Unchanged;
+        }
+        exchange.finish();
+        After::Ended
     }
 
     fn head(&mut self, exchange: &Exchange, message: &Bound<'_, PyDict>) -> PyResult<()> {
@@ -90,7 +142,8 @@ impl Response {
         if is_gone(exchange) {
             return Err(gone());
         }
-        start(exchange, status, message)
+        self.has_trailers = is_true(message, intern!(message.py(), "trailers"))?;
+        start(exchange, status, message, self.has_trailers)
     }
 
     fn body(
@@ -100,7 +153,8 @@ impl Response {
         more: bool,
     ) -> PyResult<After> {
         self.has_body = true;
-        self.is_ended = !more;
+        self.is_body_over = !more;
+        self.is_ended = !more && !self.has_trailers;
         if is_gone(exchange) {
             return Err(gone());
         }
@@ -122,12 +176,11 @@ impl Response {
         if !self.waiting.is_empty() {
             return Ok(After::Unchanged);
         }
-        if more {
+        if !self.is_ended {
             exchange.flush();
             return Ok(After::Unchanged);
         }
-        exchange.finish();
-        Ok(After::Ended)
+        Ok(self.end(exchange))
     }
 
     /// Sends what waits, as far as there is room.
@@ -165,6 +218,13 @@ impl Response {
             // Complete; what there was no room for is sent as there is, the driver sees to that.
             return After::Unchanged;
         }
+        if self.is_body_over && !self.is_ended {
+            // The body is whole; the fields behind it are not to be had.
+            log::warning(
+                "the application returned without the `http.response.trailers` that it had announced",
+            );
+            return self.end(exchange);
+        }
         if self.is_started && !self.has_body && !is_gone(exchange) {
             // It has said all that it means to: the response has no body.
             static IS_TOLD: std::sync::Once = std::sync::Once::new();
@@ -195,6 +255,31 @@ impl Response {
         }
         After::Ended
     }
+}
+
+/// A member that is true or false, and false where it is not there.
+fn is_true(message: &Bound<'_, PyDict>, key: &Bound<'_, PyString>) -> PyResult<bool> {
+    message
+        .get_item(key)?
+        .map_or(Ok(false), |value| value.is_truthy())
+}
+
+/// Sends 103 with the `links` of the message.
+fn hint(exchange: &Exchange, message: &Bound<'_, PyDict>) -> PyResult<()> {
+    let links = message
+        .get_item(intern!(message.py(), "links"))?
+        .ok_or_else(|| PyValueError::new_err("`http.response.early_hint` has no `links`"))?;
+    let links: Vec<Bound<'_, PyBytes>> = links
+        .try_iter()?
+        .map(|link| Ok(link?.cast_into::<PyBytes>()?))
+        .collect::<PyResult<_>>()?;
+    if is_gone(exchange) {
+        return Err(gone());
+    }
+    let fields = links.iter().map(|link| (&b"link"[..], link.as_bytes()));
+    exchange
+        .interim(103, fields)
+        .map_err(|error| unsendable(error, |_| None))
 }
 
 /// True if nobody listens any more.

@@ -101,6 +101,10 @@ impl Scopes {
                     pattern.set_item(&keys.kind, intern(kind))?;
                     Ok(pattern.unbind())
                 };
+                let http = PyDict::new(py);
+                for name in ["http.response.trailers", "http.response.early_hint"] {
+                    http.set_item(name, PyDict::new(py))?;
+                }
                 let denial = PyDict::new(py);
                 denial.set_item("websocket.http.response", PyDict::new(py))?;
                 Ok(Pattern {
@@ -109,7 +113,7 @@ impl Scopes {
                     websocket: pattern("websocket")?,
                     asgi: asgi_versions(py, target.interface)?.unbind(),
                     state,
-                    extensions: [PyDict::new(py).unbind(), denial.unbind()],
+                    extensions: [http.unbind(), denial.unbind()],
                 })
             })
             .collect::<PyResult<_>>()?;

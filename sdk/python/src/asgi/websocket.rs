@@ -228,9 +228,9 @@ impl WebSocket {
             let list = pyo3::types::PyList::new(py, headers)?;
             list.append((name, value))?;
             whole.set_item(intern!(py, "headers"), list)?;
-            start(&self.exchange, 101, &whole)?;
+            start(&self.exchange, 101, &whole, false)?;
         } else {
-            start(&self.exchange, 101, message)?;
+            start(&self.exchange, 101, message, false)?;
         }
         self.exchange.flush();
         self.state = State::Open;
@@ -347,7 +347,7 @@ impl WebSocket {
                 if status == 101 {
                     return Err(PyValueError::new_err("status 101 is `websocket.accept`"));
                 }
-                start(&self.exchange, status, message)?;
+                start(&self.exchange, status, message, false)?;
                 self.state = State::Refusing;
                 Ok(())
             }

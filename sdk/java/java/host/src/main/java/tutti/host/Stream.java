@@ -4,8 +4,10 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.concurrent.Executor;
+import java.util.function.Supplier;
 import org.eclipse.jetty.http.HttpField;
 import org.eclipse.jetty.http.HttpFields;
+import org.eclipse.jetty.http.HttpHeader;
 import org.eclipse.jetty.http.HttpMethod;
 import org.eclipse.jetty.http.HttpStatus;
 import org.eclipse.jetty.http.MetaData;
@@ -28,6 +30,9 @@ final class Stream implements HttpStream, Runnable {
     /** The code of a WebSocket whose process leaves; its client may come again (the registry of RFC 6455 section 11.7). */
     private static final int SERVICE_RESTART = 1012;
 
+    /** In place of a status: the fields are those behind the body ({@code response.rs}). */
+    private static final int TRAILERS = 0;
+
     /** Largest piece of a body that is read at once. */
     private static final int PIECE = 32 * 1024;
 
@@ -39,6 +44,8 @@ final class Stream implements HttpStream, Runnable {
     private long received;
     private final Socket socket;
     private volatile boolean isCommitted;
+    /** Gives the fields behind the body, once it is whole; null for none. */
+    private Supplier<HttpFields> trailers;
     /** It has become a WebSocket. */
     private volatile boolean isUpgraded;
     /** The thread that runs the handler; null when none does. */
@@ -195,9 +202,14 @@ final class Stream implements HttpStream, Runnable {
         ResponseHead bytes = null;
         if (response != null) {
             int status = response.getStatus();
-            if (HttpStatus.isInformational(status) && status != HttpStatus.SWITCHING_PROTOCOLS_101) {
+            if (status == HttpStatus.CONTINUE_100) {
                 // The server sends its own.
                 callback.succeeded();
+                return;
+            }
+            if (HttpStatus.isInformational(status) && status != HttpStatus.SWITCHING_PROTOCOLS_101) {
+                // Whatever else is sent or flushed would begin the answer itself.
+                write(new ResponseHead(status, response.getHttpFields()), BufferUtil.EMPTY_BUFFER, true, callback);
                 return;
             }
             if (isCommitted) {
@@ -205,11 +217,19 @@ final class Stream implements HttpStream, Runnable {
                 return;
             }
             isCommitted = true;
-            bytes = new ResponseHead(status, response.getHttpFields());
+            trailers = response.getTrailersSupplier();
+            HttpFields fields = response.getHttpFields();
+            bytes = new ResponseHead(status, trailers == null ? fields : announced(fields));
         }
         ByteBuffer body = HttpMethod.HEAD.is(head.method) ? null : content;
         boolean isLast = last && !isUpgrade(response);
         write(bytes, body == null ? BufferUtil.EMPTY_BUFFER : body, isLast, callback);
+    }
+
+    /** The fields of a head that others follow behind the body: the server has to know before it sends it, their names are not known yet. */
+    private static HttpFields announced(HttpFields fields) {
+        HttpFields.Mutable announced = HttpFields.build(fields).remove(HttpHeader.CONTENT_LENGTH);
+        return announced.contains(HttpHeader.TRAILER) ? announced : announced.add(HttpHeader.TRAILER, "");
     }
 
     /** The head of a WebSocket: its end does not follow. */
@@ -254,6 +274,14 @@ final class Stream implements HttpStream, Runnable {
                 return;
             }
             Native.await(head.exchange, true);
+        }
+        if (last && trailers != null) {
+            HttpFields fields = trailers.get();
+            trailers = null;
+            if (fields != null && fields.size() > 0) {
+                write(new ResponseHead(TRAILERS, fields), BufferUtil.EMPTY_BUFFER, true, callback);
+                return;
+            }
         }
         callback.succeeded();
     }
