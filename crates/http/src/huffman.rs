@@ -38,6 +38,9 @@ const SYMBOLS: [u8; 256] = symbols();
 /// The code of each byte.
 const CODES: [u32; 256] = codes();
 
+/// The byte whose code eight bits begin with, and how long that is; 0 if it has more bits. Nearly all of what is sent has short codes.
+const SHORT: [(u8, u8); 256] = short();
+
 #[expect(clippy::indexing_slicing, reason = "evaluated when this is compiled")]
 const fn rows() -> [Row; LONGEST + 1] {
     let mut rows = [Row {
@@ -91,6 +94,25 @@ const fn codes() -> [u32; 256] {
     codes
 }
 
+#[expect(clippy::indexing_slicing, reason = "evaluated when this is compiled")]
+const fn short() -> [(u8, u8); 256] {
+    let mut short = [(0, 0); 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let length = LENGTHS[byte];
+        if length <= 8 {
+            let mut place = CODES[byte] << (8 - length);
+            let end = (CODES[byte] + 1) << (8 - length);
+            while place < end {
+                short[place as usize] = (byte as u8, length);
+                place += 1;
+            }
+        }
+        byte += 1;
+    }
+    short
+}
+
 /// Bytes that [`encode`] makes of `text`.
 pub(crate) fn encoded_length(text: &[u8]) -> usize {
     let bits = text
@@ -110,10 +132,14 @@ pub(crate) fn encode(text: &[u8], out: &mut Vec<u8>) {
         let length = u32::from(LENGTHS.get(place).copied().unwrap_or_default());
         bits = bits << length | u64::from(code);
         count += length;
-        while count >= 8 {
-            count -= 8;
-            out.push((bits >> count) as u8);
+        if count >= 32 {
+            count -= 32;
+            out.extend_from_slice(&((bits >> count) as u32).to_be_bytes());
         }
+    }
+    while count >= 8 {
+        count -= 8;
+        out.push((bits >> count) as u8);
     }
     if count > 0 {
         // Ones fill the last byte.
@@ -124,23 +150,51 @@ pub(crate) fn encode(text: &[u8], out: &mut Vec<u8>) {
 
 /// Appends what `coded` means to `out`; `None` if it means nothing.
 pub(crate) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Option<()> {
-    let mut code: u32 = 0;
-    let mut length: usize = 0;
-    for byte in coded {
-        for shift in (0..8).rev() {
-            code = code << 1 | u32::from(byte >> shift & 1);
-            length += 1;
-            let row = ROWS.get(length)?;
-            let offset = code.wrapping_sub(row.first);
-            if offset < row.count {
-                out.push(*SYMBOLS.get((row.place + offset) as usize)?);
-                code = 0;
-                length = 0;
-            }
+    let mut coming = coded.iter();
+    // The next bits are the last `count` of these.
+    let (mut bits, mut count) = (0_u64, 0_u32);
+    loop {
+        while count < LONGEST as u32 {
+            let Some(byte) = coming.next() else {
+                break;
+            };
+            bits = bits << 8 | u64::from(*byte);
+            count += 8;
         }
+        let next = first_bits(bits, count);
+        let (symbol, length) = match SHORT.get((next >> 24) as usize) {
+            Some(&(symbol, length)) if length > 0 => (symbol, u32::from(length)),
+            _ => match long(next) {
+                Some(found) => found,
+                // The bits that are left begin the end of a string: ones, less than a byte of them.
+                None => return (count < 8 && next == u32::MAX).then_some(()),
+            },
+        };
+        // Negative where a code goes on behind the end.
+        count = count.checked_sub(length)?;
+        out.push(symbol);
     }
-    // The bits that are left begin the end of a string: ones, less than a byte of them.
-    (length < 8 && code == (1 << length) - 1).then_some(())
+}
+
+/// The first 32 of the last `count` of `bits`; ones follow where there are fewer.
+fn first_bits(bits: u64, count: u32) -> u32 {
+    match count.checked_sub(32) {
+        Some(behind) => (bits >> behind) as u32,
+        None => (bits << (32 - count)) as u32 | u32::MAX >> count,
+    }
+}
+
+/// The byte whose code, of more than eight bits, `bits` begin with, and the code's length.
+fn long(bits: u32) -> Option<(u8, u32)> {
+    (9..).zip(ROWS.get(9..)?).find_map(|(length, row)| {
+        let offset = (bits >> (32 - length)).wrapping_sub(row.first);
+        let is_one = offset < row.count;
+        is_one.then(|| {
+            SYMBOLS
+                .get((row.place + offset) as usize)
+                .map(|symbol| (*symbol, length))
+        })?
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Field sections of QPACK (RFC 9204 §4.5), without a dynamic table.
 
-use super::table::TABLE;
+use super::table::{TABLE, named};
 use crate::huffman;
 
 /// Why a field section cannot be read.
@@ -163,17 +163,14 @@ pub(super) fn begin(out: &mut Vec<u8>) {
 /// Appends a field; `name` is in lower case.
 pub(super) fn write_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     let mut known_name = None;
-    for (index, (known, known_value)) in TABLE.iter().enumerate() {
-        if known.as_bytes() != name {
-            continue;
-        }
+    for (number, known_value) in named(name) {
         if known_value.as_bytes() == value {
-            return write_integer(index as u64, 0xc0, 6, out);
+            return write_integer(number.into(), 0xc0, 6, out);
         }
-        known_name.get_or_insert(index);
+        known_name.get_or_insert(number);
     }
     match known_name {
-        Some(index) => write_integer(index as u64, 0x50, 4, out),
+        Some(number) => write_integer(number.into(), 0x50, 4, out),
         None => write_string(name, 0x20, 3, out),
     }
     write_string(value, 0, 7, out);
@@ -198,6 +195,16 @@ mod tests {
         let section = b"\x00\x00\x51\x0b/index.html";
         let expected = vec![(":path".to_owned(), "/index.html".to_owned())];
         assert_eq!(fields(section, 1000), Ok(expected));
+    }
+
+    #[test]
+    fn what_the_table_has_is_written_as_its_number() {
+        for (number, (name, value)) in TABLE.into_iter().enumerate() {
+            let (mut written, mut expected) = (Vec::new(), Vec::new());
+            write_field(name.as_bytes(), value.as_bytes(), &mut written);
+            write_integer(number as u64, 0xc0, 6, &mut expected);
+            assert_eq!(written, expected, "{name}: {value}");
+        }
     }
 
     #[test]

@@ -106,3 +106,45 @@ pub(super) const TABLE: [Entry; 99] = [
     ("x-frame-options", "deny"),
     ("x-frame-options", "sameorigin"),
 ];
+
+/// One more than the longest name has bytes.
+const LENGTHS: usize = 33;
+
+/// The entries' numbers, those with shorter names first, and for each length of a name where those begin: few have to be looked at for one.
+const ORDER: ([u8; TABLE.len()], [u8; LENGTHS + 1]) = order();
+
+#[expect(clippy::indexing_slicing, reason = "evaluated when this is compiled")]
+const fn order() -> ([u8; TABLE.len()], [u8; LENGTHS + 1]) {
+    let (mut numbers, mut starts) = ([0; TABLE.len()], [0; LENGTHS + 1]);
+    let (mut place, mut length) = (0, 0);
+    while length < LENGTHS {
+        starts[length] = place as u8;
+        let mut number = 0;
+        while number < TABLE.len() {
+            if TABLE[number].0.len() == length {
+                numbers[place] = number as u8;
+                place += 1;
+            }
+            number += 1;
+        }
+        length += 1;
+    }
+    assert!(place == TABLE.len(), "a longer name");
+    starts[LENGTHS] = place as u8;
+    (numbers, starts)
+}
+
+/// The numbers of this name and their values, the first one first.
+pub(super) fn named(name: &[u8]) -> impl Iterator<Item = (u8, &'static str)> {
+    let (numbers, starts) = &ORDER;
+    let start = |length: usize| starts.get(length).map(|start| usize::from(*start));
+    let range = start(name.len()).zip(start(name.len() + 1));
+    let numbers = range.and_then(|(start, end)| numbers.get(start..end));
+    numbers
+        .unwrap_or_default()
+        .iter()
+        .filter_map(move |number| {
+            let (known, value) = TABLE.get(usize::from(*number))?;
+            (known.as_bytes() == name).then_some((*number, *value))
+        })
+}
