@@ -60,7 +60,7 @@ class TuttiTls(Encrypted, Tutti):
             raise RuntimeError(f"the configuration was refused: {body}")
 
     def encryption(self):
-        """What makes a listener one that is encrypted."""
+        """The part of a listener that says it is encrypted."""
         return {"tls": {"certificate": "bench"}}
 
 

@@ -26,7 +26,7 @@ pub(crate) struct Plan {
     pub(crate) duration: Duration,
 }
 
-/// What a client has seen.
+/// The answers and the mistakes of a client.
 #[derive(Default)]
 struct Seen {
     times: Vec<Duration>,

@@ -29,7 +29,7 @@ pub(crate) struct Plan {
     pub(crate) duration: Duration,
 }
 
-/// What has become of the requests.
+/// The answers and the mistakes so far.
 #[derive(Default)]
 struct Outcome {
     times: Vec<Duration>,

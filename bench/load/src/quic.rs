@@ -1,4 +1,4 @@
-//! What the loads over TLS and QUIC have in common: a client that takes any certificate, and knows whether it was shown one.
+//! The base of the loads over TLS and QUIC: a client that takes any certificate, and knows whether it was shown one.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

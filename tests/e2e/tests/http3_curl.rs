@@ -110,7 +110,7 @@ fn bodies_come_whole_from_curl() {
         let name = file.to_str().unwrap();
         for more in [
             &["--data-binary", &whole][..],
-            // Of a length that is not said before.
+            // The length is not said before.
             &["-X", "POST", "-T", name, "-H", "Content-Length:"],
         ] {
             assert_eq!(visit.asks("/digest.php", more), expected, "{more:?}");

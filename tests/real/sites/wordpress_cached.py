@@ -63,12 +63,12 @@ class WordPressCached(WordPress):
     def is_kept_for_nobody_only(self, person, post):
         path = post["path"]
         passes_by(person.get(path).expect("The curtain rises", "wpadminbar"))
-        # What somebody has got was not kept for others.
+        # A page of somebody is not kept for others.
         first = self.nobody().get(path).expect("The curtain rises").expect_not("wpadminbar", "critic-only")
         assert told(first).endswith("stored"), told(first)
         again = is_hit(self.nobody().get(path))
         assert again.body == first.body and int(again.header("Age")) >= 0, "the same page"
-        # What is kept is not for somebody, of whatever it is a page.
+        # Kept pages are not for somebody, of whatever kind they are.
         for address in (path, "/", "/feed/", "/?s=curtain", f"/wp-json/wp/v2/posts/{post['id']}"):
             self.nobody().get(address)
             is_hit(self.nobody().get(address))
