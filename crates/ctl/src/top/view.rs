@@ -200,9 +200,12 @@ impl State {
             self.draw_servers(frame, upstreams, &servers);
         }
         if let Some(tail) = &self.log {
-            let lines = tail.lines(usize::from(log.height.saturating_sub(1)));
+            let height = usize::from(log.height.saturating_sub(1));
+            let lines = folded(&tail.lines(height), usize::from(log.width));
+            let first = lines.len().saturating_sub(height);
             let title = Line::from("LOG").style(Modifier::BOLD);
-            let lines = std::iter::once(title).chain(lines.into_iter().map(Line::from));
+            let lines = lines.into_iter().skip(first).map(Line::from);
+            let lines = std::iter::once(title).chain(lines);
             frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), log);
         }
         frame.render_widget(Paragraph::new(self.foot()), foot);
@@ -321,8 +324,13 @@ impl State {
                 line
             }
         });
-        let widths = [5, 5, 6, 7, 7, 7, 9, 7, 9].map(Constraint::Length);
-        let table = Table::new(lines, std::iter::once(Constraint::Fill(1)).chain(widths))
+        let widths = [5, 5, 6, 7, 7, 7, 9, 7, 9];
+        // On a wide screen the figures stay beside the names.
+        let rest = area.width.saturating_sub(widths.iter().sum());
+        let names = rows.iter().map(|row| row.name.as_str());
+        let name = longest(names.chain(["APPLICATION▾"])).saturating_add(2);
+        let widths = std::iter::once(name.min(rest)).chain(widths);
+        let table = Table::new(lines, widths.map(Constraint::Length))
             .header(TableRow::new(heading).style(Modifier::BOLD))
             .column_spacing(0)
             .row_highlight_style(Modifier::REVERSED);
@@ -380,15 +388,18 @@ impl State {
                 line
             }
         });
-        let widths = [
-            Constraint::Fill(1),
-            Constraint::Fill(2),
-            Constraint::Length(11),
-            Constraint::Length(7),
-            Constraint::Length(8),
-            Constraint::Length(7),
-        ];
-        let table = Table::new(lines, widths)
+        let widths = [11, 7, 8, 7];
+        let column = |index: usize| {
+            let texts = servers.iter().filter_map(|row| row.get(index));
+            let heading = headings.get(index).copied();
+            longest(texts.map(String::as_str).chain(heading)).saturating_add(2)
+        };
+        // With a space before each column but the first.
+        let rest = area.width.saturating_sub(widths.iter().sum::<u16>() + 5);
+        let upstream = column(0).min(rest / 3);
+        let server = column(1).min(rest - upstream);
+        let widths = [upstream, server].into_iter().chain(widths);
+        let table = Table::new(lines, widths.map(Constraint::Length))
             .header(TableRow::new(heading).style(Modifier::BOLD).top_margin(1));
         frame.render_widget(table, area);
     }
@@ -439,7 +450,8 @@ fn draw_help(frame: &mut Frame<'_>) {
         "All of it is since the last look. Any key leads back.",
     ];
     let area = frame.area();
-    let width = 60.min(area.width);
+    // With a border.
+    let width = (longest(HELP.into_iter()) + 2).min(area.width);
     let height = (HELP.len() as u16 + 2).min(area.height);
     let [area] = Layout::horizontal([Constraint::Length(width)])
         .flex(ratatui::layout::Flex::Center)
@@ -451,6 +463,25 @@ fn draw_help(frame: &mut Frame<'_>) {
     let lines: Vec<Line<'_>> = HELP.map(Line::from).to_vec();
     let help = Paragraph::new(lines).block(Block::bordered().title(" keys "));
     frame.render_widget(help, area);
+}
+
+/// Lines broken where the screen ends, what goes on after a space: the end of a line is what went wrong.
+fn folded(lines: &[String], width: usize) -> Vec<String> {
+    let mut folded = Vec::new();
+    for line in lines {
+        let characters: Vec<char> = line.chars().collect();
+        let (first, rest) = characters.split_at(width.min(characters.len()));
+        folded.push(first.iter().collect());
+        let parts = rest.chunks(width.saturating_sub(1).max(1));
+        folded.extend(parts.map(|part| std::iter::once(&' ').chain(part).collect::<String>()));
+    }
+    folded
+}
+
+/// Columns of the longest text.
+fn longest<'t>(texts: impl Iterator<Item = &'t str>) -> u16 {
+    let widths = texts.map(|text| Line::from(text).width());
+    length(widths.max().unwrap_or_default())
 }
 
 fn length(count: usize) -> u16 {
@@ -537,6 +568,30 @@ mod tests {
                 ]
             );
         }
+    }
+
+    /// Pictures of the page showed figures far from their names, and help and log cut off.
+    #[test]
+    fn nothing_is_far_off_or_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let line = format!(
+            "[error] server 10.0.0.1:80: {}refused",
+            "so it goes; ".repeat(8)
+        );
+        std::fs::write(&log, format!("first\n{line}\n")).unwrap();
+        let (before, now) = two();
+        let mut state = State::new(before, Some(LogTail::new(log)), true);
+        state.add(now);
+        let page = drawn(&state, 80, 24);
+        assert!(page.contains("refused"), "{page}");
+        let wide = drawn(&state, 200, 24);
+        for name in ["blog ", "10.0.0.1:80 "] {
+            let row = wide.lines().find(|line| line.contains(name)).unwrap();
+            assert!(row.len() < 100, "{row}");
+        }
+        state.mode = Mode::Help;
+        assert!(drawn(&state, 80, 24).contains("why it does not start│"));
     }
 
     #[test]
