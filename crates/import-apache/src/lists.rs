@@ -1,7 +1,7 @@
 //! Lists of folders: `Options Indexes`.
 //!
 //! Apache leaves out of a list what it would not hand out. Here it is the list's own `deny` that leaves it out, since it is other steps
-//! that refuse it. What no pattern can say keeps the list away, which is told. Must never: list what the source hides.
+//! that refuse it. A refusal that no pattern can say keeps the list away, which is told. Must never: list what the source hides.
 
 use serde_json::Value;
 

@@ -433,7 +433,7 @@ fn folders_are_listed_where_options_say_so() {
         let text = format!("<Directory /srv>\nOptions {options}\n</Directory>");
         assert_eq!(list(&text), (json!({"return": 404}), vec![]), "{options}");
     }
-    // What has no index and is no folder goes on.
+    // A path that is no folder goes on.
     let text = "Options Indexes\nFallbackResource /index.html";
     let (action, lost) = list(text);
     assert_eq!((&action["listing"], lost), (&json!("html"), vec![]));
@@ -500,7 +500,7 @@ fn lists_do_not_show_what_the_source_hides() {
             "{hides}: {patterns:?}"
         );
     }
-    // What a list never has needs no pattern.
+    // A name that no list has needs no pattern.
     for hides in [
         "<FilesMatch \"^\\.ht\">\nRequire all denied\n</FilesMatch>",
         "<DirectoryMatch \"/\\.git\">\nRequire all denied\n</DirectoryMatch>",
@@ -515,7 +515,7 @@ fn lists_do_not_show_what_the_source_hides() {
         );
         assert_eq!(action["deny"], Value::Null, "{hides}");
     }
-    // What no pattern can say keeps the list away, and is told with its place.
+    // A refusal that no pattern can say keeps the list away, and is told with its place.
     for hides in [
         "<DirectoryMatch /secret>\nRequire all denied\n</DirectoryMatch>",
         "<Directory /srv/u>\nRewriteEngine On\nRewriteRule ^secret - [F]\n</Directory>",
