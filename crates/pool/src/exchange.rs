@@ -105,7 +105,7 @@ impl Exchange {
     /// The fields behind the body of a response that [`ready`](Self::ready) said was finished.
     ///
     /// # Errors
-    /// What the worker wrote are no fields.
+    /// The worker wrote something else than fields.
     pub fn trailers(&self) -> Result<Fields, ExchangeError> {
         self.checked(self.generation.segment.response_trailers(self.slot))
     }

@@ -5,6 +5,7 @@
 //! poll. The [`Exchange`] that either gives reads the request in place and writes the response into the slot's ring. Called by
 //! the `worker` crate and, through the C ABI, by other languages. One worker belongs to one thread; a process may have several.
 
+mod around;
 mod class;
 mod core;
 mod detached;

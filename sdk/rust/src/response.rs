@@ -33,7 +33,7 @@ where
         let mut data = match frame.map_err(Into::into)?.into_data() {
             Ok(data) => data,
             Err(frame) => {
-                // Whether they reach the client is for the head to say (`Trailer`), and for the client.
+                // They reach a client that takes them, if the head has announced them (`Trailer`).
                 if let Ok(trailers) = frame.into_trailers() {
                     let fields: Vec<_> = trailers
                         .iter()

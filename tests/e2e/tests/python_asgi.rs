@@ -44,7 +44,10 @@ fn the_scope_is_complete() {
         ("server", json!(["127.0.0.1", site.server.port()])),
         ("kinds", json!(["bytes"])),
         ("is_same_loop", json!(true)),
-        ("extensions", json!({"http.response.trailers": {}, "http.response.early_hint": {}})),
+        (
+            "extensions",
+            json!({"http.response.trailers": {}, "http.response.early_hint": {}}),
+        ),
     ] {
         assert_eq!(scope[name], expected, "{name} in {scope}");
     }

@@ -512,7 +512,7 @@ fn interim_answers_and_trailer_fields_have_bounds() {
     assert!(exchange.interim(103, [(&b"A b"[..], &b""[..])]).is_err());
     assert_eq!(exchange.trailers(field), Err(HeadError::Started));
     exchange.interim(103, field).unwrap();
-    // What does not fit leaves everything as it was.
+    // One that does not fit leaves everything as it was.
     assert!(exchange.interim(103, field).is_err());
     exchange.start(200, []).unwrap();
     assert!(exchange.trailers(field).is_err());

@@ -10,7 +10,7 @@ use crate::layout::{
     RESPONSE_CAPACITY, STREAM_CAPACITY, SlotControl,
 };
 use crate::request::{BodyView, RequestView};
-use crate::response::{HeadError, INTERIM_PREFIX, encode_into, is_interim, measure};
+use crate::response::{HeadError, encode_into, measure};
 use crate::ring::{filled, wait_until};
 use crate::shared::Region;
 use crate::span::SpanMut;
@@ -42,9 +42,9 @@ pub struct Exchange {
     pub(super) is_detached: Cell<bool>,
     /// Where the head is, once there is one. The router sees it from the first `publish` on: a head that it saw before, by
     /// chance, would go out without the length of the body, and would be all that the client gets should the worker die.
-    head_place: Cell<u32>,
+    pub(super) head_place: Cell<u32>,
     /// Bytes of interim answers in front of it, in the head area.
-    interims: Cell<usize>,
+    pub(super) interims: Cell<usize>,
     /// Bytes put in the response ring.
     written: Cell<u64>,
     /// Bytes the router has been told of.
@@ -367,78 +367,6 @@ impl Exchange {
         worker.head_fields.store(count, Ordering::Relaxed);
         worker.head_length.store(length as u32, Ordering::Relaxed);
         self.head_place.set(place);
-        Ok(())
-    }
-
-    /// Writes fields in the head area, from this byte on.
-    fn encode_at<'f>(
-        &self,
-        start: usize,
-        fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
-    ) -> bool {
-        let area = self.core.shared.region(self.slot, Region::Head);
-        area.is_some_and(|area| encode_into(area, start, fields))
-    }
-
-    /// Sends an answer that another follows, at once: 103 (Early Hints), say. All of one response have the head area to themselves.
-    pub fn interim<'f, I>(&self, status: u16, fields: I) -> Result<(), HeadError>
-    where
-        I: IntoIterator<Item = (&'f [u8], &'f [u8])>,
-        I::IntoIter: Clone,
-    {
-        if self.is_started() {
-            return Err(HeadError::Started);
-        }
-        if !is_interim(status) {
-            return Err(HeadError::Interim(status));
-        }
-        let fields = fields.into_iter();
-        let (length, _) = measure(fields.clone())?;
-        let start = self.interims.get();
-        let end = start + INTERIM_PREFIX + length;
-        let area = self.core.shared.region(self.slot, Region::Head);
-        let (Some(control), Some(area)) = (self.control(), area) else {
-            return Err(HeadError::TooLarge(length));
-        };
-        let [s0, s1] = status.to_ne_bytes();
-        let [l0, l1, l2, l3] = (length as u32).to_ne_bytes();
-        if end > HEAD_CAPACITY as usize
-            || !area.write(start, &[s0, s1, 0, 0, l0, l1, l2, l3])
-            || !self.encode_at(start + INTERIM_PREFIX, fields)
-        {
-            return Err(HeadError::TooLarge(length));
-        }
-        self.interims.set(end);
-        let interims = &control.worker.interims_length;
-        interims.store(end as u32, Ordering::Release);
-        self.signal();
-        Ok(())
-    }
-
-    /// Sets the fields behind the body, which leave with the end; the head has said so with a field `Trailer`. They share the head area with
-    /// the head.
-    pub fn trailers<'f, I>(&self, fields: I) -> Result<(), HeadError>
-    where
-        I: IntoIterator<Item = (&'f [u8], &'f [u8])>,
-        I::IntoIter: Clone,
-    {
-        let control = self
-            .control()
-            .filter(|_| self.is_started() && !self.ended.get());
-        let control = control.ok_or(HeadError::Started)?;
-        let fields = fields.into_iter();
-        let (length, _) = measure(fields.clone())?;
-        let worker = &control.worker;
-        let head = match self.head_place.get() {
-            HEAD_INLINE => worker.head_length.load(Ordering::Relaxed) as usize,
-            _ => 0,
-        };
-        let start = self.interims.get() + head;
-        if start + length > HEAD_CAPACITY as usize || !self.encode_at(start, fields) {
-            return Err(HeadError::TooLarge(length));
-        }
-        let trailers = &worker.trailers_length;
-        trailers.store(length as u32, Ordering::Relaxed);
         Ok(())
     }
 

@@ -1,0 +1,81 @@
+//! Answers before the response's head, and fields behind its body: they share the head area with the head.
+
+use super::exchange::Exchange;
+use crate::layout::{HEAD_CAPACITY, HEAD_INLINE};
+use crate::response::{HeadError, INTERIM_PREFIX, encode_into, is_interim, measure};
+use crate::shared::Region;
+use crate::sync::Ordering;
+
+impl Exchange {
+    /// Writes fields in the head area, from this byte on.
+    pub(super) fn encode_at<'f>(
+        &self,
+        start: usize,
+        fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+    ) -> bool {
+        let area = self.core.shared.region(self.slot, Region::Head);
+        area.is_some_and(|area| encode_into(area, start, fields))
+    }
+
+    /// Sends an answer that another follows, at once: 103 (Early Hints), say. All of one response have the head area to themselves.
+    pub fn interim<'f, I>(&self, status: u16, fields: I) -> Result<(), HeadError>
+    where
+        I: IntoIterator<Item = (&'f [u8], &'f [u8])>,
+        I::IntoIter: Clone,
+    {
+        if self.is_started() {
+            return Err(HeadError::Started);
+        }
+        if !is_interim(status) {
+            return Err(HeadError::Interim(status));
+        }
+        let fields = fields.into_iter();
+        let (length, _) = measure(fields.clone())?;
+        let start = self.interims.get();
+        let end = start + INTERIM_PREFIX + length;
+        let area = self.core.shared.region(self.slot, Region::Head);
+        let (Some(control), Some(area)) = (self.control(), area) else {
+            return Err(HeadError::TooLarge(length));
+        };
+        let [s0, s1] = status.to_ne_bytes();
+        let [l0, l1, l2, l3] = (length as u32).to_ne_bytes();
+        if end > HEAD_CAPACITY as usize
+            || !area.write(start, &[s0, s1, 0, 0, l0, l1, l2, l3])
+            || !self.encode_at(start + INTERIM_PREFIX, fields)
+        {
+            return Err(HeadError::TooLarge(length));
+        }
+        self.interims.set(end);
+        let interims = &control.worker.interims_length;
+        interims.store(end as u32, Ordering::Release);
+        self.signal();
+        Ok(())
+    }
+
+    /// Sets the fields behind the body, which leave with the end; the head has said so with a field `Trailer`. They share the head area with
+    /// the head.
+    pub fn trailers<'f, I>(&self, fields: I) -> Result<(), HeadError>
+    where
+        I: IntoIterator<Item = (&'f [u8], &'f [u8])>,
+        I::IntoIter: Clone,
+    {
+        let control = self
+            .control()
+            .filter(|_| self.is_started() && !self.is_ended());
+        let control = control.ok_or(HeadError::Started)?;
+        let fields = fields.into_iter();
+        let (length, _) = measure(fields.clone())?;
+        let worker = &control.worker;
+        let head = match self.head_place.get() {
+            HEAD_INLINE => worker.head_length.load(Ordering::Relaxed) as usize,
+            _ => 0,
+        };
+        let start = self.interims.get() + head;
+        if start + length > HEAD_CAPACITY as usize || !self.encode_at(start, fields) {
+            return Err(HeadError::TooLarge(length));
+        }
+        let trailers = &worker.trailers_length;
+        trailers.store(length as u32, Ordering::Relaxed);
+        Ok(())
+    }
+}
