@@ -1,0 +1,235 @@
+//! Keys, transactions and leases of one member.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::calls::Calls;
+use crate::error::Error;
+use crate::messages::{
+    Authenticate, AuthenticateAnswer, CREATE, Compaction, CompactionAnswer, Compare, Compared,
+    DeleteRange, EQUAL, LeaseGrant, LeaseGrantAnswer, LeaseKeepAlive, LeaseKeepAliveAnswer,
+    LeaseLeases, LeaseLeasesAnswer, LeaseRevoke, LeaseRevokeAnswer, Put, PutAnswer, Range,
+    RangeAnswer, Request, RequestOp, Txn, TxnAnswer, VALUE,
+};
+use crate::pairs::{Pair, end_of};
+use crate::transport::{Endpoint, Options, Transport};
+use crate::watch::Watch;
+
+/// A change of a key in a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// It has this value from now on.
+    Put(Pair),
+    /// There is no such key any more.
+    Delete(Vec<u8>),
+}
+
+/// The outcome of a keep-alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeepAlive {
+    /// The lease goes on.
+    Held,
+    /// There is no such lease any more, and nothing that was under it.
+    Lost,
+}
+
+/// A connection to a member. Clones are the same one.
+#[derive(Clone)]
+pub struct Client {
+    calls: Arc<Calls>,
+    endpoint: Endpoint,
+}
+
+impl Client {
+    /// Connects to a member, and says who calls.
+    ///
+    /// # Errors
+    /// It is not there, not to be trusted, or does not know the user.
+    pub async fn connect(endpoint: &Endpoint, options: &Options) -> Result<Client, Error> {
+        let connecting = Transport::connect(endpoint, options);
+        let transport = match timeout(options.patience, connecting).await {
+            Ok(connected) => connected?,
+            Err(_) => return Err(Error::Silent(options.patience.as_secs_f64())),
+        };
+        let mut calls = Calls::new(transport, endpoint, options.patience);
+        if let Some((name, password)) = &options.user {
+            let question = Authenticate {
+                name: name.clone(),
+                password: password.clone(),
+            };
+            let method = "etcdserverpb.Auth/Authenticate";
+            let answer: AuthenticateAnswer = calls.call(method, &question).await?;
+            calls.authorize(&answer.token)?;
+        }
+        Ok(Client {
+            calls: Arc::new(calls),
+            endpoint: endpoint.clone(),
+        })
+    }
+
+    /// The member that it is connected to.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// All keys that begin with these bytes, and the revision that they are of.
+    ///
+    /// # Errors
+    /// As of every call.
+    pub async fn list(&self, prefix: &[u8]) -> Result<(Vec<Pair>, i64), Error> {
+        self.range(prefix, false).await
+    }
+
+    /// The names of all keys that begin with these bytes.
+    ///
+    /// # Errors
+    /// As of every call.
+    pub async fn keys(&self, prefix: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+        let (pairs, _) = self.range(prefix, true).await?;
+        Ok(pairs.into_iter().map(|pair| pair.key).collect())
+    }
+
+    async fn range(&self, prefix: &[u8], keys_only: bool) -> Result<(Vec<Pair>, i64), Error> {
+        let question = Range {
+            key: prefix.to_vec(),
+            end: end_of(prefix),
+            keys_only,
+        };
+        let answer: RangeAnswer = self.calls.call("etcdserverpb.KV/Range", &question).await?;
+        let revision = answer.header.unwrap_or_default().revision;
+        let pairs = answer.pairs.into_iter().map(|pair| Pair {
+            key: pair.key,
+            value: pair.value,
+        });
+        Ok((pairs.collect(), revision))
+    }
+
+    /// Makes all changes if each key has the value that is expected (`None`: there is no such key), else none; true if it did.
+    ///
+    /// # Errors
+    /// As of every call. Then it is not known whether they were made.
+    pub async fn swap(
+        &self,
+        expected: &[(Vec<u8>, Option<Vec<u8>>)],
+        operations: Vec<Operation>,
+    ) -> Result<bool, Error> {
+        let compare = |(key, value): &(Vec<u8>, Option<Vec<u8>>)| Compare {
+            result: EQUAL,
+            target: if value.is_some() { VALUE } else { CREATE },
+            key: key.clone(),
+            to: Some(match value {
+                Some(value) => Compared::Value(value.clone()),
+                None => Compared::Create(0),
+            }),
+        };
+        let operation = |operation| RequestOp {
+            request: Some(match operation {
+                Operation::Put(pair) => Request::Put(Put {
+                    key: pair.key,
+                    value: pair.value,
+                    lease: 0,
+                }),
+                Operation::Delete(key) => Request::Delete(DeleteRange { key }),
+            }),
+        };
+        let question = Txn {
+            compare: expected.iter().map(compare).collect(),
+            success: operations.into_iter().map(operation).collect(),
+        };
+        let answer: TxnAnswer = self.calls.call("etcdserverpb.KV/Txn", &question).await?;
+        Ok(answer.succeeded)
+    }
+
+    /// Gives a key a value that ends with the lease.
+    ///
+    /// # Errors
+    /// As of every call; also where there is no such lease.
+    pub async fn put(&self, key: &[u8], value: &[u8], lease: i64) -> Result<(), Error> {
+        let question = Put {
+            key: key.to_vec(),
+            value: value.to_vec(),
+            lease,
+        };
+        let PutAnswer {} = self.calls.call("etcdserverpb.KV/Put", &question).await?;
+        Ok(())
+    }
+
+    /// Begins a lease for so long.
+    ///
+    /// # Errors
+    /// As of every call.
+    pub async fn grant(&self, length: Duration) -> Result<i64, Error> {
+        let question = LeaseGrant {
+            seconds: i64::try_from(length.as_secs()).unwrap_or(i64::MAX).max(1),
+        };
+        let method = "etcdserverpb.Lease/LeaseGrant";
+        let answer: LeaseGrantAnswer = self.calls.call(method, &question).await?;
+        match answer.error.as_str() {
+            "" => Ok(answer.id),
+            error => Err(Error::Foreign(error.to_owned())),
+        }
+    }
+
+    /// Has a lease go on.
+    ///
+    /// # Errors
+    /// As of every call.
+    pub async fn keep_alive(&self, lease: i64) -> Result<KeepAlive, Error> {
+        let question = LeaseKeepAlive { id: lease };
+        let method = "etcdserverpb.Lease/LeaseKeepAlive";
+        let exchange = async {
+            let stream = self.calls.open(method).await;
+            let mut stream = stream?;
+            stream.say(&question)?;
+            stream.next::<LeaseKeepAliveAnswer>().await
+        };
+        match self.calls.in_time(exchange).await? {
+            Some(answer) if answer.seconds > 0 => Ok(KeepAlive::Held),
+            _ => Ok(KeepAlive::Lost),
+        }
+    }
+
+    /// Ends a lease, and everything under it.
+    ///
+    /// # Errors
+    /// As of every call.
+    pub async fn revoke(&self, lease: i64) -> Result<(), Error> {
+        let question = LeaseRevoke { id: lease };
+        let method = "etcdserverpb.Lease/LeaseRevoke";
+        let LeaseRevokeAnswer {} = self.calls.call(method, &question).await?;
+        Ok(())
+    }
+
+    /// All leases.
+    ///
+    /// # Errors
+    /// As of every call.
+    pub async fn leases(&self) -> Result<Vec<i64>, Error> {
+        let method = "etcdserverpb.Lease/LeaseLeases";
+        let answer: LeaseLeasesAnswer = self.calls.call(method, &LeaseLeases {}).await?;
+        Ok(answer.leases.into_iter().map(|lease| lease.id).collect())
+    }
+
+    /// Forgets all revisions before this one.
+    ///
+    /// # Errors
+    /// As of every call.
+    pub async fn compact(&self, revision: i64) -> Result<(), Error> {
+        let question = Compaction { revision };
+        let CompactionAnswer {} = self
+            .calls
+            .call("etcdserverpb.KV/Compact", &question)
+            .await?;
+        Ok(())
+    }
+
+    /// Watches all keys that begin with these bytes, from a revision on.
+    ///
+    /// # Errors
+    /// As of every call.
+    pub async fn watch(&self, prefix: &[u8], revision: i64) -> Result<Watch, Error> {
+        Watch::begin(&self.calls, prefix, revision).await
+    }
+}
