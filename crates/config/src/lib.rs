@@ -16,6 +16,7 @@ mod files;
 pub mod mime_types;
 pub mod model;
 pub mod pattern;
+pub mod source;
 pub mod table;
 pub mod template;
 pub mod variables;

@@ -25,6 +25,7 @@ mod guard;
 mod logs;
 mod request_id;
 mod settings;
+mod source;
 mod stored;
 mod telemetry;
 mod tls;
@@ -44,6 +45,7 @@ pub use self::guard::{
 pub use self::logs::{AccessLog, LogFormat, LogValue, SlowLog};
 pub use self::request_id::RequestId;
 pub use self::settings::{Http, Settings};
+pub use self::source::Source;
 pub use self::stored::StoredName;
 pub use self::telemetry::{Telemetry, TelemetryProtocol};
 pub use self::tls::*;

@@ -32,6 +32,7 @@ pub mod processes;
 pub mod python;
 pub mod ruby;
 pub mod size;
+pub mod source;
 mod switch;
 pub mod syslog;
 pub mod table;

@@ -111,7 +111,7 @@ impl<'d> Builder<'d> {
         reader.read()
     }
 
-    fn must_be_absolute(&mut self, reader: &Reader<'d>, option: &Opt) {
+    pub(super) fn must_be_absolute(&mut self, reader: &Reader<'d>, option: &Opt) {
         if let Some((node, pointer)) = reader.get(option)
             && !node.as_str().is_none_or(|path| path.starts_with('/'))
         {

@@ -22,6 +22,7 @@ mod pass;
 mod reader;
 mod routes;
 mod settings;
+mod source;
 mod stored;
 mod telemetry;
 mod tls;

@@ -31,6 +31,9 @@ impl<'d> Builder<'d> {
             maintenance: self.maintenance(reader),
             dashboard: dashboard.and_then(|dashboard| self.dashboard(dashboard)),
             acme: self.acme_accounts(reader.get(&SettingsOptions::acme)),
+            source: reader
+                .inner(&SettingsOptions::source)
+                .and_then(|source| self.source(&source)),
         }
     }
 

@@ -12,6 +12,7 @@ use super::compression::Compression;
 use super::dashboard::Dashboard;
 use super::delivery::Maintenance;
 use super::request_id::RequestId;
+use super::source::Source;
 use super::stored::StoredName;
 use super::telemetry::Telemetry;
 use super::upstream::Resolver;
@@ -38,6 +39,8 @@ pub struct Settings {
     pub dashboard: Option<Dashboard>,
     /// Accounts for automatic certificates, by name.
     pub acme: BTreeMap<String, AcmeAccount>,
+    /// The store that this configuration comes from; `None`: there is none, or that of `--source`.
+    pub source: Option<Source>,
     /// Stores of responses, by name.
     pub caches: BTreeMap<String, CacheStore>,
 }

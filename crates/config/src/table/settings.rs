@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tutti_options::acme::AcmeOptions;
+use tutti_options::source::SourceOptions;
 use tutti_options::table::{CASELESS, Kind, Names, Text};
 use tutti_options::{Switch, Typed as _, Unread, options, words};
 
@@ -40,6 +41,8 @@ options! {
         dashboard: Unread [kind(DashboardOptions::KIND), beyond()],
         /// Accounts with authorities that certificates come from by themselves (ACME), each by its name: `{"letsencrypt": {}}`
         acme: Unread [kind(Kind::Map(Names::NotEmpty, &AcmeOptions::KIND)), beyond()],
+        /// The store that this server takes its configuration from, as a node of a fleet; `--source` goes before it
+        source: Unread [kind(SourceOptions::KIND), beyond()],
         /// Stores of responses, by name, for `cache` of actions
         cache: Unread [kind(Kind::Map(Names::NotEmpty, &CacheStoreOptions::KIND)), beyond()],
     }

@@ -1,0 +1,96 @@
+//! `settings.source`: a store that the configuration comes from.
+
+use std::collections::BTreeMap;
+
+use tutti_document::Diagnostic;
+use tutti_options::source::{Member, is_name, read_member};
+
+use super::builder::Builder;
+use super::reader::{Reader, each};
+use crate::model::Source;
+use crate::table::{EtcdOptions, EtcdTlsOptions, SourceOptions};
+
+/// The letters that a part of a key may have.
+const NAME: &str = "letters, digits, `-`, `_` and `.`";
+
+impl<'d> Builder<'d> {
+    pub(super) fn source(&mut self, reader: &Reader<'d>) -> Option<Source> {
+        let options: SourceOptions = reader.read();
+        if let (Some((node, pointer)), Some(name)) =
+            (reader.get(&SourceOptions::name), &options.name)
+            && !is_name(name)
+        {
+            let fault = Diagnostic::new(pointer, "this is no name of a node").expect(NAME);
+            self.faults.value(fault, node);
+        }
+        let labels = self.labels(reader);
+        let etcd = reader.inner(&SourceOptions::etcd)?;
+        let tls = etcd.inner_or_nothing(&EtcdOptions::tls);
+        for option in [
+            &EtcdTlsOptions::ca,
+            &EtcdTlsOptions::certificate,
+            &EtcdTlsOptions::key,
+        ] {
+            self.must_be_absolute(&tls, option);
+        }
+        self.must_be_absolute(&etcd, &EtcdOptions::password_file);
+        let members = self.members(&etcd);
+        if let (Some(member), true) = (
+            etcd.member(&EtcdOptions::tls),
+            members.iter().all(|member| !member.is_secure),
+        ) {
+            let fault = Diagnostic::new(
+                etcd.place(&EtcdOptions::tls),
+                "no endpoint begins with `https://`, so there is no TLS",
+            );
+            self.faults.name(fault, member);
+        }
+        Some(Source {
+            name: options.name,
+            labels,
+            members,
+            etcd: etcd.read(),
+            tls: tls.read(),
+        })
+    }
+
+    fn labels(&mut self, reader: &Reader<'d>) -> BTreeMap<String, String> {
+        let mut labels = BTreeMap::new();
+        let Some((node, pointer)) = reader.get(&SourceOptions::labels) else {
+            return labels;
+        };
+        for member in node.members() {
+            let value = member.node.as_str().unwrap_or_default();
+            if !is_name(&member.name) || !is_name(value) {
+                let place = pointer.child(&member.name);
+                let fault = Diagnostic::new(place, "this is no label").expect(NAME);
+                self.faults.value(fault, &member.node);
+            }
+            labels.insert(member.name.to_string(), value.to_owned());
+        }
+        labels
+    }
+
+    fn members(&mut self, etcd: &Reader<'d>) -> Vec<Member> {
+        let mut members = Vec::new();
+        let Some((node, pointer)) = etcd.get(&EtcdOptions::endpoints) else {
+            return members;
+        };
+        for (node, pointer) in each(node, &pointer) {
+            match node.as_str().map(read_member) {
+                Some(Ok(member)) => members.push(member),
+                Some(Err(expected)) => {
+                    let expected = expected.trim_start_matches("expected ").to_owned();
+                    let fault = Diagnostic::new(pointer, "this is no endpoint of an etcd");
+                    self.faults.value(fault.expect(expected), node);
+                }
+                // The table has said it.
+                None => {}
+            }
+        }
+        if members.is_empty() && node.elements().is_empty() && node.as_str().is_none() {
+            self.wrong(node, pointer, "an etcd has at least one endpoint");
+        }
+        members
+    }
+}

@@ -1,0 +1,22 @@
+//! A source: a store that the configuration comes from.
+
+use std::collections::BTreeMap;
+
+use tutti_options::source::Member;
+
+use crate::table::{EtcdOptions, EtcdTlsOptions};
+
+/// `settings.source`, or what `--source` says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Source {
+    /// The name of this node; `None`: the machine's.
+    pub name: Option<String>,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// The members of the etcd.
+    pub members: Vec<Member>,
+    /// Texts and paths of the etcd.
+    pub etcd: EtcdOptions,
+    /// How members are reached over TLS.
+    pub tls: EtcdTlsOptions,
+}

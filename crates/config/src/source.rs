@@ -1,0 +1,102 @@
+//! A source that is told by a flag: a URL, or the text of a file with what `settings.source` takes.
+//!
+//! Called by the controller for `--source`, and by `tutti fleet`. What a flag says is checked as a part of a configuration is.
+
+use tutti_document::{Diagnostic, Diagnostics, Document, Pointer, parse, read};
+use tutti_options::Format;
+
+use crate::build::validate;
+use crate::context::Context;
+use crate::model::Source;
+
+/// The schemes of URLs: with and without TLS.
+const SCHEMES: [(&str, &str); 2] = [("etcds://", "https"), ("etcd://", "http")];
+
+/// True for the URL of a source, and false for the path of a file.
+pub fn is_url(text: &str) -> bool {
+    SCHEMES.iter().any(|(scheme, _)| text.starts_with(scheme))
+}
+
+/// Reads `etcd://HOST:PORT,HOST:PORT/PREFIX`, or `etcds://` for TLS with the authorities of the system.
+///
+/// # Errors
+/// Every fault, as of a configuration.
+pub fn of_url(url: &str) -> Result<Source, Diagnostics> {
+    let wrong = || {
+        let fault = Diagnostic::new(Pointer::root(), "this is no URL of a source");
+        Diagnostics::one(fault.expect("`etcd://HOST:PORT,HOST:PORT/PREFIX`, or `etcds://` for TLS"))
+    };
+    let mut schemes = SCHEMES.iter();
+    let found = schemes.find_map(|(scheme, web)| Some((url.strip_prefix(scheme)?, web)));
+    let (rest, web) = found.ok_or_else(wrong)?;
+    let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let endpoints = hosts.split(',').map(|host| format!("{web}://{host}"));
+    let endpoints: Vec<String> = endpoints.collect();
+    let mut etcd = serde_json::json!({ "endpoints": endpoints });
+    if !path.is_empty() {
+        etcd["prefix"] = format!("/{}/", path.trim_matches('/')).into();
+    }
+    of_text(
+        &serde_json::json!({ "etcd": etcd }).to_string(),
+        Format::Json,
+    )
+}
+
+/// Reads the text of a file.
+///
+/// # Errors
+/// Every fault, as of a configuration.
+pub fn of_text(text: &str, format: Format) -> Result<Source, Diagnostics> {
+    let source = read(text.as_bytes(), format)?;
+    let mut document = Document::empty();
+    document.put(&["settings"], parse(b"{}")?)?;
+    document.put(&["settings", "source"], source)?;
+    let config = validate(&document, &Context::default())?;
+    let missing = || {
+        let fault = Diagnostic::new(Pointer::root(), "there is no source in it");
+        Diagnostics::one(fault.expect("an object with `etcd`"))
+    };
+    config.settings.source.ok_or_else(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_has_the_members_and_the_prefix() {
+        let source = of_url("etcds://a:1,b/shop/live").unwrap();
+        let members = source.members.iter();
+        let members: Vec<_> = members
+            .map(|member| (member.is_secure, member.host.as_str(), member.port))
+            .collect();
+        assert_eq!(members, [(true, "a", 1), (true, "b", 2379)]);
+        assert_eq!(source.etcd.prefix, "/shop/live/");
+        assert_eq!(of_url("etcd://127.0.0.1:1").unwrap().etcd.prefix, "/tutti/");
+        for wrong in ["http://a", "etcd://", "etcd://a:b"] {
+            assert!(of_url(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_file_has_what_the_setting_takes() {
+        let yaml = "etcd:\n  endpoints: https://a\nname: web-1\nlabels: {zone: b}\n";
+        let source = of_text(yaml, Format::Yaml).unwrap();
+        assert_eq!(source.name.as_deref(), Some("web-1"));
+        assert_eq!(source.labels.get("zone").map(String::as_str), Some("b"));
+        for wrong in [
+            "{}",
+            "[]",
+            r#"{"etcd": {}}"#,
+            r#"{"etcd": {"endpoints": []}}"#,
+            r#"{"etcd": {"endpoints": "a"}}"#,
+            r#"{"etcd": {"endpoints": "http://a", "tls": {}}}"#,
+            r#"{"etcd": {"endpoints": "https://a", "tls": {"ca": "ca.pem"}}}"#,
+            r#"{"etcd": {"endpoints": "https://a", "user": "root"}}"#,
+            r#"{"etcd": {"endpoints": "https://a"}, "name": "a/b"}"#,
+            r#"{"etcd": {"endpoints": "https://a"}, "labels": {"zone": "a b"}}"#,
+        ] {
+            assert!(of_text(wrong, Format::Json).is_err(), "{wrong}");
+        }
+    }
+}

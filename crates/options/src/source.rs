@@ -1,0 +1,155 @@
+//! Options of a source: a store that a node of a fleet takes its configuration from.
+
+use std::path::PathBuf;
+
+use crate::kinds::STRINGS;
+use crate::table::{Kind, Names, Text};
+use crate::{Typed as _, Unread, options};
+
+options! {
+    /// A store that this server takes its configuration from, as one node of a fleet. It is this node's own: a document of the fleet does not
+    /// change it
+    pub struct SourceOptions: SOURCE = "source" {
+        /// etcd 3.4 or later; 3.5 is recommended
+        etcd: Unread [required(), kind(EtcdOptions::KIND), beyond()],
+        /// The name of this node, with which no other answers: letters, digits, `-`, `_` and `.`; without it, the name of the machine
+        name: Option<String> [kind(Kind::String(Text::NotEmpty)), beyond()],
+        /// Labels of this node: `{"zone": "a"}`; documents may be for the nodes with a label. Names and values as of `name`
+        labels: Unread [kind(Kind::Map(Names::NotEmpty, &Kind::String(Text::NotEmpty))), beyond()],
+    }
+}
+
+options! {
+    /// An etcd
+    pub struct EtcdOptions: ETCD = "etcd" {
+        /// Its members: `https://HOST:PORT`, or `http://` without encryption
+        endpoints: Vec<String> [required(), kind(STRINGS), beyond()],
+        /// The beginning of all keys of the fleet
+        prefix: String [kind(Kind::String(Text::NotEmpty)), default("\"/tutti/\""), beyond()],
+        /// The user, where etcd asks for one
+        user: Option<String> [kind(Kind::String(Text::NotEmpty)), needs(&["password_file"]), beyond()],
+        /// Absolute path of a file with the user's password, which nobody but its owner and root can read
+        password_file: Option<PathBuf> [kind(Kind::String(Text::Path)), needs(&["user"]), beyond()],
+        /// TLS with members whose endpoints begin with `https://`
+        tls: Unread [kind(EtcdTlsOptions::KIND), beyond()],
+    }
+}
+
+options! {
+    /// TLS with an etcd
+    pub struct EtcdTlsOptions: ETCD_TLS = "etcd tls" {
+        /// Absolute path of a PEM file with the certificates that vouch for members, instead of those of the system
+        ca: Option<PathBuf> [kind(Kind::String(Text::Path)), beyond()],
+        /// Absolute path of a PEM file with the certificate that is shown to members, and its chain
+        certificate: Option<PathBuf> [kind(Kind::String(Text::Path)), needs(&["key"]), beyond()],
+        /// Absolute path of a PEM file with the key of that certificate
+        key: Option<PathBuf> [kind(Kind::String(Text::Path)), needs(&["certificate"]), beyond()],
+        /// The name that certificates of members are for, where it is not that of the endpoint
+        server_name: Option<String> [kind(Kind::String(Text::HostName)), beyond()],
+    }
+}
+
+/// Longest name of a node: that of a host in the DNS (RFC 1035 §2.3.4).
+const LONGEST_NAME: usize = 253;
+
+/// True for what can be the name of a node, or the name or value of a label: it is part of a key in the store.
+pub fn is_name(text: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    !text.is_empty() && text.len() <= LONGEST_NAME && text.bytes().all(is_letter)
+}
+
+/// True for `LABEL=VALUE`.
+pub fn is_label(text: &str) -> bool {
+    let parts = text.split_once('=');
+    parts.is_some_and(|(label, value)| is_name(label) && is_name(value))
+}
+
+/// The port of etcd for clients, as registered with IANA.
+const ETCD_PORT: u16 = 2379;
+
+/// A member of an etcd, as it is written.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Member {
+    /// It speaks TLS.
+    pub is_secure: bool,
+    /// Its name or address.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+}
+
+/// Reads `https://HOST:PORT` or `http://HOST:PORT`, with or without the port.
+///
+/// # Errors
+/// The form that is expected.
+pub fn read_member(text: &str) -> Result<Member, String> {
+    let expected = || "expected `https://HOST:PORT` or `http://HOST:PORT`".to_owned();
+    let (is_secure, rest) = match (text.strip_prefix("https://"), text.strip_prefix("http://")) {
+        (Some(rest), _) => (true, rest),
+        (None, Some(rest)) => (false, rest),
+        (None, None) => return Err(expected()),
+    };
+    let rest = rest.strip_suffix('/').unwrap_or(rest);
+    let (host, port) = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, "")) => (host, None),
+        Some((host, port)) => (host, Some(port.strip_prefix(':').ok_or_else(expected)?)),
+        None => match rest.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (rest, None),
+        },
+    };
+    let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:%".contains(&byte);
+    if host.is_empty() || !host.bytes().all(is_host) {
+        return Err(expected());
+    }
+    let port = match port {
+        None => ETCD_PORT,
+        Some(port) => port.parse().map_err(|_| expected())?,
+    };
+    Ok(Member {
+        is_secure,
+        host: host.to_owned(),
+        port,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_urls() {
+        let read = |text: &str| read_member(text).map(|one| (one.is_secure, one.host, one.port));
+        let one = |is_secure, host: &str, port| Ok((is_secure, host.to_owned(), port));
+        assert_eq!(
+            read("https://etcd-1.example.com:2380"),
+            one(true, "etcd-1.example.com", 2380)
+        );
+        assert_eq!(
+            read("http://127.0.0.1:12379/"),
+            one(false, "127.0.0.1", 12379)
+        );
+        assert_eq!(read("https://[::1]:1"), one(true, "::1", 1));
+        assert_eq!(read("https://etcd"), one(true, "etcd", 2379));
+        for wrong in [
+            "etcd:2379",
+            "https://",
+            "https://a:port",
+            "https://a/b",
+            "ftp://a",
+            "http://user@a",
+            "http://[::1]x",
+        ] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn names_are_parts_of_keys() {
+        assert!(is_name("web-1.example.com") && is_label("zone=a"));
+        for wrong in ["", "a/b", "a=b", "a b", "ä"] {
+            assert!(!is_name(wrong), "{wrong}");
+        }
+        assert!(!is_label("zone") && !is_label("zone=") && !is_label("a=b=c"));
+    }
+}
