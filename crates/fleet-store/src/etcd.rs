@@ -1,0 +1,330 @@
+//! etcd as a store: several members, of which any may be dead, hang, or be restored from an older copy.
+//!
+//! One connection at a time. A call that fails is made again with the next member, once with each. What is followed is listed anew with
+//! each connection: no revision is remembered beyond a watch, since a store that was restored has others.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tutti_etcd::{Client, Error, Event, KeepAlive, Operation, Options, Pair, Watch};
+
+use crate::random::random_below;
+use crate::store::{BoxFuture, Entries, Entry, Following, Held, Store, StoreError};
+
+/// The longest text that is stored: etcd takes requests of 1.5 MiB.
+pub const LONGEST_TEXT: usize = 1 << 20;
+
+/// A store in an etcd.
+pub struct EtcdStore {
+    options: Options,
+    prefix: String,
+    /// How long a held text outlives its owner.
+    life: Duration,
+    state: Mutex<Connection>,
+}
+
+/// The connection, and which member is next.
+struct Connection {
+    client: Option<Client>,
+    next: usize,
+}
+
+impl From<Error> for StoreError {
+    fn from(error: Error) -> StoreError {
+        StoreError {
+            is_final: error.is_final(),
+            message: error.to_string(),
+        }
+    }
+}
+
+impl EtcdStore {
+    /// A store whose names are below a prefix, and whose held texts live so long. It begins with any of the members, so that not
+    /// all of a fleet are with the first.
+    pub fn new(options: Options, prefix: &str, life: Duration) -> EtcdStore {
+        let members = u64::try_from(options.endpoints.len()).unwrap_or(1);
+        let next = usize::try_from(random_below(members)).unwrap_or_default();
+        EtcdStore {
+            options,
+            prefix: prefix.to_owned(),
+            life,
+            state: Mutex::new(Connection { client: None, next }),
+        }
+    }
+
+    fn key(&self, name: &str) -> Vec<u8> {
+        format!("{}{name}", self.prefix).into_bytes()
+    }
+
+    /// The name of a key, without the prefix.
+    fn name(&self, key: &[u8]) -> Option<String> {
+        let key = std::str::from_utf8(key).ok()?;
+        key.strip_prefix(&self.prefix).map(str::to_owned)
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, Connection> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection there is, or one to the next member.
+    async fn client(&self) -> Result<Client, Error> {
+        let next = {
+            let state = self.state();
+            if let Some(client) = &state.client {
+                return Ok(client.clone());
+            }
+            state.next
+        };
+        let endpoints = self.options.endpoints.iter();
+        let endpoint = endpoints
+            .cycle()
+            .nth(next % self.options.endpoints.len().max(1));
+        let none = || Error::Unusable("there is no endpoint".to_owned());
+        let endpoint = endpoint.ok_or_else(none)?;
+        match Client::connect(endpoint, &self.options).await {
+            Ok(client) => {
+                self.state().client = Some(client.clone());
+                Ok(client)
+            }
+            Err(error) => {
+                let endpoint = endpoint.to_string();
+                self.leave(&endpoint);
+                Err(at(&endpoint, error))
+            }
+        }
+    }
+
+    /// The next call is made with another member than this, unless that is so already.
+    fn leave(&self, endpoint: &str) {
+        let mut state = self.state();
+        let connected = state.client.as_ref();
+        if connected.is_some_and(|client| client.endpoint().to_string() != endpoint) {
+            return;
+        }
+        state.client = None;
+        state.next = state.next.wrapping_add(1);
+    }
+
+    /// Makes a call with one member after the other, until one of them has done it.
+    async fn with<T, F>(&self, call: impl Fn(Client) -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let mut failure = None;
+        // One more than there are: a connection may have been of no use any more.
+        for _ in 0..=self.options.endpoints.len() {
+            let client = match self.client().await {
+                Ok(client) => client,
+                Err(error) if error.is_final() => return Err(error.into()),
+                Err(error) => {
+                    failure = Some(error);
+                    continue;
+                }
+            };
+            let endpoint = client.endpoint().to_string();
+            match call(client).await {
+                Ok(done) => return Ok(done),
+                Err(error) => {
+                    // Also after a refusal: tokens end.
+                    self.leave(&endpoint);
+                    let is_final = error.is_final();
+                    failure = Some(at(&endpoint, error));
+                    if is_final {
+                        break;
+                    }
+                }
+            }
+        }
+        let failure = failure.map(StoreError::from);
+        Err(failure.unwrap_or_else(|| StoreError {
+            message: "there is no endpoint".to_owned(),
+            is_final: true,
+        }))
+    }
+
+    async fn has(self: &Arc<Self>, (name, text): &Entry) -> Result<bool, StoreError> {
+        let found = self.list(name).await?;
+        Ok(found.get(name) == text.as_ref())
+    }
+
+    fn entries(&self, pairs: Vec<Pair>) -> Entries {
+        let entries = pairs.into_iter().filter_map(|pair| {
+            let text = String::from_utf8(pair.value).ok()?;
+            Some((self.name(&pair.key)?, text))
+        });
+        entries.collect()
+    }
+}
+
+/// An error with the member that it is of.
+fn at(endpoint: &str, error: Error) -> Error {
+    match error {
+        Error::Connection(text) => Error::Connection(format!("`{endpoint}`: {text}")),
+        Error::Foreign(text) => Error::Foreign(format!("`{endpoint}`: {text}")),
+        Error::Silent(seconds) => {
+            Error::Connection(format!("`{endpoint}`: no answer within {seconds} seconds"))
+        }
+        other => other,
+    }
+}
+
+impl Store for Arc<EtcdStore> {
+    fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Entries, StoreError>> {
+        Box::pin(async move {
+            let key = self.key(prefix);
+            let key = key.as_slice();
+            let listed = self.with(|client| async move { client.list(key).await });
+            let (pairs, _) = listed.await?;
+            Ok(self.entries(pairs))
+        })
+    }
+
+    fn names<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<String>, StoreError>> {
+        Box::pin(async move {
+            let key = self.key(prefix);
+            let key = key.as_slice();
+            let keys = self.with(|client| async move { client.keys(key).await });
+            let keys = keys.await?;
+            Ok(keys.iter().filter_map(|key| self.name(key)).collect())
+        })
+    }
+
+    fn swap<'a>(
+        &'a self,
+        expected: &'a [Entry],
+        wanted: &'a [Entry],
+    ) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(async move {
+            let bytes = |text: &Option<String>| text.clone().map(String::into_bytes);
+            let compared = expected
+                .iter()
+                .map(|(name, text)| (self.key(name), bytes(text)));
+            let compared: Vec<_> = compared.collect();
+            let operations = wanted.iter().map(|(name, text)| match bytes(text) {
+                Some(value) => Operation::Put(Pair {
+                    key: self.key(name),
+                    value,
+                }),
+                None => Operation::Delete(self.key(name)),
+            });
+            let operations: Vec<_> = operations.collect();
+            let (compared, operations) = (compared.as_slice(), operations.as_slice());
+            let swap =
+                |client: Client| async move { client.swap(compared, operations.to_vec()).await };
+            if self.with(swap).await? {
+                return Ok(true);
+            }
+            // An attempt before this one may have done it, and only its answer been lost.
+            match wanted.first() {
+                Some(first) if first.1.is_some() => self.has(first).await,
+                _ => Ok(false),
+            }
+        })
+    }
+
+    fn follow<'a>(
+        &'a self,
+        prefix: &'a str,
+    ) -> BoxFuture<'a, Result<Box<dyn Following>, StoreError>> {
+        Box::pin(async move {
+            let key = self.key(prefix);
+            let key = key.as_slice();
+            let begin = |client: Client| async move {
+                let (pairs, revision) = client.list(key).await?;
+                let watch = client.watch(key, revision + 1).await?;
+                Ok::<_, Error>((pairs, watch, client.endpoint().to_string()))
+            };
+            let (pairs, watch, endpoint) = self.with(begin).await?;
+            let following = EtcdFollowing {
+                entries: self.entries(pairs),
+                store: Arc::clone(self),
+                endpoint,
+                watch,
+                is_first: true,
+            };
+            Ok(Box::new(following) as Box<dyn Following>)
+        })
+    }
+
+    fn hold<'a>(
+        &'a self,
+        name: &'a str,
+        text: &'a str,
+        held: &'a mut Held,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let key = self.key(name);
+            let key = key.as_slice();
+            if let Some(number) = held.number {
+                let kept = self.with(|client| async move { client.keep_alive(number).await });
+                if kept.await? == KeepAlive::Lost {
+                    held.number = None;
+                }
+            }
+            let number = match held.number {
+                Some(_) if held.text == text => return Ok(()),
+                Some(number) => number,
+                None => {
+                    let life = self.life;
+                    self.with(|client| async move { client.grant(life).await })
+                        .await?
+                }
+            };
+            // Unless this succeeds it is not there, and the next call begins anew.
+            held.number = None;
+            let put =
+                |client: Client| async move { client.put(key, text.as_bytes(), number).await };
+            self.with(put).await?;
+            held.number = Some(number);
+            text.clone_into(&mut held.text);
+            Ok(())
+        })
+    }
+
+    fn connected_to(&self) -> Option<String> {
+        let state = self.state();
+        let client = state.client.as_ref();
+        client.map(|client| client.endpoint().to_string())
+    }
+}
+
+/// Keys that are listed and watched.
+struct EtcdFollowing {
+    store: Arc<EtcdStore>,
+    endpoint: String,
+    entries: Entries,
+    watch: Watch,
+    is_first: bool,
+}
+
+impl Following for EtcdFollowing {
+    fn next(&mut self) -> BoxFuture<'_, Result<Entries, StoreError>> {
+        Box::pin(async move {
+            if std::mem::take(&mut self.is_first) {
+                return Ok(self.entries.clone());
+            }
+            let events = match self.watch.next().await {
+                Ok(events) => events,
+                Err(error) => {
+                    // The reason why the watch has ended may hold up other calls, too.
+                    self.store.leave(&self.endpoint);
+                    return Err(error.into());
+                }
+            };
+            for event in events {
+                match event {
+                    Event::Put(pair) => {
+                        let entries = self.store.entries(vec![pair]);
+                        self.entries.extend(entries);
+                    }
+                    Event::Delete(key) => {
+                        if let Some(name) = self.store.name(&key) {
+                            self.entries.remove(&name);
+                        }
+                    }
+                }
+            }
+            Ok(self.entries.clone())
+        })
+    }
+}

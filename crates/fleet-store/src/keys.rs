@@ -1,0 +1,54 @@
+//! Names of things in the store, below the fleet's prefix.
+
+/// The selector of a head for all nodes.
+pub const ALL: &str = "all";
+
+/// Heads are below this: `heads/all`, `heads/LABEL=VALUE`.
+pub const HEADS: &str = "heads/";
+
+/// Documents are below this, by their generation.
+pub const DOCUMENTS: &str = "documents/";
+
+/// Answers of nodes are below this, by the node's name.
+pub const NODES: &str = "nodes/";
+
+/// Roll-outs are below this, by their number.
+pub const LOG: &str = "log/";
+
+/// The head for all nodes, or for those with a label.
+pub fn head(selector: &str) -> String {
+    format!("{HEADS}{selector}")
+}
+
+/// The document of a generation. Names are in the order of generations.
+pub fn document(generation: u64) -> String {
+    format!("{DOCUMENTS}{generation:012}")
+}
+
+/// The answer of a node.
+pub fn node(name: &str) -> String {
+    format!("{NODES}{name}")
+}
+
+/// The record of a roll-out. Names are in the order of numbers.
+pub fn roll_out(number: u64) -> String {
+    format!("{LOG}{number:012}")
+}
+
+/// The number at the end of a name, of a document or a roll-out.
+pub fn number(key: &str) -> Option<u64> {
+    key.rsplit('/').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_in_the_order_of_their_numbers() {
+        assert!(document(9) < document(10));
+        assert_eq!(number(&document(12)), Some(12));
+        assert_eq!(number(&roll_out(7)), Some(7));
+        assert_eq!(number("documents/x"), None);
+    }
+}

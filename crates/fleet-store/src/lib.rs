@@ -1,0 +1,28 @@
+//! Everything that the nodes of a fleet and those who administer it share: documents with a generation, which of them nodes are to run, what each
+//! node answers; and the store that all of it is in.
+//!
+//! Called by the process that follows a source, and by `tutti fleet`. Both take what they decide from here, so that they cannot disagree.
+//! It must never happen that a document is told apart from another by its generation alone, since a store that is restored from a copy
+//! gives generations a second time.
+//!
+//! | Module | holds |
+//! |---|---|
+//! | [`keys`] | names of things in the store |
+//! | [`records`] | documents, heads, answers of nodes; which document a node is to run; no I/O |
+//! | [`gate`] | when a wave of a roll-out is over; no I/O |
+//! | [`store`] | what a store has to do |
+//! | [`etcd`] | etcd as a store |
+//! | `random`, `times` | random words and numbers, the clock |
+
+#![forbid(unsafe_code)]
+
+pub mod etcd;
+pub mod gate;
+pub mod keys;
+mod random;
+pub mod records;
+pub mod store;
+mod times;
+
+pub use random::{random_below, random_word};
+pub use times::{now, patience, seconds};

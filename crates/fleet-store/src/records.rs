@@ -1,0 +1,336 @@
+//! Documents, heads and answers as they are in the store, and which document a node is to run.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tutti_options::source::is_label;
+
+use crate::keys;
+
+/// A document, by its generation and by what is in it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Version {
+    /// Documents are numbered as they come.
+    pub generation: u64,
+    /// SHA-256 of its text: a store that is restored from a copy gives generations a second time.
+    pub digest: String,
+}
+
+impl Version {
+    /// The version of a text.
+    pub fn of(generation: u64, text: &str) -> Version {
+        Version {
+            generation,
+            digest: digest(text),
+        }
+    }
+}
+
+/// SHA-256 of a text, in hexadecimal digits.
+pub fn digest(text: &str) -> String {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
+    data_encoding::HEXLOWER.encode(digest.as_ref())
+}
+
+/// How far a roll-out is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// The nodes of its waves run the new document, others the former one.
+    Rolling,
+    /// All nodes run the new one.
+    Done,
+    /// All nodes are back at the former one.
+    Returned,
+}
+
+impl State {
+    /// Its name for people.
+    pub fn word(self) -> &'static str {
+        match self {
+            State::Rolling => "rolling",
+            State::Done => "done",
+            State::Returned => "returned",
+        }
+    }
+}
+
+/// The document that nodes are to run, and the roll-out that brings it to them. Nothing that a roll-out needs is anywhere else: whoever
+/// does it may end at any moment, and another goes on from here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// A random word: no two roll-outs have the same, so that a head is equal to another only if it is that one.
+    pub id: String,
+    /// The number of the roll-out.
+    pub number: u64,
+    /// The nodes it is for: `all`, or those with a label, `LABEL=VALUE`.
+    pub selector: String,
+    /// The new document; `None`: these nodes have none of their own any more.
+    pub version: Option<Version>,
+    /// The one before.
+    pub former: Option<Version>,
+    /// How far it is.
+    pub state: State,
+    /// The sizes of its waves, as they were asked for.
+    pub waves: Vec<String>,
+    /// The number of the last wave that was begun, from 1 on.
+    pub wave: usize,
+    /// The nodes of the waves that were begun.
+    pub nodes: Vec<String>,
+    /// Who wanted it.
+    pub by: String,
+    /// When it was begun, in seconds since 1970.
+    pub time: u64,
+    /// Words of who wanted it.
+    #[serde(default)]
+    pub comment: Option<String>,
+    /// Why it was returned.
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+impl Head {
+    /// The document for a node; `None`: none of this head.
+    pub fn for_node(&self, name: &str) -> Option<&Version> {
+        match self.state {
+            State::Done => self.version.as_ref(),
+            State::Returned => self.former.as_ref(),
+            State::Rolling if self.nodes.iter().any(|node| node == name) => self.version.as_ref(),
+            State::Rolling => self.former.as_ref(),
+        }
+    }
+
+    /// The document that nodes have for certain: what the next roll-out goes back to.
+    pub fn settled(&self) -> Option<&Version> {
+        match self.state {
+            State::Done => self.version.as_ref(),
+            State::Rolling | State::Returned => self.former.as_ref(),
+        }
+    }
+
+    /// As it is stored.
+    pub fn to_text(&self) -> String {
+        // Strings and numbers: this cannot fail.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// A document that a node could not put in force.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The document.
+    pub version: Version,
+    /// The place of its fault, a JSON pointer.
+    pub pointer: String,
+    /// Why, in one sentence.
+    pub reason: String,
+}
+
+/// How a node is since it runs its document.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Health {
+    /// Requests that were answered.
+    pub requests: u64,
+    /// Those of them with a 5xx.
+    pub errors: u64,
+    /// Starts of applications that have failed.
+    pub start_failures: u64,
+}
+
+/// The answer of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Answer {
+    /// Its name.
+    pub name: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// The version of its server.
+    pub server: String,
+    /// The document that it has put in force last.
+    pub version: Option<Version>,
+    /// Since when, in seconds since 1970.
+    pub since: u64,
+    /// Somebody has changed its configuration by hand since.
+    pub differs: bool,
+    /// The document that it is to run and cannot.
+    pub refused: Option<Refusal>,
+    /// How it is.
+    pub health: Health,
+    /// When it said so, in seconds since 1970.
+    pub time: u64,
+}
+
+/// Reads what is stored under each name; what cannot be read is left out.
+pub fn read_all<T: for<'de> Deserialize<'de>>(
+    entries: &BTreeMap<String, String>,
+    prefix: &str,
+) -> BTreeMap<String, T> {
+    let entries = entries.iter().filter_map(|(key, text)| {
+        let name = key.strip_prefix(prefix)?;
+        Some((name.to_owned(), serde_json::from_str(text).ok()?))
+    });
+    entries.collect()
+}
+
+/// The document that a node is to run, and the selector of its head. A head for a label of the node goes before that for all nodes; of
+/// several such heads the first by its name counts.
+pub fn choose<'h>(
+    heads: &'h BTreeMap<String, Head>,
+    name: &str,
+    labels: &BTreeMap<String, String>,
+) -> Option<(&'h str, &'h Version)> {
+    let own = labels
+        .iter()
+        .map(|(label, value)| format!("{label}={value}"));
+    let selectors = own.filter(|selector| is_label(selector));
+    let mut selectors = selectors.chain([keys::ALL.to_owned()]);
+    selectors.find_map(|selector| {
+        let (selector, head) = heads.get_key_value(&selector)?;
+        Some((selector.as_str(), head.for_node(name)?))
+    })
+}
+
+/// The names of the nodes that a head of this selector is for: those that no other head has a document for.
+pub fn concerned(
+    heads: &BTreeMap<String, Head>,
+    answers: &BTreeMap<String, Answer>,
+    selector: &str,
+) -> Vec<String> {
+    let is_ahead = |other: &str| selector == keys::ALL || other < selector;
+    let is_concerned = |answer: &Answer| {
+        let mut own = answer.labels.iter();
+        let has_it = selector == keys::ALL
+            || own.any(|(label, value)| format!("{label}={value}") == selector);
+        let mut own = answer.labels.iter();
+        let is_taken = own.any(|(label, value)| {
+            let other = format!("{label}={value}");
+            let head = heads.get(&other);
+            other != selector
+                && is_ahead(&other)
+                && head.is_some_and(|head| head.for_node(&answer.name).is_some())
+        });
+        has_it && !is_taken
+    };
+    let answers = answers.values().filter(|answer| is_concerned(answer));
+    answers.map(|answer| answer.name.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(generation: u64) -> Version {
+        Version::of(generation, &generation.to_string())
+    }
+
+    fn head(
+        selector: &str,
+        state: State,
+        to: Option<u64>,
+        from: Option<u64>,
+        nodes: &[&str],
+    ) -> Head {
+        Head {
+            id: "x".to_owned(),
+            number: 1,
+            selector: selector.to_owned(),
+            version: to.map(version),
+            former: from.map(version),
+            state,
+            waves: Vec::new(),
+            wave: 1,
+            nodes: nodes.iter().map(|&node| node.to_owned()).collect(),
+            by: String::new(),
+            time: 0,
+            comment: None,
+            reason: None,
+        }
+    }
+
+    fn labels(all: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let all = all
+            .iter()
+            .map(|&(name, value)| (name.to_owned(), value.to_owned()));
+        all.collect()
+    }
+
+    fn answer(name: &str, all: &[(&str, &str)]) -> (String, Answer) {
+        let answer = Answer {
+            name: name.to_owned(),
+            labels: labels(all),
+            ..Answer::default()
+        };
+        (name.to_owned(), answer)
+    }
+
+    #[test]
+    fn nodes_run_the_new_document_once_their_wave_has_begun() {
+        let generation = |head: &Head, name| head.for_node(name).map(|version| version.generation);
+        let rolling = head("all", State::Rolling, Some(2), Some(1), &["a"]);
+        assert_eq!(generation(&rolling, "a"), Some(2));
+        assert_eq!(generation(&rolling, "b"), Some(1));
+        assert_eq!(rolling.settled(), Some(&version(1)));
+        let done = head("all", State::Done, Some(2), Some(1), &["a"]);
+        assert_eq!(generation(&done, "b"), Some(2));
+        assert_eq!(done.settled(), Some(&version(2)));
+        let returned = head("all", State::Returned, Some(2), Some(1), &["a", "b"]);
+        assert_eq!(generation(&returned, "a"), Some(1));
+        let first = head("all", State::Rolling, Some(1), None, &["a"]);
+        assert_eq!(generation(&first, "b"), None);
+        assert_eq!(
+            serde_json::from_str::<Head>(&first.to_text()).unwrap(),
+            first
+        );
+    }
+
+    #[test]
+    fn a_label_goes_before_all_while_it_has_a_document() {
+        let heads = |canary: Head| {
+            BTreeMap::from([
+                (
+                    "all".to_owned(),
+                    head("all", State::Done, Some(1), None, &[]),
+                ),
+                ("role=canary".to_owned(), canary),
+            ])
+        };
+        let own = labels(&[("role", "canary"), ("zone", "a")]);
+        let of = |heads: &BTreeMap<String, Head>, name, labels| {
+            choose(heads, name, labels)
+                .map(|(selector, version)| (selector.to_owned(), version.generation))
+        };
+        let with = heads(head("role=canary", State::Done, Some(2), None, &[]));
+        assert_eq!(of(&with, "a", &own), Some(("role=canary".to_owned(), 2)));
+        assert_eq!(
+            of(&with, "a", &labels(&[("zone", "a")])),
+            Some(("all".to_owned(), 1))
+        );
+        // Not its wave yet, and there was none before.
+        let rolling = heads(head("role=canary", State::Rolling, Some(2), None, &["b"]));
+        assert_eq!(of(&rolling, "a", &own), Some(("all".to_owned(), 1)));
+        assert_eq!(of(&rolling, "b", &own), Some(("role=canary".to_owned(), 2)));
+        let released = heads(head("role=canary", State::Done, None, Some(2), &[]));
+        assert_eq!(of(&released, "a", &own), Some(("all".to_owned(), 1)));
+        assert_eq!(of(&BTreeMap::new(), "a", &own), None);
+    }
+
+    #[test]
+    fn a_head_concerns_the_nodes_that_no_other_has() {
+        let answers = BTreeMap::from([
+            answer("a", &[("role", "canary")]),
+            answer("b", &[("role", "canary"), ("zone", "z")]),
+            answer("c", &[]),
+        ]);
+        let none = BTreeMap::new();
+        assert_eq!(concerned(&none, &answers, "all"), ["a", "b", "c"]);
+        assert_eq!(concerned(&none, &answers, "role=canary"), ["a", "b"]);
+        let canary = head("role=canary", State::Done, Some(2), None, &[]);
+        let heads = BTreeMap::from([("role=canary".to_owned(), canary)]);
+        assert_eq!(concerned(&heads, &answers, "all"), ["c"]);
+        assert_eq!(concerned(&heads, &answers, "role=canary"), ["a", "b"]);
+        // The first by its name counts.
+        assert!(concerned(&heads, &answers, "zone=z").is_empty());
+    }
+}
