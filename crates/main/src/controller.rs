@@ -10,7 +10,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use tutti_log::Level;
-use tutti_protocol::{Cause, ControllerHello, FromController, Grants, Reason, Store, ToController};
+use tutti_protocol::{
+    Cause, ControllerHello, FromController, GivenSource, Grants, Reason, Store, ToController,
+};
 use tutti_sys::memfd;
 use tutti_sys::process::Ended;
 
@@ -50,6 +52,7 @@ impl Supervisor {
             certificates: self.stored(Store::Certificates),
             js_modules: self.stored(Store::JsModules),
             files: self.files_to_begin_with(),
+            source: self.given_source(),
             is_lenient: self.instance.places.is_lenient,
             access: self.instance.access.clone(),
             has_begun,
@@ -71,6 +74,25 @@ impl Supervisor {
             return None;
         }
         Some(crate::config_files::read(path).map_err(|error| error.to_string()))
+    }
+
+    /// The source that `--source` names; a file is read anew for each controller.
+    fn given_source(&self) -> Option<GivenSource> {
+        let given = self.instance.places.source.as_deref()?;
+        Some(match given.to_str().filter(|text| text.contains("://")) {
+            Some(url) => GivenSource::Url {
+                url: url.to_owned(),
+            },
+            None => {
+                let read = crate::config_files::read(given);
+                let first = read.map(|files| files.into_iter().next());
+                let file = match first {
+                    Ok(file) => file.ok_or_else(|| format!("`{}` is empty", given.display())),
+                    Err(error) => Err(error.to_string()),
+                };
+                GivenSource::File { file }
+            }
+        })
     }
 
     pub(super) fn tell_controller(&mut self, message: &ToController, descriptors: Vec<OwnedFd>) {
@@ -99,6 +121,7 @@ impl Supervisor {
         };
         self.forget_pending();
         self.acme_unanswered();
+        self.fleet_unanswered();
         if self.is_stopping() {
             return;
         }
@@ -211,6 +234,8 @@ impl Supervisor {
             }
             FromController::Acme { plan } => self.plan_certificates(plan),
             FromController::AcmeDone { id, error } => self.acme_done(id, error),
+            FromController::Source { plan } => self.follow_source(plan),
+            FromController::FleetDone { id, answer } => self.fleet_done(id, answer),
             FromController::History { id } => {
                 let entries = history::list(&self.instance.places.state)
                     .and_then(|entries| Ok(serde_json::to_vec(&entries)?))

@@ -76,6 +76,11 @@ pub struct Flags {
     #[arg(long, requires = "config")]
     pub lenient: bool,
 
+    /// Store that the configuration comes from, as of a node of a fleet: `etcd://HOST:PORT,HOST:PORT/PREFIX` (`etcds://` with TLS), or a file
+    /// with what `settings.source` takes
+    #[arg(long, value_name = "URL_OR_FILE")]
+    pub source: Option<PathBuf>,
+
     /// Folder of temporary files
     #[arg(long, alias = "tmp", value_name = "FOLDER")]
     pub tmpdir: Option<PathBuf>,
@@ -135,6 +140,8 @@ pub struct Places {
     pub config: Option<PathBuf>,
     /// Where that one has faults, the stored one is used.
     pub is_lenient: bool,
+    /// The store that the configuration comes from: a URL, or a file.
+    pub source: Option<PathBuf>,
 }
 
 /// Parses `unix:/path`, `unix:@name`, `ADDRESS:PORT`, `[IPV6]:PORT` or `*:PORT`.
@@ -310,6 +317,13 @@ impl Flags {
             state: absolute(self.statedir.clone().unwrap_or(state)),
             config: self.config.clone().map(absolute),
             is_lenient: self.lenient,
+            source: self.source.clone().map(|source| {
+                // A URL is no path.
+                match source.to_str().is_some_and(|text| text.contains("://")) {
+                    true => source,
+                    false => absolute(source),
+                }
+            }),
             temporary: absolute(self.tmpdir.clone().unwrap_or_else(std::env::temp_dir)),
         }
     }

@@ -107,6 +107,9 @@ pub(crate) struct Handover {
     /// A file or folder to be read again on request.
     #[serde(default)]
     pub(super) config: Option<PathBuf>,
+    /// The store that the configuration comes from.
+    #[serde(default)]
+    pub(super) source: Option<PathBuf>,
     pub(super) has_own_temporary_folder: bool,
     pub(super) is_daemon: bool,
     pub(super) configuration: Option<String>,
@@ -166,6 +169,7 @@ impl Handover {
             config: self.config.clone(),
             // Said at a start; an upgrade is none.
             is_lenient: false,
+            source: self.source.clone(),
         }
     }
 

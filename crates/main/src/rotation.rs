@@ -49,6 +49,7 @@ impl Supervisor {
             controller.process.send(&news, vec![log.descriptor()?])?;
         }
         self.reopen_log_of_acme()?;
+        self.reopen_log_of_fleet()?;
         for router in self.routers.all_mut().chain(self.life.next_router_mut()) {
             router.send(&ToRouter::LogReopened, vec![log.descriptor()?])?;
         }

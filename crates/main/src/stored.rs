@@ -1,6 +1,6 @@
 //! The things that are stored beside the configuration, each a file with the text as it was uploaded, readable by root only: certificate
 //! bundles in `certs/NAME` of the state folder, script modules in `scripts/NAME`, documents of the process for automatic certificates in
-//! `acme/NAME`.
+//! `acme/NAME`, that of the process that follows a source in `fleet/NAME`.
 //!
 //! Main keeps them as they are and looks at no byte of them: that is the router's. Characters of a name that mean something to the
 //! file system are written `%XX`.
@@ -29,6 +29,8 @@ pub(super) enum Shelf {
     Of(Store),
     /// The documents of the process for automatic certificates.
     Acme,
+    /// The document that the process that follows a source has put in force last.
+    Fleet,
 }
 
 /// The names that Unit's state folder has, so that one can take over the other's.
@@ -37,6 +39,7 @@ fn folder(state: &Path, shelf: Shelf) -> PathBuf {
         Shelf::Of(Store::Certificates) => "certs",
         Shelf::Of(Store::JsModules) => "scripts",
         Shelf::Acme => "acme",
+        Shelf::Fleet => "fleet",
     })
 }
 

@@ -14,6 +14,7 @@ use tutti_sys::process::{self, Ended};
 use tutti_sys::signal::Signals;
 
 use super::acme::Acme;
+use super::fleet::Fleet;
 use super::instance::Instance;
 use super::isolation::Cgroups;
 use super::life::{Life, Pace, Stop};
@@ -46,6 +47,7 @@ pub(super) struct Supervisor {
     pub(super) base: Totals,
     pub(super) router_restarts: Restarts,
     pub(super) acme: Acme,
+    pub(super) fleet: Fleet,
     /// Longest silence of the router before it is taken for hanging.
     pub(super) longest_silence: Option<Duration>,
 }
@@ -65,6 +67,7 @@ impl Supervisor {
             base: Totals::default(),
             router_restarts: Restarts::default(),
             acme: Acme::default(),
+            fleet: Fleet::default(),
             longest_silence: None,
         }
     }
@@ -146,6 +149,7 @@ impl Supervisor {
             self.handle_controllers();
             self.handle_routers();
             self.handle_acme();
+            self.handle_fleet();
             self.handle_time();
         }
         self.clean_up();
@@ -174,7 +178,9 @@ impl Supervisor {
         let controllers = self.all_controllers().map(|c| c.process.waits_on());
         let routers = self.all_routers().map(|r| r.process.waits_on());
         let acme = self.acme.process().map(|process| process.waits_on());
-        let lines: Vec<_> = controllers.chain(routers).chain(acme).flatten().collect();
+        let fleet = self.fleet.process().map(|process| process.waits_on());
+        let lines = controllers.chain(routers).chain(acme).chain(fleet);
+        let lines: Vec<_> = lines.flatten().collect();
         for (socket, has_waiting) in &lines {
             let flags = if *has_waiting {
                 PollFlags::IN | PollFlags::OUT
@@ -198,6 +204,7 @@ impl Supervisor {
             self.router_restarts.deadline(),
             self.controller_restarts.deadline(),
             self.acme.deadline(),
+            self.fleet.deadline(),
             self.life.deadline(),
             self.holdings.children.next_deadline(),
             self.next_look(),
@@ -258,6 +265,7 @@ impl Supervisor {
         self.router_restarts.cancel();
         self.controller_restarts.cancel();
         self.acme.kill();
+        self.fleet.kill();
         if let Life::Upgrading(upgrade) = before {
             self.abandon_upgrade(upgrade);
         }
@@ -290,7 +298,10 @@ impl Supervisor {
                 self.some_router_ended(pid, ended);
             } else if self.controller(pid).is_some() {
                 self.some_controller_ended(pid, ended);
-            } else if !self.acme_ended(pid, ended) && !self.trial_ended(pid, ended) {
+            } else if !self.acme_ended(pid, ended)
+                && !self.fleet_ended(pid, ended)
+                && !self.trial_ended(pid, ended)
+            {
                 self.holdings.children.ended(pid);
                 let news = ToRouter::Exited {
                     pid,
@@ -430,6 +441,7 @@ impl Supervisor {
             self.start_controller();
         }
         self.mind_acme(now);
+        self.mind_fleet(now);
         if self.is_stopping() && self.routers.is_empty() {
             self.end_controllers();
         }

@@ -201,6 +201,7 @@ impl Supervisor {
         }
         // All that it has begun is kept, so it need not be handed over: the next main starts another.
         self.acme.kill();
+        self.fleet.kill();
         let flushed = self
             .controllers
             .serving
@@ -246,6 +247,7 @@ impl Supervisor {
             modules: places.modules.clone(),
             state: places.state.clone(),
             config: self.instance.places.config.clone(),
+            source: self.instance.places.source.clone(),
             temporary: places.temporary.clone(),
             has_own_temporary_folder: instance.has_own_temporary_folder,
             is_daemon: instance.is_daemon,

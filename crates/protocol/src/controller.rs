@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use tutti_options::logging::LogStyle;
 
 use super::{
-    AcmePlan, Cause, Change, ConfigFile, Fault, ForController, Grants, Module, Place, Question,
+    AcmePlan, Cause, Change, ConfigFile, Fault, FleetAnswer, FleetRequest, ForController, Grants,
+    Module, Place, Question, SourcePlan,
 };
 
 /// The first message a controller gets.
@@ -25,6 +26,8 @@ pub struct ControllerHello {
     pub js_modules: BTreeMap<String, String>,
     /// The configuration files or why they cannot be read: at a first start they come before what is stored.
     pub files: Option<Result<Vec<ConfigFile>, String>>,
+    /// The URL of `--source`, or the file that it names.
+    pub source: Option<GivenSource>,
     /// Where the files have faults, the stored one is used; else such a start fails.
     pub is_lenient: bool,
     /// Who may use the control API.
@@ -33,6 +36,22 @@ pub struct ControllerHello {
     pub has_begun: bool,
     /// Another version serves until this one does: a configuration with faults is told, and nothing else done.
     pub is_upgrade: bool,
+}
+
+/// A source that the flag `--source` names.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum GivenSource {
+    /// By its URL.
+    Url {
+        /// The URL.
+        url: String,
+    },
+    /// By a file.
+    File {
+        /// The file, or why it cannot be read.
+        file: Result<ConfigFile, String>,
+    },
 }
 
 /// Why main did not do what the controller asked for.
@@ -89,6 +108,13 @@ pub enum ToController {
         id: u64,
         /// The request.
         message: ForController,
+    },
+    /// The process that follows the source wants something; answered with [`FromController::FleetDone`].
+    Fleet {
+        /// Its number of the request.
+        id: u64,
+        /// The request.
+        request: FleetRequest,
     },
     /// The server stops: take no changes any more.
     Stopping,
@@ -194,6 +220,18 @@ pub enum FromController {
         id: u64,
         /// Why not.
         error: Option<String>,
+    },
+    /// The source to follow; `None`: there is none.
+    Source {
+        /// It.
+        plan: Option<Box<SourcePlan>>,
+    },
+    /// The answer to a request of the process that follows the source.
+    FleetDone {
+        /// Its number of the request.
+        id: u64,
+        /// The answer.
+        answer: FleetAnswer,
     },
     /// Tell the last changes; answered with a memory file of JSON.
     History {

@@ -1,4 +1,5 @@
-//! The messages between main and the processes that it starts for itself: the controller, the routers, and the one for automatic certificates.
+//! The messages between main and the processes that it starts for itself: the controller, the routers, and those for automatic certificates
+//! and for the source of the configuration.
 //!
 //! Each kind of process has a line of its own and message types of its own, so that main's code cannot take what a router says
 //! for what the controller says: [`FromController`] may change what the server does, [`FromRouter`] may ask for what serving needs
@@ -8,6 +9,7 @@
 //! |---|---|
 //! | `acme` | what main and the process for automatic certificates say to each other |
 //! | `controller` | what main and the controller say to each other |
+//! | `fleet` | what main and the process that follows a source say to each other |
 //! | `router` | what main and a router say to each other |
 //! | `grants` | what a configuration lets a router have |
 //! | `packet` | how a message travels |
@@ -19,6 +21,7 @@
 mod access;
 mod acme;
 mod controller;
+mod fleet;
 mod grants;
 mod packet;
 mod router;
@@ -33,7 +36,11 @@ pub use acme::{
     CertificatePlan, Challenge, ChallengeKind, ForController, FromAcme, NameserverPlan,
     OnDemandPlan, ToAcme,
 };
-pub use controller::{ControllerHello, FromController, Reason, ToController};
+pub use controller::{ControllerHello, FromController, GivenSource, Reason, ToController};
+pub use fleet::{
+    EtcdPlan, FLEET, FleetAnswer, FleetHello, FleetRequest, FromFleet, RefusedDocument, SourceNews,
+    SourcePlan, SourceSecrets, ToFleet,
+};
 pub use grants::{ApplicationGrant, CacheGrant, CommandGrant, Grants, PlaceGrant};
 pub use packet::{LONGEST, LONGEST_OF_ROUTER, Packet, read_large, receive};
 pub use router::{FromRouter, QuicHello, RouterHello, ToRouter, Told};
@@ -53,6 +60,9 @@ pub const CONTROLLER_TITLE: &str = "tutti: controller";
 
 /// The same of the process for automatic certificates.
 pub const ACME_TITLE: &str = "tutti: acme";
+
+/// The same of the process that follows a source.
+pub const FLEET_TITLE: &str = "tutti: fleet";
 
 /// The same of a process that checks a configuration in the trial of an upgrade, and ends.
 pub const CHECK_TITLE: &str = "tutti: check";

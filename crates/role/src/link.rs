@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, oneshot};
-use tutti_protocol::{Fault, Packet, Reason, ToAcme, ToController, ToRouter};
+use tutti_protocol::{Fault, Packet, Reason, ToAcme, ToController, ToFleet, ToRouter};
 use tutti_sys::seqpacket;
 
 /// The answer of main to a request that succeeded.
@@ -129,6 +129,13 @@ impl FromMain for ToAcme {
             ToAcme::Failed { id, message } => Sorted::Answer(id, Err(Refused::new(message))),
             news => Sorted::News(news),
         }
+    }
+}
+
+/// Its answers have content, so they are news to whoever has asked.
+impl FromMain for ToFleet {
+    fn sort(self) -> Sorted<ToFleet> {
+        Sorted::News(self)
     }
 }
 

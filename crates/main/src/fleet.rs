@@ -1,0 +1,143 @@
+//! The process that follows the source of the configuration, its requests that the controller has, and the files of the source, which
+//! main reads.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::Instant;
+
+use tutti_protocol::{FromFleet, SourcePlan, SourceSecrets};
+use tutti_sys::credentials;
+use tutti_sys::error::context;
+
+use super::certificate_files;
+use super::own_process::OwnProcess;
+use super::restarts::Restarts;
+
+/// Longest password.
+const LONGEST_PASSWORD: u64 = 4096;
+
+/// Permissions of the group and of others (inode(7)).
+const NOT_THE_OWNERS: u32 = 0o077;
+
+/// Everything about the source.
+#[derive(Default)]
+pub(super) struct Fleet {
+    /// The source; `None`: there is no process.
+    pub(super) plan: Option<Box<SourcePlan>>,
+    pub(super) process: Option<OwnProcess<FromFleet>>,
+    pub(super) restarts: Restarts,
+    /// Requests that the controller has.
+    pub(super) asked: BTreeSet<u64>,
+}
+
+impl Fleet {
+    pub(super) fn process(&self) -> Option<&OwnProcess<FromFleet>> {
+        self.process.as_ref()
+    }
+
+    /// When something is due.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let ending = self.process.as_ref().and_then(OwnProcess::end_deadline);
+        self.restarts.deadline().into_iter().chain(ending).min()
+    }
+
+    /// Ends the process, which is started anew if it is wanted.
+    pub(super) fn kill(&mut self) {
+        self.asked.clear();
+        self.restarts.cancel();
+        if let Some(process) = self.process.take() {
+            process.kill();
+        }
+    }
+}
+
+/// Reads the files of a source.
+pub(super) fn secrets(plan: &SourcePlan) -> io::Result<SourceSecrets> {
+    let pem = |path: &Path| certificate_files::read(None, path, None);
+    let etcd = &plan.etcd;
+    let identity = etcd.identity.as_ref();
+    Ok(SourceSecrets {
+        password: etcd
+            .password_file
+            .as_deref()
+            .map(read_password)
+            .transpose()?,
+        ca: etcd.ca.as_deref().map(pem).transpose()?,
+        identity: identity
+            .map(|(chain, key)| Ok::<_, io::Error>((pem(chain)?, pem(key)?)))
+            .transpose()?,
+    })
+}
+
+/// The password in a file that belongs to this user or to root, and that nobody else can read.
+///
+/// # Errors
+/// It cannot be read, others can read it, or it is no single line.
+pub fn read_password(path: &Path) -> io::Result<String> {
+    let named = |error| {
+        context(
+            format!("reading the password in `{}`", path.display()),
+            error,
+        )
+    };
+    let invalid = |what: &str| {
+        let message = format!("the password in `{}` {what}", path.display());
+        io::Error::new(io::ErrorKind::InvalidData, message)
+    };
+    // A FIFO that nobody writes to would hold main.
+    let file = File::options()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)
+        .map_err(named)?;
+    let about = file.metadata().map_err(named)?;
+    if !about.is_file() {
+        return Err(invalid("is in no ordinary file"));
+    }
+    let is_ours = about.uid() == 0 || about.uid() == credentials::current_user();
+    if !is_ours || about.mode() & NOT_THE_OWNERS != 0 {
+        return Err(invalid(
+            "is not secret: others can read or change it; `chown root` and `chmod 600` it",
+        ));
+    }
+    let mut text = String::new();
+    file.take(LONGEST_PASSWORD)
+        .read_to_string(&mut text)
+        .map_err(named)?;
+    let password = text.trim_end_matches(['\n', '\r']);
+    match password.is_empty() || password.contains(char::is_control) {
+        true => Err(invalid("is not one line")),
+        false => Ok(password.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_password_is_one_line_that_nobody_else_reads() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("password");
+        let write = |text: &str, mode| {
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            read_password(&path)
+        };
+        assert_eq!(write("pass word\n", 0o600).unwrap(), "pass word");
+        let open = write("secret\n", 0o644).unwrap_err().to_string();
+        assert!(
+            open.contains("not secret") && !open.contains("secret\n"),
+            "{open}"
+        );
+        for wrong in ["", "\n", "a\nb\n"] {
+            assert!(write(wrong, 0o600).is_err(), "{wrong:?}");
+        }
+        assert!(read_password(folder.path()).is_err());
+    }
+}

@@ -1,0 +1,202 @@
+//! The messages between main and the process that follows a source, and what it and the controller say to each other through main.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use tutti_options::logging::LogStyle;
+use tutti_options::source::Member;
+
+/// `by` of a change that comes from a source: no client of the control API is called so.
+pub const FLEET: &str = "fleet";
+
+/// The source of the configuration, and this node in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourcePlan {
+    /// The name of this node; `None`: the machine's.
+    pub name: Option<String>,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// The store.
+    pub etcd: EtcdPlan,
+}
+
+/// An etcd.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EtcdPlan {
+    /// Its members.
+    pub members: Vec<Member>,
+    /// The beginning of all keys.
+    pub prefix: String,
+    /// Name of the user.
+    pub user: Option<String>,
+    /// File with the password.
+    pub password_file: Option<PathBuf>,
+    /// File with who vouches for members.
+    pub ca: Option<PathBuf>,
+    /// Files with the certificate that is shown to them, and its key.
+    pub identity: Option<(PathBuf, PathBuf)>,
+    /// The name that their certificates are for.
+    pub server_name: Option<String>,
+}
+
+/// The files of a source, which main reads: they may be root's alone.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceSecrets {
+    /// The password.
+    pub password: Option<String>,
+    /// Who vouches for members, as PEM.
+    pub ca: Option<String>,
+    /// The certificate that is shown to them, and its key, as PEM.
+    pub identity: Option<(String, String)>,
+}
+
+impl std::fmt::Debug for SourceSecrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SourceSecrets")
+    }
+}
+
+/// The first message that such a process gets.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FleetHello {
+    /// How the log is written.
+    pub log: LogStyle,
+    /// The source.
+    pub plan: SourcePlan,
+    /// The content of its files, or why they cannot be read.
+    pub secrets: Result<SourceSecrets, String>,
+    /// The text that the process before this one has had kept last.
+    pub kept: Option<String>,
+}
+
+/// A request of this process to the controller, which main passes on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum FleetRequest {
+    /// Put this document in force.
+    Apply {
+        /// Its generation.
+        generation: u64,
+        /// The head that it comes from: `all`, or a label.
+        selector: String,
+        /// Its text.
+        text: String,
+    },
+    /// Tell how the server is.
+    Look,
+    /// The news, for `/status`.
+    News {
+        /// All of them.
+        news: Box<SourceNews>,
+    },
+}
+
+/// The controller's answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum FleetAnswer {
+    /// The document is in force.
+    Applied {
+        /// A digest of it on this node: see [`FleetAnswer::Seen`].
+        form: String,
+    },
+    /// It has a fault, and nothing has changed.
+    Refused {
+        /// The place of the first fault, a JSON pointer.
+        pointer: String,
+        /// All faults, in one sentence.
+        reason: String,
+    },
+    /// How the server is.
+    Seen {
+        /// A digest of the configuration in force, without what is the node's own.
+        form: String,
+        /// Requests since a router began.
+        requests: u64,
+        /// Those of them with a 5xx.
+        errors: u64,
+        /// Starts of applications that have failed.
+        start_failures: u64,
+    },
+    /// It is noted.
+    Noted,
+    /// It cannot be done now, and is worth another try.
+    Unavailable {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// The news of a source. Times are seconds since 1970.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceNews {
+    /// The name of this node.
+    pub name: String,
+    /// Where it is connected to.
+    pub endpoint: Option<String>,
+    /// Why it is not.
+    pub error: Option<String>,
+    /// The generation that this node is to run.
+    pub wanted: Option<u64>,
+    /// Since when it is to.
+    pub wanted_since: Option<u64>,
+    /// The generation that it has put in force last.
+    pub generation: Option<u64>,
+    /// Since when.
+    pub since: Option<u64>,
+    /// The head that it is of: `all`, or a label.
+    pub selector: Option<String>,
+    /// Somebody has changed the configuration since.
+    pub differs: bool,
+    /// The last refusal.
+    pub refused: Option<RefusedDocument>,
+}
+
+/// A document that this node could not put in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedDocument {
+    /// Its generation.
+    pub generation: u64,
+    /// The place of its fault.
+    pub pointer: String,
+    /// Why.
+    pub reason: String,
+    /// When.
+    pub at: u64,
+}
+
+/// From main to this process.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum ToFleet {
+    /// Comes first. Descriptor: the log.
+    Hello(Box<FleetHello>),
+    /// The controller's answer to a request.
+    Answer {
+        /// Number of the request.
+        id: u64,
+        /// The answer.
+        answer: FleetAnswer,
+    },
+    /// The daemon's log was reopened. Descriptor: the log.
+    LogReopened,
+}
+
+/// From this process to main.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub enum FromFleet {
+    /// Pass this on to the controller.
+    Tell {
+        /// Number of the request.
+        id: u64,
+        /// The request.
+        request: FleetRequest,
+    },
+    /// Keep this for the next process of this kind.
+    Keep {
+        /// All of it.
+        text: String,
+    },
+}
