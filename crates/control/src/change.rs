@@ -10,6 +10,7 @@ use tutti_protocol::Cause;
 use crate::answer::Answer;
 use crate::etag::{self, Conditions};
 use crate::maintenance;
+use crate::own;
 use crate::service::Service;
 
 /// An edit at a path.
@@ -151,6 +152,26 @@ impl Changes {
         };
         maintenance::keep(&service.document(), &mut document);
         if document == *service.document() {
+            return Ok(None);
+        }
+        self.apply(service, document, cause).await.map(Some)
+    }
+
+    /// Puts a document of the fleet in force, but for what is this node's own. Returns its warnings; `None` where it makes no difference.
+    ///
+    /// # Errors
+    /// The faults; nothing has changed.
+    pub async fn follow(
+        &self,
+        service: &dyn Service,
+        text: &[u8],
+        cause: Cause,
+    ) -> Result<Option<Diagnostics>, Diagnostics> {
+        let _turn = self.turn.lock().await;
+        let current = service.document();
+        let read = tutti_config::parse(text).and_then(|document| own::put(&current, document));
+        let document = read.inspect_err(|faults| self.refuse(cause.clone(), faults))?;
+        if document == *current {
             return Ok(None);
         }
         self.apply(service, document, cause).await.map(Some)

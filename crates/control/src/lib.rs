@@ -14,6 +14,7 @@
 //! | `connection` | reads requests, writes answers, times out |
 //! | `api` | request to answer: sections, methods, conditions |
 //! | `stored` | what is under `/certificates` and `/js_modules` |
+//! | `own` | parts of the configuration that a fleet leaves to its nodes |
 //! | `change` | edits and applies, one at a time, in order of arrival |
 
 #![forbid(unsafe_code)]
@@ -29,6 +30,7 @@ mod etag;
 mod jobs;
 mod listener;
 mod maintenance;
+mod own;
 mod purges;
 mod service;
 mod stored;
@@ -38,6 +40,7 @@ pub use change::{Changes, RefusedChange};
 pub use client::{Answered, Client, Patience};
 pub use description::openapi;
 pub use listener::{Listener, serve};
+pub use own::without as without_own;
 pub use service::{BoxFuture, RestartError, Service, StoreError};
 /// Words that the API shares with main.
 pub use tutti_protocol::{Access, Cause, Store, Token};

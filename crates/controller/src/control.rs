@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::task::AbortHandle;
 use tutti_config::Diagnostics;
-use tutti_control::{Access, Changes};
+use tutti_control::{Access, Cause, Changes};
 use tutti_log::Level;
 use tutti_log::Log;
 
@@ -49,6 +49,15 @@ impl Control {
     /// Puts in force what the configuration files say now. Returns its warnings; `None` where that is nothing new.
     pub(super) async fn reload(&self, by: &str) -> Result<Option<Diagnostics>, Diagnostics> {
         self.0.changes.reload(&self.0.service, by).await
+    }
+
+    /// Puts a document of the fleet in force. Returns its warnings; `None` where that is nothing new.
+    pub(super) async fn follow(
+        &self,
+        text: &[u8],
+        cause: Cause,
+    ) -> Result<Option<Diagnostics>, Diagnostics> {
+        self.0.changes.follow(&self.0.service, text, cause).await
     }
 
     /// Accepts connections, unless it does already.

@@ -14,8 +14,10 @@ mod control;
 mod dashboard;
 mod dashboard_keeper;
 mod files;
+mod fleet;
 mod line;
 mod service;
+mod source;
 mod stored;
 
 use std::io;
@@ -64,6 +66,7 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
                 link.tell(&FromController::Serving);
                 tokio::spawn(service.clone().watch_certificates());
                 service.plan_certificates();
+                service.plan_source();
             }
             ToController::Freeze => {
                 control.rest();
@@ -77,6 +80,7 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
                 service.thaw();
                 control.serve();
                 service.plan_certificates();
+                service.plan_source();
             }
             ToController::Reload => {
                 let (control, log) = (control.clone(), log.clone());
@@ -84,6 +88,9 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
             }
             ToController::Acme { id, message } => {
                 tokio::spawn(service.clone().obey_acme(id, message));
+            }
+            ToController::Fleet { id, request } => {
+                tokio::spawn(service.clone().obey_fleet(control.clone(), id, request));
             }
             ToController::LogReopened => reopen(&log, descriptors),
             ToController::Stopping => service.stop(),
@@ -122,6 +129,10 @@ fn begin(service: &ControllerService, link: &Arc<Link>, hello: ControllerHello, 
     let (stored, set_aside) = stored_configuration(&hello, log);
     if hello.has_begun {
         return service.begin_with(stored.unwrap_or_default());
+    }
+    if let Err(faults) = source::given(hello.source.as_ref()) {
+        let message = format!("`--source` cannot be used:\n{faults}");
+        return link.tell(&FromController::Unfit { message });
     }
     if hello.is_upgrade && set_aside {
         let message = "the configuration in force cannot be read by this version".to_owned();

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use tutti_config::model::Maintenance;
@@ -18,7 +18,7 @@ use tutti_log::Log;
 use tutti_metrics::Format;
 use tutti_protocol::{
     self, Cause, CertificateNews, Change, ControllerHello, FromController, Grants, JobTask, Module,
-    Purge, Question, Reason, Store,
+    Purge, Question, Reason, SourceNews, SourcePlan, Store,
 };
 use tutti_role::certificates::Certificates;
 use tutti_role::link::Refused;
@@ -27,8 +27,8 @@ use tutti_role::{automatic, context, faults, grants, js_modules, partial};
 use tutti_script::Modules;
 
 use super::dashboard_keeper::Keeper;
-use super::files;
 use super::line::Link;
+use super::{files, source};
 
 /// The value of `Server` in answers of the control API.
 const SERVER_NAME: &str = concat!("Tutti/", env!("CARGO_PKG_VERSION"));
@@ -62,7 +62,7 @@ pub(super) struct Inner {
     modules: Vec<Module>,
     pub(super) certificates: ArcSwap<Certificates>,
     pub(super) js_modules: ArcSwap<Modules>,
-    document: ArcSwap<Document>,
+    pub(super) document: ArcSwap<Document>,
     /// The document as far as it is valid: a stored one need not be.
     pub(super) config: ArcSwap<Config>,
     /// Parts of the configuration at the start that are not in force, until the next change.
@@ -73,6 +73,10 @@ pub(super) struct Inner {
     pub(super) dashboard: Keeper,
     /// Everything that is known of automatic certificates.
     pub(super) acme_news: ArcSwap<News>,
+    /// The source that `--source` names.
+    pub(super) given_source: Option<Box<SourcePlan>>,
+    /// Everything that is known of the source.
+    pub(super) source_news: ArcSwapOption<SourceNews>,
     /// See [`SLACK`].
     slack: Duration,
 }
@@ -94,6 +98,9 @@ impl ControllerService {
             standings: Standings::default(),
             dashboard: Keeper::default(),
             acme_news: ArcSwap::default(),
+            // Its faults have been told before.
+            given_source: source::given(hello.source.as_ref()).ok().flatten(),
+            source_news: ArcSwapOption::empty(),
             slack: slack(),
             log,
         }))
@@ -212,6 +219,7 @@ impl Inner {
         let change = Change::Configuration { text };
         let certificates = self.certificates.load_full();
         let dashboard = self.prepare_dashboard(&config, &certificates).await?;
+        let by_hand = self.differs_from_fleet(&cause);
         let changed = self.have_changed(change, grants, cause, longest_start(&config));
         let mut warnings = match changed.await {
             Ok(warnings) => warnings,
@@ -226,9 +234,10 @@ impl Inner {
         self.problems.store(Arc::default());
         self.forget_certificates().await;
         self.plan_certificates();
-        warnings
-            .0
-            .extend(automatic::warnings(&self.config.load()).0);
+        self.plan_source();
+        let config = self.config.load();
+        warnings.0.extend(automatic::warnings(&config).0);
+        warnings.0.extend(by_hand);
         Ok(warnings)
     }
 
@@ -288,7 +297,7 @@ impl Inner {
     }
 
     /// Has the router answer a question with a file; its content.
-    async fn ask_for_content(&self, question: Question) -> Result<Vec<u8>, String> {
+    pub(super) async fn ask_for_content(&self, question: Question) -> Result<Vec<u8>, String> {
         let descriptors = self.ask(question, LONGEST_STATUS).await;
         let descriptors = descriptors.map_err(|refused| refused.message)?;
         let file = descriptors.into_iter().next();
@@ -305,6 +314,9 @@ impl Inner {
             status.insert("server".to_owned(), server_status());
             if let Some(maintenance) = &self.config.load().settings.maintenance {
                 status.insert("maintenance".to_owned(), maintenance_status(maintenance));
+            }
+            if let Some(source) = self.source_status() {
+                status.insert("source".to_owned(), source);
             }
             if let Some(certificates) = self.certificates_status() {
                 status.insert("certificates".to_owned(), certificates);
