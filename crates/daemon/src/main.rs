@@ -1,7 +1,7 @@
 //! The `tutti` binary: the daemon's roles, the command line, and the one place where all is put together.
 //!
-//! The name and the arguments of the program say what it is. `tutti: router`, `tutti: controller` and `tutti: acme` (argument zero, set by main)
-//! are the roles of these names; called `tuttid` or `unitd`, or with a flag of the server first, it is the daemon; everything else
+//! The name and the arguments of the program say what it is. `tutti: router`, `tutti: controller`, `tutti: acme` and `tutti: fleet` (argument zero, set
+//! by main) are the roles of these names; called `tuttid` or `unitd`, or with a flag of the server first, it is the daemon; everything else
 //! is the command line.
 
 #![forbid(unsafe_code)]
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use tutti_main::flags::{self, Flags};
-use tutti_protocol::{ACME_TITLE, CHECK_TITLE, CONTROLLER_TITLE, ROUTER_TITLE};
+use tutti_protocol::{ACME_TITLE, CHECK_TITLE, CONTROLLER_TITLE, FLEET_TITLE, ROUTER_TITLE};
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
@@ -24,6 +24,7 @@ fn main() -> ExitCode {
         ROUTER_TITLE => return tutti_router::run(),
         CONTROLLER_TITLE => return tutti_controller::run(),
         ACME_TITLE => return tutti_acme::run(),
+        FLEET_TITLE => return tutti_fleet::run(),
         CHECK_TITLE => return tutti_controller::check(),
         _ => {}
     }

@@ -1,0 +1,152 @@
+//! The words of this node: to the fleet, by an answer in the store that goes with it, and to `/status`.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::timeout;
+use tutti_fleet_store::keys;
+use tutti_fleet_store::now;
+use tutti_fleet_store::records::Answer;
+use tutti_fleet_store::store::{Held, Store};
+use tutti_protocol::{FleetAnswer, FleetRequest};
+
+use crate::controller::Controller;
+use crate::pause::Pauses;
+use crate::state::{Counts, Node};
+
+/// Between two looks while a roll-out is under way.
+const ROLLING: Duration = Duration::from_secs(1);
+
+/// Between two words to `/status`: a controller that was started anew knows nothing.
+const NEWS: Duration = Duration::from_secs(5);
+
+/// While nothing but counts changes, and nobody waits for them, they are told this often.
+const COUNTS: Duration = Duration::from_secs(30);
+
+/// Tells the controller the news, for ever.
+pub(crate) async fn tell_news(node: Arc<Node>, controller: Arc<Controller>) {
+    let mut changes = node.changes();
+    loop {
+        changes.borrow_and_update();
+        let news = Box::new(node.news());
+        controller.ask(FleetRequest::News { news }).await;
+        // The sender is the node's.
+        let _ = timeout(NEWS, changes.changed()).await;
+    }
+}
+
+/// Keeps this node's answer in the store, for ever.
+pub(crate) async fn hold(
+    node: Arc<Node>,
+    store: Arc<dyn Store>,
+    controller: Arc<Controller>,
+    life: Duration,
+) {
+    let key = keys::node(&node.name);
+    let mut held = Held::default();
+    let mut found = 0;
+    let mut said = Said::default();
+    let mut changes = node.changes();
+    let mut pauses = Pauses::new(life / 3);
+    loop {
+        changes.borrow_and_update();
+        if node.times_found() != found {
+            found = node.times_found();
+            held.say_again();
+        }
+        look(&node, &controller).await;
+        let text = said.next(node.answer(), node.is_rolling(), Instant::now());
+        let pause = match store.hold(&key, &text, &mut held).await {
+            Ok(()) => {
+                pauses.begin_anew();
+                match node.is_rolling() {
+                    true => ROLLING.min(life / 3),
+                    false => life / 3,
+                }
+            }
+            // Whoever follows the heads tells of it.
+            Err(_) => pauses.after_failure(),
+        };
+        let _ = timeout(pause, changes.changed()).await;
+    }
+}
+
+async fn look(node: &Node, controller: &Controller) {
+    if let FleetAnswer::Seen {
+        form,
+        requests,
+        errors,
+        start_failures,
+    } = controller.ask(FleetRequest::Look).await
+    {
+        let counts = Counts {
+            requests,
+            errors,
+            start_failures,
+        };
+        node.seen(counts, &form);
+    }
+}
+
+/// The last answer.
+#[derive(Default)]
+struct Said {
+    answer: Option<Answer>,
+    text: String,
+    at: Option<Instant>,
+}
+
+impl Said {
+    /// The text of an answer: the last one's, unless there is news in it.
+    fn next(&mut self, answer: Answer, is_rolling: bool, moment: Instant) -> String {
+        let is_same = self.answer.as_ref().is_some_and(|before| {
+            let with_counts_of_before = Answer {
+                health: before.health,
+                ..answer.clone()
+            };
+            let is_recent = self.at.is_some_and(|at| moment.duration_since(at) < COUNTS);
+            *before == answer || (*before == with_counts_of_before && is_recent && !is_rolling)
+        });
+        if !is_same {
+            let told = Answer {
+                time: now(),
+                ..answer.clone()
+            };
+            self.text = serde_json::to_string(&told).unwrap_or_default();
+            self.answer = Some(answer);
+            self.at = Some(moment);
+        }
+        self.text.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tutti_fleet_store::records::Health;
+
+    use super::*;
+
+    #[test]
+    fn counts_alone_are_told_seldom_unless_somebody_waits() {
+        let answer = |requests| Answer {
+            health: Health {
+                requests,
+                ..Health::default()
+            },
+            ..Answer::default()
+        };
+        let mut said = Said::default();
+        let begin = Instant::now();
+        let first = said.next(answer(1), false, begin);
+        assert_eq!(said.next(answer(2), false, begin), first);
+        let second = said.next(answer(2), true, begin);
+        assert_ne!(second, first);
+        let later = begin + COUNTS;
+        assert_ne!(said.next(answer(3), false, later), second);
+        let differs = Answer {
+            differs: true,
+            ..answer(3)
+        };
+        assert!(said.next(differs, false, later).contains("true"));
+    }
+}

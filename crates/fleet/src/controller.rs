@@ -1,0 +1,56 @@
+//! Questions to the controller, through main.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+use tutti_protocol::{FleetAnswer, FleetRequest, FromFleet, ToFleet};
+
+/// Asks main, and hears its news.
+pub(crate) type Link = tutti_role::link::Link<FromFleet, ToFleet>;
+
+/// The controller, as this process knows it.
+pub(crate) struct Controller {
+    link: Arc<Link>,
+    next: AtomicU64,
+    asked: Mutex<HashMap<u64, oneshot::Sender<FleetAnswer>>>,
+}
+
+impl Controller {
+    pub(crate) fn new(link: Arc<Link>) -> Controller {
+        Controller {
+            link,
+            next: AtomicU64::new(1),
+            asked: Mutex::default(),
+        }
+    }
+
+    fn asked(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<FleetAnswer>>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks, and waits for the answer: main gives one also where there is no controller.
+    pub(crate) async fn ask(&self, request: FleetRequest) -> FleetAnswer {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (sender, receiver) = oneshot::channel();
+        self.asked().insert(id, sender);
+        self.link.tell(&FromFleet::Tell { id, request });
+        receiver.await.unwrap_or_else(|_| FleetAnswer::Unavailable {
+            reason: "the main process has gone".to_owned(),
+        })
+    }
+
+    /// An answer has come.
+    pub(crate) fn answered(&self, id: u64, answer: FleetAnswer) {
+        if let Some(sender) = self.asked().remove(&id) {
+            // Whoever asked may have given up.
+            let _ = sender.send(answer);
+        }
+    }
+
+    /// Has main keep this for the next process of this kind.
+    pub(crate) fn keep(&self, text: String) {
+        self.link.tell(&FromFleet::Keep { text });
+    }
+}
