@@ -59,6 +59,27 @@ pub(super) fn check(
     Ok(ExitCode::SUCCESS)
 }
 
+/// The configuration in a file or folder for the nodes of a fleet, as JSON: checked as far as it can be here, and without what is a node's
+/// own.
+pub(super) fn document_for_a_fleet(path: &Path) -> Result<String, Failure> {
+    let files = files(path)?;
+    let checked = combine(&files).and_then(|document| {
+        tutti_config::validate(&document, &with_what_it_asks_for(&document))?;
+        Ok(document)
+    });
+    let document = checked.map_err(|faults| faulty(&faults, &files))?;
+    let settings = document.root().child("settings");
+    for own in ["source", "maintenance"] {
+        if settings.is_some_and(|settings| settings.child(own).is_some()) {
+            return Err(Failure::new(format!(
+                "`settings/{own}` is a node's own, and not for a fleet"
+            ))
+            .hint("take it out: each node keeps what it has"));
+        }
+    }
+    Ok(document.root().to_json() + "\n")
+}
+
 /// Prints a file in another language; variables of the environment stay what they are.
 pub(super) fn convert(path: &Path, to: Target) -> Result<ExitCode, Failure> {
     let files = files(path)?;

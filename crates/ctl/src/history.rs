@@ -97,11 +97,16 @@ pub(super) fn diff(
         None => (String::new(), "nothing".to_owned()),
     };
     let new = text_of(to)?;
-    let diff = TextDiff::from_lines(&old, &new);
+    difference((&old_name, &old), (&format!("change {to}"), &new))
+}
+
+/// Prints the difference between two texts, each with its name.
+pub(super) fn difference(old: (&str, &str), new: (&str, &str)) -> Result<ExitCode, Failure> {
+    let diff = TextDiff::from_lines(old.1, new.1);
     let text = diff
         .unified_diff()
         .context_radius(3)
-        .header(&old_name, &format!("change {to}"))
+        .header(old.0, new.0)
         .to_string();
     if text.is_empty() {
         say("no difference");

@@ -11,6 +11,7 @@ mod check;
 mod client;
 mod config;
 mod excerpt;
+mod fleet;
 mod history;
 mod import;
 mod input;
@@ -65,6 +66,8 @@ enum Command {
     Top(top::TopArguments),
     /// List, retry and remove the jobs that spoolers have given up
     Jobs(jobs::JobsArguments),
+    /// One configuration for many nodes, from a store: roll out, look, go back
+    Fleet(fleet::FleetArguments),
     /// Replace an application's processes, new ones up before old ones leave
     Restart(RestartArguments),
     /// Have the running server read the files of its `--config` again
@@ -124,6 +127,7 @@ pub fn main(arguments: Vec<std::ffi::OsString>) -> ExitCode {
         Command::Metrics(arguments) => metrics::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::Jobs(arguments) => jobs::run(&arguments),
+        Command::Fleet(arguments) => fleet::run(&arguments),
         Command::Restart(arguments) => restart(&arguments),
         Command::Reload { control } => reload(&control),
         Command::Maintenance(arguments) => maintenance::run(&arguments),

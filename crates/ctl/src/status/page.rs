@@ -55,6 +55,7 @@ pub(super) fn lines(
         lines.extend(applications.iter().flat_map(failure_lines));
     }
     lines.extend(maintenance(status));
+    lines.extend(source(status));
     if let Some(upstreams) = status.get("upstreams").and_then(Value::as_object) {
         lines.push(String::new());
         lines.extend(servers(upstreams, width));
@@ -85,6 +86,42 @@ fn maintenance(status: &Value) -> Option<String> {
     match number(maintenance, "/retry_after") {
         0 => {}
         seconds => text.push_str(&format!(", try again after {}", time(seconds))),
+    }
+    Some(text)
+}
+
+/// `source       generation 7, applied, from http://10.0.0.1:2379 as node web-1`; nothing without a source.
+fn source(status: &Value) -> Option<String> {
+    let source = status.get("source")?;
+    let word = |name: &str| source.get(name).and_then(Value::as_str).unwrap_or_default();
+    let state = match word("state") {
+        "refused" => style::bad("refused"),
+        "differs" => style::bad("changed by hand since"),
+        state => state.to_owned(),
+    };
+    let generation = match source.get("generation").and_then(Value::as_u64) {
+        Some(generation) => format!("generation {generation}, {state}"),
+        None => state,
+    };
+    let from = match word("endpoint") {
+        "" => style::bad("not connected"),
+        endpoint => format!("from {endpoint}"),
+    };
+    let mut text = format!(
+        "{:<13}{generation}, {from} as node {}",
+        "source",
+        word("node")
+    );
+    if let Some(error) = source.get("error").and_then(Value::as_str) {
+        text.push_str(&format!("\n  {error}"));
+    }
+    if word("state") == "refused" {
+        let reason = source.pointer("/refused/reason").and_then(Value::as_str);
+        let number = number(source, "/refused/generation");
+        text.push_str(&format!(
+            "\n  generation {number}: {}",
+            reason.unwrap_or_default()
+        ));
     }
     Some(text)
 }

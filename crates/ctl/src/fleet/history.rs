@@ -1,0 +1,197 @@
+//! `tutti fleet log`, `diff` and `rollback`: the roll-outs there were.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use tutti_config::model::written;
+use tutti_fleet_store::records::{Head, State, Version, concerned, read_all};
+use tutti_fleet_store::{keys, now, random_word};
+
+use super::arguments::{OutputArguments, SelectorArguments, whom};
+use super::reach::{Fleet, StoreArguments, caller, failed};
+use super::roll::{Bounds, Roll, generation};
+use crate::history::difference;
+use crate::report::{Failure, say};
+use crate::style;
+
+/// How long nodes may take, before it is told that some do not run it yet.
+const LONGEST: Duration = Duration::from_secs(60);
+
+#[derive(Args)]
+pub(super) struct DiffArguments {
+    /// The generation to begin with; alone: what it has changed
+    from: Option<u64>,
+    /// The generation to end with
+    to: Option<u64>,
+    #[command(flatten)]
+    selector: SelectorArguments,
+    #[command(flatten)]
+    store: StoreArguments,
+}
+
+#[derive(Args)]
+pub(super) struct RollbackArguments {
+    /// The generation; by default the one before
+    generation: Option<u64>,
+    #[command(flatten)]
+    selector: SelectorArguments,
+    #[command(flatten)]
+    output: OutputArguments,
+    #[command(flatten)]
+    store: StoreArguments,
+}
+
+pub(super) async fn log(fleet: &Fleet, is_json: bool) -> Result<ExitCode, Failure> {
+    let entries = fleet.store.list(keys::LOG).await.map_err(failed)?;
+    let roll_outs = read_all::<Head>(&entries, keys::LOG);
+    let newest_first: Vec<&Head> = roll_outs.values().rev().collect();
+    if is_json {
+        say(&serde_json::json!(newest_first).to_string());
+        return Ok(ExitCode::SUCCESS);
+    }
+    if newest_first.is_empty() {
+        say("nothing has been rolled out yet");
+    }
+    for head in newest_first {
+        let what = match &head.version {
+            Some(version) => format!("generation {}", version.generation),
+            None => "no document".to_owned(),
+        };
+        let state = match head.state {
+            State::Done => style::good("done"),
+            State::Rolling => style::strong("rolling"),
+            State::Returned => style::bad("returned"),
+        };
+        let time = written(head.time.saturating_mul(1000));
+        say(&format!(
+            "{}  {}  {what} for {}  {state}  {}",
+            style::strong(&head.number.to_string()),
+            style::place(&time),
+            whom(&head.selector),
+            style::quiet(&head.by)
+        ));
+        for words in [&head.comment, &head.reason].into_iter().flatten() {
+            say(&format!("   {}", words.replace(char::is_control, " ")));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) async fn diff(arguments: &DiffArguments) -> Result<ExitCode, Failure> {
+    let fleet = Fleet::new(&arguments.store)?;
+    let selector = arguments.selector.selector();
+    let (from, to) = match (arguments.from, arguments.to) {
+        (Some(from), Some(to)) => (Some(from), to),
+        (Some(only), None) => (only.checked_sub(1).filter(|from| *from > 0), only),
+        (None, _) => {
+            let seen = fleet.look().await?;
+            let head = seen.heads.get(selector).ok_or_else(nothing)?;
+            let generation = |version: &Version| version.generation;
+            let to = head.version.as_ref().map(generation).ok_or_else(nothing)?;
+            (head.former.as_ref().map(generation), to)
+        }
+    };
+    let (old, name) = match from {
+        Some(from) => (fleet.document(from).await?, format!("generation {from}")),
+        None => (String::new(), "nothing".to_owned()),
+    };
+    let new = fleet.document(to).await?;
+    difference((&name, &old), (&format!("generation {to}"), &new))
+}
+
+fn nothing() -> Failure {
+    Failure::new("these nodes have no document").hint("`tutti fleet log` shows what there was")
+}
+
+pub(super) async fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, Failure> {
+    let fleet = Fleet::new(&arguments.store)?;
+    let selector = arguments.selector.selector();
+    let seen = fleet.look().await?;
+    let current = seen.heads.get(selector).ok_or_else(nothing)?;
+    let target = match (arguments.generation, current.state) {
+        (Some(generation), _) => fleet.version(generation).await?,
+        (None, State::Done | State::Rolling) => current.former.clone().ok_or_else(|| {
+            Failure::new("there is no generation before this one")
+                .hint("`tutti fleet log` shows what there was; name one")
+        })?,
+        (None, State::Returned) => {
+            return Err(Failure::new("the last roll-out was returned already")
+                .hint("name the generation to go back to: `tutti fleet log` shows them"));
+        }
+    };
+    // A roll-out under way is ended by what ends it: its own return.
+    let head = match arguments.generation {
+        None if current.state == State::Rolling => Head {
+            state: State::Returned,
+            reason: Some(format!("ended by {}", caller())),
+            ..current.clone()
+        },
+        _ => Head {
+            id: random_word(),
+            number: fleet.last(keys::LOG).await? + 1,
+            selector: selector.to_owned(),
+            version: Some(target.clone()),
+            former: current.settled().cloned(),
+            state: State::Done,
+            waves: vec!["100%".to_owned()],
+            wave: 1,
+            nodes: concerned(&seen.heads, &seen.answers, selector),
+            by: caller(),
+            time: now(),
+            comment: Some("rollback".to_owned()),
+            reason: None,
+        },
+    };
+    let before = seen.texts.get(&keys::head(selector)).map(String::as_str);
+    if !fleet.swap(before, &head, &[]).await? {
+        return Err(Failure::new(
+            "somebody else has changed the fleet meanwhile; nothing was done",
+        )
+        .hint("`tutti fleet log` shows who"));
+    }
+    let roll = Roll {
+        fleet: &fleet,
+        bounds: Bounds {
+            wait: Duration::ZERO,
+            timeout: LONGEST,
+            most_errors: 1.0,
+        },
+        is_quiet: arguments.output.json,
+    };
+    let late = roll.wait_for(&target, &head.nodes, LONGEST).await;
+    told(&arguments.output, &head, &target, &late)
+}
+
+fn told(
+    output: &OutputArguments,
+    head: &Head,
+    target: &Version,
+    late: &[String],
+) -> Result<ExitCode, Failure> {
+    if output.json {
+        say(&serde_json::json!({
+            "roll_out": head.number,
+            "state": head.state.word(),
+            "generation": generation(Some(target)),
+            "nodes": head.nodes,
+            "late": late,
+        })
+        .to_string());
+        return Ok(ExitCode::from(u8::from(!late.is_empty())));
+    }
+    let generation = target.generation;
+    if !late.is_empty() {
+        return Err(Failure::new(format!(
+            "nodes are to run generation {generation}; these do not yet: {}",
+            late.join(" ")
+        ))
+        .hint("`tutti fleet status` shows why"));
+    }
+    say(&format!(
+        "{} generation {generation} is in force on {} nodes",
+        style::good("done:"),
+        head.nodes.len()
+    ));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,336 @@
+//! The waves of a roll-out, one after the other, and the way back.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use tutti_fleet_store::gate::{Verdict, judge};
+use tutti_fleet_store::keys;
+use tutti_fleet_store::records::{Answer, Head, State, Version, read_all};
+use tutti_fleet_store::store::Following;
+
+use super::reach::{Fleet, failed};
+use crate::report::{Failure, say};
+use crate::style;
+
+/// Between two looks: answers come by themselves, but nothing tells that a time is over.
+const TICK: Duration = Duration::from_millis(500);
+
+/// How long nodes may take to go back, before it is told that some have not.
+const WAY_BACK: Duration = Duration::from_secs(30);
+
+/// The bounds that a wave has to keep to.
+pub(super) struct Bounds {
+    pub(super) wait: Duration,
+    pub(super) timeout: Duration,
+    pub(super) most_errors: f64,
+}
+
+/// A roll-out by this command.
+pub(super) struct Roll<'f> {
+    pub(super) fleet: &'f Fleet,
+    pub(super) bounds: Bounds,
+    pub(super) is_quiet: bool,
+}
+
+/// A node because of which all go back.
+struct Fault {
+    node: String,
+    pointer: Option<String>,
+    reason: String,
+}
+
+impl Fault {
+    fn text(&self) -> String {
+        let place = self
+            .pointer
+            .as_deref()
+            .filter(|pointer| !pointer.is_empty());
+        let place = place
+            .map(|pointer| format!(" at `{pointer}`"))
+            .unwrap_or_default();
+        format!("node `{}`{place}: {}", self.node, self.reason)
+    }
+}
+
+/// The answers of nodes as they come.
+struct Answers<'f> {
+    fleet: &'f Fleet,
+    following: Option<Box<dyn Following>>,
+    latest: BTreeMap<String, Answer>,
+    /// Since when the store cannot be reached.
+    lost: Option<(Instant, Failure)>,
+}
+
+impl<'f> Answers<'f> {
+    fn new(fleet: &'f Fleet) -> Answers<'f> {
+        Answers {
+            fleet,
+            following: None,
+            latest: BTreeMap::new(),
+            lost: None,
+        }
+    }
+
+    /// Waits for news, but not longer than a moment.
+    async fn wait(&mut self) {
+        let waiting = async {
+            let following = match &mut self.following {
+                Some(following) => following,
+                none => none.insert(self.fleet.store.follow(keys::NODES).await?),
+            };
+            following.next().await
+        };
+        match timeout(TICK, waiting).await {
+            Ok(Ok(entries)) => {
+                self.latest = read_all(&entries, keys::NODES);
+                self.lost = None;
+            }
+            Ok(Err(error)) => {
+                self.following = None;
+                let since = self
+                    .lost
+                    .as_ref()
+                    .map_or_else(Instant::now, |(since, _)| *since);
+                self.lost = Some((since, failed(error)));
+                tokio::time::sleep(TICK).await;
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+impl Roll<'_> {
+    fn say(&self, text: &str) {
+        if !self.is_quiet {
+            say(text);
+        }
+    }
+
+    /// Waits for each wave of a roll-out whose first is begun, and begins the next.
+    pub(super) async fn run(
+        &self,
+        mut head: Head,
+        waves: &[Vec<String>],
+    ) -> Result<ExitCode, Failure> {
+        for number in 1..=waves.len() {
+            let nodes = head.nodes.join(" ");
+            self.say(&format!("wave {number} of {}: {nodes}", waves.len()));
+            if let Some(fault) = self.wave(&head).await? {
+                return self.go_back(head, &fault).await;
+            }
+            let mut next = head.clone();
+            match waves.get(number) {
+                Some(wave) => {
+                    next.wave = number + 1;
+                    next.nodes.clone_from(wave);
+                }
+                None => next.state = State::Done,
+            }
+            self.replace(&head, &next).await?;
+            head = next;
+        }
+        let count = head.nodes.len();
+        let generation = head
+            .version
+            .as_ref()
+            .map_or(0, |version| version.generation);
+        if self.is_quiet {
+            return self.report(&head, None);
+        }
+        say(&match count {
+            0 => format!(
+                "{} nodes that come will run generation {generation}",
+                style::good("done:")
+            ),
+            _ => format!(
+                "{} generation {generation} is in force on {count} nodes",
+                style::good("done:")
+            ),
+        });
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn replace(&self, before: &Head, next: &Head) -> Result<(), Failure> {
+        let text = before.to_text();
+        match self.fleet.swap(Some(&text), next, &[]).await? {
+            true => Ok(()),
+            false => Err(taken()),
+        }
+    }
+
+    /// Waits until the nodes of the last wave have applied the document and have been well for long enough; the fault of one that has
+    /// not.
+    async fn wave(&self, head: &Head) -> Result<Option<Fault>, Failure> {
+        let Some(version) = &head.version else {
+            return Ok(None);
+        };
+        let mut answers = Answers::new(self.fleet);
+        let mut until = Instant::now() + self.bounds.timeout;
+        let mut good_since: Option<Instant> = None;
+        loop {
+            answers.wait().await;
+            self.must_be_ours(head).await?;
+            let now = Instant::now();
+            if let Some((since, _)) = &answers.lost
+                && now.duration_since(*since) >= self.bounds.timeout
+            {
+                let failure = answers.lost.take().map(|(_, failure)| failure);
+                let failure = failure.unwrap_or_else(taken);
+                return Err(failure.hint(
+                    "the roll-out stands where it is: `tutti fleet rollback`, or `tutti fleet put --take-over`, when the store is there again",
+                ));
+            }
+            match judge(
+                &answers.latest,
+                &head.nodes,
+                version,
+                self.bounds.most_errors,
+            ) {
+                Verdict::Good => {
+                    if good_since.is_none() {
+                        self.say(&format!("wave {} runs it", head.wave));
+                    }
+                    let since = *good_since.get_or_insert(now);
+                    if now.duration_since(since) >= self.bounds.wait {
+                        return Ok(None);
+                    }
+                }
+                Verdict::Waiting(nodes) => {
+                    if good_since.take().is_some() {
+                        until = now + self.bounds.timeout;
+                    }
+                    if now >= until && answers.lost.is_none() {
+                        return Ok(nodes
+                            .first()
+                            .map(|node| late(node, &answers.latest, self.bounds.timeout)));
+                    }
+                }
+                Verdict::Bad {
+                    node,
+                    pointer,
+                    reason,
+                } => {
+                    return Ok(Some(Fault {
+                        node,
+                        pointer,
+                        reason,
+                    }));
+                }
+            }
+        }
+    }
+
+    /// Somebody else may have taken the roll-out over or ended it.
+    async fn must_be_ours(&self, head: &Head) -> Result<(), Failure> {
+        let key = keys::head(&head.selector);
+        // A store that is not there says nothing.
+        let Ok(found) = self.fleet.store.list(&key).await else {
+            return Ok(());
+        };
+        let found: BTreeMap<String, Head> = read_all(&found, keys::HEADS);
+        match found.get(&head.selector) {
+            Some(found) if found == head => Ok(()),
+            _ => Err(taken()),
+        }
+    }
+
+    /// Has all nodes go back, and tells why.
+    async fn go_back(&self, head: Head, fault: &Fault) -> Result<ExitCode, Failure> {
+        let mut next = head.clone();
+        next.state = State::Returned;
+        next.reason = Some(fault.text());
+        self.replace(&head, &next).await?;
+        let late = match &next.former {
+            Some(former) => self.wait_for(former, &next.nodes, WAY_BACK).await,
+            None => Vec::new(),
+        };
+        if self.is_quiet {
+            return self.report(&next, Some(fault));
+        }
+        let generation = head
+            .version
+            .as_ref()
+            .map_or(0, |version| version.generation);
+        let back = match &next.former {
+            Some(former) if late.is_empty() => {
+                format!("all nodes are back at generation {}", former.generation)
+            }
+            Some(former) => format!(
+                "nodes go back to generation {}; not back yet: {}",
+                former.generation,
+                late.join(" ")
+            ),
+            None => "there is no earlier generation: nodes that run it keep it".to_owned(),
+        };
+        Err(Failure::new(format!(
+            "generation {generation} was not rolled out, {back}\n  {}",
+            fault.text()
+        )))
+    }
+
+    /// Waits until nodes run a document; those that do not, when the time is over.
+    pub(super) async fn wait_for(
+        &self,
+        version: &Version,
+        nodes: &[String],
+        longest: Duration,
+    ) -> Vec<String> {
+        let until = Instant::now() + longest;
+        let mut answers = Answers::new(self.fleet);
+        loop {
+            answers.wait().await;
+            let runs = |node: &&String| {
+                let answer = answers.latest.get(*node);
+                answer.is_some_and(|answer| answer.version.as_ref() == Some(version))
+            };
+            let late: Vec<String> = nodes.iter().filter(|node| !runs(node)).cloned().collect();
+            if late.is_empty() || Instant::now() >= until {
+                return late;
+            }
+        }
+    }
+
+    fn report(&self, head: &Head, fault: Option<&Fault>) -> Result<ExitCode, Failure> {
+        let mut report = json!({
+            "roll_out": head.number,
+            "state": head.state.word(),
+            "generation": generation(head.version.as_ref()),
+            "former": generation(head.former.as_ref()),
+            "nodes": head.nodes,
+        });
+        if let Some(fault) = fault {
+            report["refused"] =
+                json!({"node": fault.node, "pointer": fault.pointer, "reason": fault.reason});
+        }
+        say(&report.to_string());
+        Ok(ExitCode::from(u8::from(fault.is_some())))
+    }
+}
+
+/// The generation of a version as JSON.
+pub(super) fn generation(version: Option<&Version>) -> Value {
+    version.map_or(Value::Null, |version| version.generation.into())
+}
+
+fn taken() -> Failure {
+    Failure::new("somebody else has ended this roll-out or taken it over; nothing more was done")
+        .hint("`tutti fleet log` shows who")
+}
+
+fn late(node: &str, answers: &BTreeMap<String, Answer>, timeout: Duration) -> Fault {
+    let reason = match answers.get(node) {
+        Some(_) => format!(
+            "it has not put it in force within {} seconds",
+            timeout.as_secs()
+        ),
+        None => "it is not heard of any more".to_owned(),
+    };
+    Fault {
+        node: node.to_owned(),
+        pointer: None,
+        reason,
+    }
+}

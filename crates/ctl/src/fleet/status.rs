@@ -1,0 +1,185 @@
+//! `tutti fleet status`: the nodes, what they run and how they are.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+use tutti_fleet_store::now;
+use tutti_fleet_store::records::{Answer, Head, State, choose};
+
+use super::arguments::whom;
+use super::reach::{Fleet, Seen};
+use super::roll::generation;
+use crate::report::{Failure, say};
+use crate::status::page::time;
+use crate::style;
+
+/// The state of a node, in one word.
+fn state(answer: &Answer, heads: &BTreeMap<String, Head>) -> &'static str {
+    let wanted = choose(heads, &answer.name, &answer.labels).map(|(_, version)| version);
+    if answer.refused.is_some() {
+        return "refused";
+    }
+    match wanted {
+        Some(wanted) if answer.version.as_ref() != Some(wanted) => "applying",
+        _ if answer.differs => "differs",
+        _ if answer.version.is_none() => "waiting",
+        _ => "applied",
+    }
+}
+
+fn json(seen: &Seen) -> Value {
+    let node = |answer: &Answer| {
+        let chosen = choose(&seen.heads, &answer.name, &answer.labels);
+        json!({
+            "state": state(answer, &seen.heads),
+            "generation": generation(answer.version.as_ref()),
+            "wanted": generation(chosen.map(|(_, version)| version)),
+            "of": chosen.map(|(selector, _)| selector),
+            "since": answer.since,
+            "labels": answer.labels,
+            "server": answer.server,
+            "health": answer.health,
+            "refused": answer.refused,
+            "time": answer.time,
+        })
+    };
+    let nodes = seen.answers.iter();
+    let nodes: serde_json::Map<_, _> = nodes
+        .map(|(name, answer)| (name.clone(), node(answer)))
+        .collect();
+    json!({"heads": seen.heads, "nodes": nodes})
+}
+
+pub(super) async fn run(fleet: &Fleet, is_json: bool) -> Result<ExitCode, Failure> {
+    let seen = fleet.look().await?;
+    if is_json {
+        say(&json(&seen).to_string());
+        return Ok(ExitCode::SUCCESS);
+    }
+    if seen.heads.is_empty() {
+        say("no configuration has been rolled out yet: `tutti fleet put FILE`");
+    }
+    for head in seen.heads.values() {
+        say(&head_line(head));
+    }
+    if seen.answers.is_empty() {
+        say("no node is there");
+        return Ok(ExitCode::SUCCESS);
+    }
+    say("");
+    let rows: Vec<[String; 6]> = seen
+        .answers
+        .values()
+        .map(|answer| row(answer, &seen.heads))
+        .collect();
+    table(&rows);
+    for answer in seen.answers.values() {
+        if let Some(refused) = &answer.refused {
+            let text = format!(
+                "node `{}` refuses generation {}",
+                answer.name, refused.version.generation
+            );
+            say(&format!("{}: {}", style::bad(&text), refused.reason));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `generation 7 for all nodes: rolling, wave 2 of 1, 10%, 100%, begun 40 seconds ago by anna@laptop`.
+fn head_line(head: &Head) -> String {
+    let runs = match head.state {
+        State::Returned => &head.former,
+        State::Done | State::Rolling => &head.version,
+    };
+    let what = match runs {
+        Some(version) => format!("generation {}", version.generation),
+        None => "no document".to_owned(),
+    };
+    let state = match head.state {
+        State::Done => style::good("done"),
+        State::Rolling => {
+            format!(
+                "{}, wave {} of {}",
+                style::strong("rolling"),
+                head.wave,
+                head.waves.join(", ")
+            )
+        }
+        State::Returned => {
+            let from = head
+                .version
+                .as_ref()
+                .map_or(0, |version| version.generation);
+            format!("{} from generation {from}", style::bad("returned"))
+        }
+    };
+    let ago = time(now().saturating_sub(head.time));
+    let mut line = format!(
+        "{} for {}: {state}, {ago} ago by {}",
+        style::strong(&what),
+        whom(&head.selector),
+        head.by
+    );
+    if let Some(reason) = &head.reason {
+        line.push_str(&format!("\n  {reason}"));
+    }
+    line
+}
+
+fn row(answer: &Answer, heads: &BTreeMap<String, Head>) -> [String; 6] {
+    let health = &answer.health;
+    let mut well = format!("{} requests, {} with 5xx", health.requests, health.errors);
+    if health.start_failures > 0 {
+        well.push_str(&format!(", {} failed starts", health.start_failures));
+    }
+    let labels = answer.labels.iter();
+    let labels: Vec<String> = labels
+        .map(|(label, value)| format!("{label}={value}"))
+        .collect();
+    [
+        answer.name.clone(),
+        answer
+            .version
+            .as_ref()
+            .map_or("-".to_owned(), |version| version.generation.to_string()),
+        state(answer, heads).to_owned(),
+        well,
+        answer.server.clone(),
+        labels.join(" "),
+    ]
+}
+
+fn table(rows: &[[String; 6]]) {
+    let head = [
+        "node",
+        "generation",
+        "state",
+        "since then",
+        "server",
+        "labels",
+    ];
+    let widths: Vec<usize> = head
+        .iter()
+        .enumerate()
+        .map(|(column, name)| {
+            let cells = rows
+                .iter()
+                .filter_map(|row| row.get(column))
+                .map(|cell| cell.chars().count());
+            cells.chain([name.len()]).max().unwrap_or_default()
+        })
+        .collect();
+    let line = |cells: Vec<&str>| {
+        let cells = cells
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:width$}"));
+        let cells: Vec<String> = cells.collect();
+        cells.join("  ").trim_end().to_owned()
+    };
+    say(&style::quiet(&line(head.to_vec())));
+    for row in rows {
+        say(&line(row.iter().map(String::as_str).collect()));
+    }
+}
