@@ -17,6 +17,7 @@ pub mod collector;
 pub mod commands;
 pub mod documents;
 pub mod echo;
+pub mod etcd;
 pub mod external;
 pub mod fpm;
 pub mod http2;

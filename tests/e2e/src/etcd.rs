@@ -1,0 +1,298 @@
+//! A store for tests that other people wrote: etcd, of one or more members on this machine.
+
+use std::fs::{self, File};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Mutex;
+
+use serde_json::{Value, json};
+use tutti_testkit::{client, free_port, server, wait_until};
+
+use crate::authority::{Authority, EC};
+
+/// Members of an etcd. Dropping it ends them.
+pub struct Etcd {
+    folder: tempfile::TempDir,
+    members: Vec<Member>,
+    is_secure: bool,
+}
+
+struct Member {
+    child: Option<Child>,
+    client: u16,
+    peer: u16,
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        for number in 0..self.members.len() {
+            self.kill(number);
+        }
+    }
+}
+
+impl Etcd {
+    /// Starts so many members, and waits until they answer.
+    ///
+    /// # Panics
+    /// If they do not.
+    pub fn start(count: usize) -> Etcd {
+        Etcd::begin(count, false)
+    }
+
+    /// One member that speaks TLS, and asks clients for certificates.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn secure() -> Etcd {
+        Etcd::begin(1, true)
+    }
+
+    fn begin(count: usize, is_secure: bool) -> Etcd {
+        let folder = tempfile::Builder::new().prefix("tutti-etcd-").tempdir();
+        let folder = folder.expect("a folder");
+        if is_secure {
+            let authority = Authority::new(folder.path());
+            authority.issue("member", EC, "ca", "subjectAltName=IP:127.0.0.1");
+            authority.issue("client", EC, "ca", "subjectAltName=DNS:node");
+        }
+        let members = (0..count).map(|_| Member {
+            child: None,
+            client: free_port(),
+            peer: free_port(),
+        });
+        let mut etcd = Etcd {
+            members: members.collect(),
+            folder,
+            is_secure,
+        };
+        for number in 0..count {
+            etcd.spawn(number);
+        }
+        for number in 0..count {
+            etcd.wait_for(number);
+        }
+        etcd
+    }
+
+    /// The folder of a member's data.
+    fn data(&self, number: usize) -> PathBuf {
+        self.folder.path().join(format!("data-{number}"))
+    }
+
+    /// A file of the store's authority.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join("ca").join(name)
+    }
+
+    fn spawn(&mut self, number: usize) {
+        let scheme = if self.is_secure { "https" } else { "http" };
+        let member = &self.members[number];
+        let url = |port: u16| format!("http://127.0.0.1:{port}");
+        let all = self.members.iter().enumerate();
+        let all = all.map(|(number, member)| format!("m{number}={}", url(member.peer)));
+        let log = self.folder.path().join(format!("log-{number}"));
+        let log = File::options().create(true).append(true).open(log);
+        let log = log.expect("a log");
+        let clients = format!("{scheme}://127.0.0.1:{}", member.client);
+        let mut command = Command::new(programs().join("etcd"));
+        command
+            .args(["--name", &format!("m{number}")])
+            .arg("--data-dir")
+            .arg(self.data(number))
+            .args([
+                "--listen-client-urls",
+                &clients,
+                "--advertise-client-urls",
+                &clients,
+            ])
+            .args(["--listen-peer-urls", &url(member.peer)])
+            .args(["--initial-advertise-peer-urls", &url(member.peer)])
+            .args(["--initial-cluster", &all.collect::<Vec<_>>().join(",")])
+            // Nothing here has to outlive the machine, and elections are to be over soon.
+            .args([
+                "--unsafe-no-fsync",
+                "--heartbeat-interval",
+                "50",
+                "--election-timeout",
+                "500",
+            ])
+            .args(["--log-level", "warn"])
+            .stdout(Stdio::null())
+            .stderr(log);
+        if self.is_secure {
+            command
+                .arg("--client-cert-auth")
+                .args(["--trusted-ca-file".into(), self.path("ca.pem")])
+                .args(["--cert-file".into(), self.path("member.pem")])
+                .args(["--key-file".into(), self.path("member.key")]);
+        }
+        self.members[number].child = Some(command.spawn().expect("etcd starts"));
+    }
+
+    fn wait_for(&self, number: usize) {
+        wait_until("a member of etcd", || self.is_well(number));
+    }
+
+    /// True if a member answers, and the others with it.
+    fn is_well(&self, number: usize) -> bool {
+        if self.is_secure {
+            return self
+                .run("etcdctl", &["endpoint", "health"])
+                .status
+                .success();
+        }
+        let address = SocketAddr::from(([127, 0, 0, 1], self.members[number].client));
+        client::get(address, "/health").is_ok_and(|reply| reply.status == 200)
+    }
+
+    /// Kills a member, if it runs.
+    pub fn kill(&mut self, number: usize) {
+        if let Some(mut child) = self.members[number].child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Starts a member again on its data.
+    pub fn start_again(&mut self, number: usize) {
+        self.kill(number);
+        self.spawn(number);
+        self.wait_for(number);
+    }
+
+    /// Sends a member a signal.
+    pub fn signal(&self, number: usize, signal: i32) {
+        if let Some(child) = &self.members[number].child {
+            let pid = i32::try_from(child.id()).expect("a process number");
+            let _ = tutti_sys::signal::send(pid, signal);
+        }
+    }
+
+    /// Copies the data of the only member, which is started again.
+    pub fn copy(&mut self, to: &str) {
+        // It writes down everything before it ends.
+        self.signal(0, libc::SIGTERM);
+        if let Some(mut child) = self.members[0].child.take() {
+            let _ = child.wait();
+        }
+        let to = self.folder.path().join(to);
+        copy_folder(&self.data(0), &to);
+        self.start_again(0);
+    }
+
+    /// Goes back to a copy of the data of the only member; `is_new`: as etcd's own tool does it, as a cluster with another number.
+    pub fn restore(&mut self, from: &str, is_new: bool) {
+        self.kill(0);
+        let data = self.data(0);
+        fs::remove_dir_all(&data).expect("the data goes");
+        let from = self.folder.path().join(from);
+        if is_new {
+            let peer = format!("http://127.0.0.1:{}", self.members[0].peer);
+            let run = Command::new(programs().join("etcdutl"))
+                .args(["snapshot", "restore"])
+                .arg(from.join("member/snap/db"))
+                .args(["--skip-hash-check", "--name", "m0", "--data-dir"])
+                .arg(&data)
+                .args(["--initial-cluster", &format!("m0={peer}")])
+                .args(["--initial-advertise-peer-urls", &peer])
+                .args(["--initial-cluster-token", "restored"])
+                .output()
+                .expect("etcdutl runs");
+            assert!(run.status.success(), "{run:?}");
+        } else {
+            copy_folder(&from, &data);
+        }
+        self.start_again(0);
+    }
+
+    /// URLs of the members.
+    pub fn endpoints(&self) -> Vec<String> {
+        let scheme = if self.is_secure { "https" } else { "http" };
+        let members = self.members.iter();
+        members
+            .map(|member| format!("{scheme}://127.0.0.1:{}", member.client))
+            .collect()
+    }
+
+    /// The number of the member that has this URL.
+    pub fn number_of(&self, endpoint: &str) -> Option<usize> {
+        self.endpoints().iter().position(|one| one == endpoint)
+    }
+
+    /// Runs a tool of etcd on its members.
+    ///
+    /// # Panics
+    /// When it cannot be run.
+    pub fn run(&self, program: &str, arguments: &[&str]) -> Output {
+        let mut command = Command::new(programs().join(program));
+        command
+            .arg(format!("--endpoints={}", self.endpoints().join(",")))
+            .args(["--command-timeout=5s", "--dial-timeout=2s"])
+            .env("ETCDCTL_API", "3")
+            .args(arguments);
+        if self.is_secure {
+            command
+                .arg("--cacert")
+                .arg(self.path("ca.pem"))
+                .arg("--cert")
+                .arg(self.path("client.pem"))
+                .arg("--key")
+                .arg(self.path("client.key"));
+        }
+        command.output().expect("a tool of etcd runs")
+    }
+
+    /// The output of etcd's own client.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn ctl(&self, arguments: &[&str]) -> String {
+        let run = self.run("etcdctl", arguments);
+        assert!(run.status.success(), "{arguments:?}: {run:?}");
+        String::from_utf8_lossy(&run.stdout).into_owned()
+    }
+
+    /// Writes a file with the source for a node, which has everybody's rights to be read.
+    pub fn source(&self, name: &str, more: &Value) -> PathBuf {
+        let mut source = json!({"etcd": {"endpoints": self.endpoints()}, "name": name});
+        if self.is_secure {
+            source["etcd"]["tls"] = json!({
+                "ca": self.path("ca.pem"),
+                "certificate": self.path("client.pem"),
+                "key": self.path("client.key"),
+            });
+        }
+        for (member, value) in more.as_object().into_iter().flatten() {
+            source[member] = value.clone();
+        }
+        let path = self.folder.path().join(format!("{name}.json"));
+        fs::write(&path, source.to_string()).expect("a file");
+        path
+    }
+
+    /// A file of the folder.
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        fs::write(&path, text).expect("a file");
+        path
+    }
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    let run = Command::new("cp").arg("-a").arg(from).arg(to).status();
+    assert!(run.expect("cp runs").success());
+}
+
+/// The folder with etcd's programs, which `packaging/etcd` fills.
+fn programs() -> PathBuf {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().expect("nobody fails within");
+    let folder = server::binaries().join("etcd-programs");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/etcd");
+    let run = Command::new(script).arg(&folder).output().expect("it runs");
+    let errors = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "{errors}");
+    folder
+}
