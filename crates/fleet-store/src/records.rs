@@ -297,16 +297,14 @@ mod tests {
             ])
         };
         let own = labels(&[("role", "canary"), ("zone", "a")]);
+        let of_zone = labels(&[("zone", "a")]);
         let of = |heads: &BTreeMap<String, Head>, name, labels| {
             choose(heads, name, labels)
                 .map(|(selector, version)| (selector.to_owned(), version.generation))
         };
         let with = heads(head("role=canary", State::Done, Some(2), None, &[]));
         assert_eq!(of(&with, "a", &own), Some(("role=canary".to_owned(), 2)));
-        assert_eq!(
-            of(&with, "a", &labels(&[("zone", "a")])),
-            Some(("all".to_owned(), 1))
-        );
+        assert_eq!(of(&with, "a", &of_zone), Some(("all".to_owned(), 1)));
         // Not its wave yet, and there was none before.
         let rolling = heads(head("role=canary", State::Rolling, Some(2), None, &["b"]));
         assert_eq!(of(&rolling, "a", &own), Some(("all".to_owned(), 1)));

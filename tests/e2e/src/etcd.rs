@@ -162,6 +162,17 @@ impl Etcd {
         self.wait_for(number);
     }
 
+    /// Starts all members again on their data: they need each other to answer.
+    pub fn start_all_again(&mut self) {
+        for number in 0..self.members.len() {
+            self.kill(number);
+            self.spawn(number);
+        }
+        for number in 0..self.members.len() {
+            self.wait_for(number);
+        }
+    }
+
     /// Sends a member a signal.
     pub fn signal(&self, number: usize, signal: i32) {
         if let Some(child) = &self.members[number].child {

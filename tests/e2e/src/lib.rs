@@ -19,6 +19,7 @@ pub mod documents;
 pub mod echo;
 pub mod etcd;
 pub mod external;
+pub mod fleet;
 pub mod fpm;
 pub mod http2;
 pub mod http3;

@@ -175,7 +175,7 @@ impl Fleet {
             patience: patience(),
         };
         // Nothing is held by a command.
-        let store = Arc::new(EtcdStore::new(options, &source.etcd.prefix, PATIENCE));
+        let store = Arc::new(EtcdStore::new(options, &source.etcd.prefix, patience()));
         Ok(Fleet {
             store: Arc::new(store),
         })

@@ -76,14 +76,19 @@ impl<'f> Answers<'f> {
 
     /// Waits for news, but not longer than a moment.
     async fn wait(&mut self) {
-        let waiting = async {
-            let following = match &mut self.following {
-                Some(following) => following,
-                none => none.insert(self.fleet.store.follow(keys::NODES).await?),
-            };
-            following.next().await
+        // Connecting has a bound of its own, and cut off each time it would never be done.
+        let following = match &mut self.following {
+            Some(following) => Ok(following),
+            none => match self.fleet.store.follow(keys::NODES).await {
+                Ok(following) => Ok(none.insert(following)),
+                Err(error) => Err(error),
+            },
         };
-        match timeout(TICK, waiting).await {
+        let news = match following {
+            Ok(following) => timeout(TICK, following.next()).await,
+            Err(error) => Ok(Err(error)),
+        };
+        match news {
             Ok(Ok(entries)) => {
                 self.latest = read_all(&entries, keys::NODES);
                 self.lost = None;
