@@ -75,7 +75,18 @@ impl ControllerService {
 
 /// Faults as a node tells them: the first one's place, and all of them in one sentence.
 fn refused(faults: &Diagnostics) -> FleetAnswer {
-    let details: Vec<String> = faults.0.iter().map(Diagnostic::detail).collect();
+    let details = faults.0.iter().enumerate();
+    let details: Vec<String> = details
+        .map(|(number, fault)| match number {
+            // Its place is told apart.
+            0 => Diagnostic {
+                pointer: Pointer::root(),
+                ..fault.clone()
+            }
+            .detail(),
+            _ => fault.detail(),
+        })
+        .collect();
     let reason: String = details.join("; ").chars().take(LONGEST_REASON).collect();
     let first = faults.0.first();
     if first.is_none_or(|fault| fault.kind == FaultKind::Unavailable) {

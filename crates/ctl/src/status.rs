@@ -103,7 +103,10 @@ impl Seen {
         Ok(Seen {
             status,
             // There are none: 404.
-            listeners: listeners.json().unwrap_or_default(),
+            listeners: match listeners.succeeded(None) {
+                Ok(_) => listeners.json()?,
+                Err(_) => Value::Null,
+            },
         })
     }
 }

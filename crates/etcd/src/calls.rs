@@ -39,6 +39,10 @@ impl Calls {
         }
     }
 
+    pub(crate) fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
     pub(crate) fn patience(&self) -> Duration {
         self.patience
     }

@@ -17,6 +17,10 @@ use crate::pairs::{Pair, end_of};
 use crate::transport::{Endpoint, Options, Transport};
 use crate::watch::Watch;
 
+/// The least time that a member has to look at a password. It does so slowly on purpose (bcrypt, 0.1 seconds of a processor by default), and
+/// goes on when nobody waits any more: many who give up and ask again would keep it from answering anybody.
+const PATIENCE_FOR_PASSWORDS: Duration = Duration::from_secs(20);
+
 /// A change of a key in a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -60,8 +64,10 @@ impl Client {
                 password: password.clone(),
             };
             let method = "etcdserverpb.Auth/Authenticate";
+            calls.set_patience(options.patience.max(PATIENCE_FOR_PASSWORDS));
             let answer: AuthenticateAnswer = calls.call(method, &question).await?;
             calls.authorize(&answer.token)?;
+            calls.set_patience(options.patience);
         }
         Ok(Client {
             calls: Arc::new(calls),

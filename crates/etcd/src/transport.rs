@@ -1,6 +1,7 @@
 //! A connection to a member: TCP, TLS where it is asked for, HTTP/2 with keep-alive.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -99,7 +100,12 @@ impl Transport {
         let stream = TlsConnector::from(config)
             .connect(name, stream)
             .await
-            .map_err(|error| failed(&error))?;
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::UnexpectedEof => failed(
+                    &"the connection ended within the TLS handshake: does this member speak TLS?",
+                ),
+                _ => failed(&format!("TLS: {error}")),
+            })?;
         Transport::over(stream, options.patience).await
     }
 

@@ -21,6 +21,8 @@ pub struct EtcdStore {
     /// How long a held text outlives its owner.
     life: Duration,
     state: Mutex<Connection>,
+    /// Held while one call connects: others wait for its connection, and do not ask for another, each of which costs etcd a password.
+    connecting: tokio::sync::Mutex<()>,
 }
 
 /// The connection, and which member is next.
@@ -49,6 +51,7 @@ impl EtcdStore {
             prefix: prefix.to_owned(),
             life,
             state: Mutex::new(Connection { client: None, next }),
+            connecting: tokio::sync::Mutex::new(()),
         }
     }
 
@@ -68,13 +71,15 @@ impl EtcdStore {
 
     /// The connection there is, or one to the next member.
     async fn client(&self) -> Result<Client, Error> {
-        let next = {
-            let state = self.state();
-            if let Some(client) = &state.client {
-                return Ok(client.clone());
-            }
-            state.next
-        };
+        let connected = || self.state().client.clone();
+        if let Some(client) = connected() {
+            return Ok(client);
+        }
+        let _turn = self.connecting.lock().await;
+        if let Some(client) = connected() {
+            return Ok(client);
+        }
+        let next = self.state().next;
         let endpoints = self.options.endpoints.iter();
         let endpoint = endpoints
             .cycle()

@@ -92,11 +92,11 @@ pub(super) async fn diff(arguments: &DiffArguments) -> Result<ExitCode, Failure>
             (head.former.as_ref().map(generation), to)
         }
     };
+    let new = fleet.document(to).await?;
     let (old, name) = match from {
         Some(from) => (fleet.document(from).await?, format!("generation {from}")),
         None => (String::new(), "nothing".to_owned()),
     };
-    let new = fleet.document(to).await?;
     difference((&name, &old), (&format!("generation {to}"), &new))
 }
 

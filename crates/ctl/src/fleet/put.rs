@@ -112,9 +112,10 @@ pub(super) async fn run(arguments: &PutArguments) -> Result<ExitCode, Failure> {
             .as_ref()
             .map_or(0, |version| version.generation);
         let sizes: Vec<String> = waves.iter().map(|wave| wave.len().to_string()).collect();
-        let sizes = match sizes.is_empty() {
-            true => "there is none now".to_owned(),
-            false => format!("in waves of {} nodes", sizes.join(", ")),
+        let sizes = match sizes.as_slice() {
+            [] => "there is none now".to_owned(),
+            [only] => format!("in one wave of {}", nodes(only)),
+            _ => format!("in waves of {} nodes", sizes.join(", ")),
         };
         let whom = whom(&head.selector);
         say(&format!(
@@ -180,6 +181,12 @@ async fn begin(
         }
     }
     Err(Failure::new("others change the fleet all the time").hint("try again"))
+}
+
+/// `1 node`, `3 nodes`.
+fn nodes(count: &str) -> String {
+    let ending = if count == "1" { "" } else { "s" };
+    format!("{count} node{ending}")
 }
 
 fn may_begin(arguments: &PutArguments, current: Option<&Head>) -> Result<(), Failure> {

@@ -75,7 +75,9 @@ pub(super) struct StoreArguments {
 impl StoreArguments {
     /// The source that the arguments name; what they say one by one goes before what it says.
     fn source(&self) -> Result<Source, Failure> {
-        let mut source = match (&self.source, self.endpoints.is_empty()) {
+        // A variable that is set to nothing says nothing.
+        let given = self.source.as_ref().filter(|source| !source.is_empty());
+        let mut source = match (given, self.endpoints.is_empty()) {
             (_, false) => {
                 let endpoints = serde_json::json!({"etcd": {"endpoints": self.endpoints}});
                 read("--endpoints", &endpoints.to_string(), Format::Json)?
@@ -148,7 +150,14 @@ pub(super) struct Seen {
 }
 
 pub(super) fn failed(error: StoreError) -> Failure {
-    Failure::new(format!("the fleet's store: {error}"))
+    let failure = Failure::new(format!("the fleet's store: {error}"));
+    match error.is_final {
+        true => failure,
+        // Nobody answers there, or nobody who goes on.
+        false => failure.hint(
+            "is etcd running there, and can this machine reach it? Nodes serve on without it",
+        ),
+    }
 }
 
 impl Fleet {
