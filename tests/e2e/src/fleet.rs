@@ -142,7 +142,7 @@ impl Fleet {
         self.succeed(&["put", &self.file(text), "--wait", "0"])
     }
 
-    /// What `tutti fleet status --json` says; null if it fails.
+    /// Returns the answer of `tutti fleet status --json`; null if it fails.
     ///
     /// # Panics
     /// If it cannot be run.
