@@ -100,7 +100,7 @@ pub(super) fn lists(section: &Section) -> Option<bool> {
         .directives
         .iter()
         .filter(|directive| directive.is("options"));
-    options.filter_map(switched).last()
+    options.rev().find_map(switched)
 }
 
 fn switched(options: &Directive) -> Option<bool> {
