@@ -67,7 +67,7 @@ enum Command {
     /// List, retry and remove the jobs that spoolers have given up
     Jobs(jobs::JobsArguments),
     /// One configuration for many nodes, from a store: roll out, look, go back
-    Fleet(fleet::FleetArguments),
+    Fleet(Box<fleet::FleetArguments>),
     /// Replace an application's processes, new ones up before old ones leave
     Restart(RestartArguments),
     /// Have the running server read the files of its `--config` again

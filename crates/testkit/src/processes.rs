@@ -71,7 +71,7 @@ pub fn is_running(pid: i32) -> bool {
     matches!(state, Some(state) if state != 'Z' && state != 'X')
 }
 
-fn children(pid: i32) -> Vec<i32> {
+pub(crate) fn children(pid: i32) -> Vec<i32> {
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
         return Vec::new();
     };

@@ -367,7 +367,14 @@ impl Server {
 
     /// The prototypes of an application: one, or two while one replaces the other.
     pub fn prototypes(&self, application: &str) -> Vec<i32> {
-        self.pids(&format!("tutti: \"{application}\" prototype"))
+        let mut found = self.pids(&format!("tutti: \"{application}\" prototype"));
+        // A worker that has just been forked has its prototype's title for a moment.
+        let forked: Vec<i32> = found
+            .iter()
+            .flat_map(|&pid| processes::children(pid))
+            .collect();
+        found.retain(|pid| !forked.contains(pid));
+        found
     }
 
     /// Sends a signal to the main process.

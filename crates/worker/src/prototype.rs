@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
 use tutti_sys::fork::Fork;
 use tutti_sys::process::Ended;
 use tutti_sys::{lifeline, memfd, priority, process, seqpacket, signal, spawn, title};
@@ -344,6 +345,7 @@ impl Prototype<'_> {
             send(self.control, &FromPrototype::ForkFailed { worker, message })?;
             return Ok(None);
         }
+        let (told, tells) = pipe_with(PipeFlags::CLOEXEC)?;
         let (before, after) = self.around_fork;
         before();
         let forked = (self.fork)();
@@ -351,7 +353,11 @@ impl Prototype<'_> {
             after();
         }
         let pid = match forked {
-            Ok(Fork::Child) => return Ok(Some(worker..end)),
+            Ok(Fork::Child) => {
+                drop(tells);
+                end_unless_told(&told);
+                return Ok(Some(worker..end));
+            }
             Ok(Fork::Parent(pid)) => pid,
             Err(error) => {
                 let message = error.to_string();
@@ -370,6 +376,8 @@ impl Prototype<'_> {
                     },
                 );
                 send(self.control, &FromPrototype::Forked { worker, pid })?;
+                // A child that has ended already does not listen.
+                let _ = rustix::io::write(&tells, b"1");
             }
             Err(error) => {
                 // A worker that cannot be watched must not run.
@@ -449,6 +457,21 @@ impl Prototype<'_> {
     fn log(&self, level: &str, message: String) -> io::Result<()> {
         let level = level.to_owned();
         send(self.control, &FromPrototype::Log { level, message })
+    }
+}
+
+/// In a new worker process: goes on once the router has been told of it. A prototype that is killed before that leaves a process that nobody
+/// would ever end, with the number of another.
+fn end_unless_told(told: &OwnedFd) {
+    let mut byte = [0];
+    loop {
+        match rustix::io::read(told, &mut byte) {
+            Ok(1) => return,
+            Err(rustix::io::Errno::INTR) => {}
+            _ => {
+                let _ = signal::send(process::id(), libc::SIGKILL);
+            }
+        }
     }
 }
 
