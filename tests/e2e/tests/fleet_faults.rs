@@ -167,6 +167,15 @@ fn one_generation(fleet: &Fleet, what: &str) -> u64 {
     found.unwrap()
 }
 
+/// Lets time pass in which the roll-out comes to another place each time.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the moment of a fault is a number of its schedule: no condition may choose it"
+)]
+fn pass(milliseconds: u64) {
+    sleep(Duration::from_millis(milliseconds));
+}
+
 #[test]
 fn whatever_breaks_in_a_roll_out_all_nodes_end_on_one_generation_that_was_asked_for() {
     let mut fleet = Fleet::start(MEMBERS, &NAMES);
@@ -190,9 +199,9 @@ fn whatever_breaks_in_a_roll_out_all_nodes_end_on_one_generation_that_was_asked_
         if has_rival {
             commands.push(begin(&fleet, &rival));
         }
-        sleep(Duration::from_millis(before));
+        pass(before);
         fault.breaks(&mut fleet, &mut commands);
-        sleep(Duration::from_millis(during));
+        pass(during);
         fault.ends(&mut fleet);
         let ends = commands.into_iter();
         let ends: Vec<bool> = ends

@@ -159,7 +159,7 @@ fn site(server: &Server, names: &[&str], extra: &Value) {
         "type": "php", "root": server.folder().join("site"), "processes": 2,
         "environment": {"SECRET": "s3cr3t"},
     });
-    tutti_testkit::set_members(&mut application, &extra);
+    tutti_testkit::set_members(&mut application, extra);
     let applications: serde_json::Map<String, Value> = names
         .iter()
         .map(|name| ((*name).to_owned(), application.clone()))
