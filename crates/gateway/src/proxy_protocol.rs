@@ -91,7 +91,10 @@ pub fn read(bytes: &[u8]) -> Result<Progress, Malformed> {
     match ProxyHeader::parse(head, ParseConfig::default()) {
         Ok((header, length)) => {
             let own = bytes.get(..length).unwrap_or_default();
-            if is_text && header.proxied_address().is_some() && !has_plain_ports(own) {
+            // A line ends with its first LF, whatever comes in one piece with it.
+            let is_line = || memchr::memchr(b'\n', own).is_some_and(|end| end + 1 == length);
+            let is_sound = || header.proxied_address().is_none() || has_plain_ports(own);
+            if is_text && !(is_line() && is_sound()) {
                 return Err(Malformed::Invalid);
             }
             Ok(Progress::Complete {
@@ -340,6 +343,8 @@ mod tests {
         ] {
             assert_eq!(read(bytes), Err(expected), "{}", bytes.escape_ascii());
         }
+        let two_lines = b"PROXY UNKNOWN\x0fP\n\r\nGET";
+        assert_eq!(read(two_lines), Err(Malformed::Invalid));
         let endless = [&b"PROXY UNKNOWN "[..], &[b'x'; 5000]].concat();
         assert!(read(&endless).is_err());
     }
