@@ -20,6 +20,7 @@ ELSEWHERE = {
     "docs/cache.md": ("tests/e2e/tests/cache.rs", "guide::commands("),
     "docs/command-line.md": ("crates/ctl/src/page.rs", "read_to_string(&path)"),
     "docs/dashboard.md": ("tests/e2e/tests/dashboard.rs", 'examples(guide, "console")'),
+    "docs/fleet.md": ("tests/e2e/tests/fleet.rs", 'examples(guide, "console")'),
     "docs/http3.md": ("tests/e2e/tests/http3.rs", 'block("console")'),
     "docs/delivery.md": ("tests/e2e/tests/delivery.rs", 'examples(section("Maintenance"), "console")'),
     "docs/install.md": ("tests/packages/run.py", "in guide():"),
