@@ -77,6 +77,9 @@ pub enum Malformed {
     Checksum,
 }
 
+/// Bytes of a version 1 header at most, with its line end (§2.1).
+const LONGEST_LINE: usize = 107;
+
 /// Reads a header of either version from the start of what a proxy sent.
 ///
 /// # Errors
@@ -94,7 +97,7 @@ pub fn read(bytes: &[u8]) -> Result<Progress, Malformed> {
             // A line ends with its first LF, whatever comes in one piece with it.
             let is_line = || memchr::memchr(b'\n', own).is_some_and(|end| end + 1 == length);
             let is_sound = || header.proxied_address().is_none() || has_plain_ports(own);
-            if is_text && !(is_line() && is_sound()) {
+            if is_text && !(length <= LONGEST_LINE && is_line() && is_sound()) {
                 return Err(Malformed::Invalid);
             }
             Ok(Progress::Complete {
