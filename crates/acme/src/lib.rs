@@ -37,14 +37,13 @@ mod updates;
 mod wishes;
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use tutti_log::{Level, Log};
+use tutti_log::Log;
 use tutti_protocol::{AcmeHello, ToAcme};
-use tutti_role::unprivileged;
-use tutti_sys::daemon;
+use tutti_role::{own_log, unprivileged};
 
 use self::demand::Wish;
 use self::line::Link;
@@ -85,7 +84,7 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
                 client,
             }),
             ToAcme::Used { account, name } => scheduler.note_use(&account, &name),
-            ToAcme::LogReopened => reopen(&log, descriptors),
+            ToAcme::LogReopened => own_log::reopen(&log, descriptors),
             ToAcme::Hello(_) | ToAcme::Done { .. } | ToAcme::Failed { .. } => {}
         }
     }
@@ -96,21 +95,8 @@ async fn greeting(link: &Link) -> io::Result<(AcmeHello, Log)> {
     let Some((ToAcme::Hello(hello), descriptors)) = link.news().await? else {
         return Err(invalid("main did not greet"));
     };
-    let log = descriptors.into_iter().next();
-    let log = log.ok_or_else(|| invalid("main's greeting came without the log"))?;
-    // Standard error is where a crash is told of.
-    daemon::redirect_stderr(log.as_fd())?;
-    let log = Log::of_threads(log, &hello.log, "acme");
+    let log = own_log::begin(descriptors, |file| {
+        Log::of_threads(file, &hello.log, "acme")
+    })?;
     Ok((*hello, log))
-}
-
-fn reopen(log: &Log, descriptors: Vec<OwnedFd>) {
-    let Some(file) = descriptors.into_iter().next() else {
-        return;
-    };
-    if let Err(error) = daemon::redirect_stderr(file.as_fd()) {
-        let text = format!("cannot redirect standard error: {error}");
-        log.line(Level::Warn, &text);
-    }
-    log.replace(file);
 }

@@ -54,16 +54,8 @@ impl Stored {
         fields.shrink();
         let tags = tags(&fields, tag_fields);
         Self {
-            key,
-            vary,
-            status,
-            fields,
-            body: Bytes::new(),
-            freshness,
-            tags,
-            is_visited: AtomicBool::new(false),
             is_on_disk: AtomicBool::new(false),
-            _room: None,
+            ..Self::again(key, vary, (status, fields), freshness, tags)
         }
     }
 

@@ -31,7 +31,7 @@ use tutti_log::Level;
 use tutti_log::Log;
 use tutti_protocol::{ControllerHello, FromController, ToController};
 use tutti_role::log_faults;
-use tutti_role::unprivileged;
+use tutti_role::{own_log, unprivileged};
 use tutti_sys::daemon;
 
 use self::control::Control;
@@ -92,7 +92,7 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
             ToController::Fleet { id, request } => {
                 tokio::spawn(service.clone().obey_fleet(control.clone(), id, request));
             }
-            ToController::LogReopened => reopen(&log, descriptors),
+            ToController::LogReopened => own_log::reopen(&log, descriptors),
             ToController::Stopping => service.stop(),
             ToController::End => break,
             ToController::Hello(_) | ToController::Done { .. } | ToController::Failed { .. } => {}
@@ -165,17 +165,6 @@ fn stored_configuration(hello: &ControllerHello, log: &Log) -> (Option<Document>
             (None, true)
         }
     }
-}
-
-fn reopen(log: &Log, descriptors: Vec<OwnedFd>) {
-    let Some(file) = descriptors.into_iter().next() else {
-        return;
-    };
-    if let Err(error) = daemon::redirect_stderr(file.as_fd()) {
-        let text = format!("cannot redirect standard error: {error}");
-        log.line(Level::Warn, &text);
-    }
-    log.replace(file);
 }
 
 /// Puts in force what the configuration files say now, or nothing.

@@ -22,7 +22,7 @@ mod pause;
 mod state;
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,11 +31,10 @@ use tutti_etcd::{Endpoint, Options, Tls};
 use tutti_fleet_store::etcd::EtcdStore;
 use tutti_fleet_store::store::Store;
 use tutti_fleet_store::{patience, seconds};
-use tutti_log::{Level, Log};
+use tutti_log::Log;
 use tutti_options::source::is_name;
 use tutti_protocol::{FleetHello, SourcePlan, SourceSecrets, ToFleet};
-use tutti_role::unprivileged;
-use tutti_sys::daemon;
+use tutti_role::{own_log, unprivileged};
 
 use self::controller::{Controller, Link};
 use self::state::Node;
@@ -96,7 +95,7 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
         };
         match news {
             ToFleet::Answer { id, answer } => controller.answered(id, answer),
-            ToFleet::LogReopened => reopen(&log, descriptors),
+            ToFleet::LogReopened => own_log::reopen(&log, descriptors),
             ToFleet::Hello(_) => {}
         }
     }
@@ -139,21 +138,8 @@ async fn greeting(link: &Link) -> io::Result<(FleetHello, Log)> {
     let Some((ToFleet::Hello(hello), descriptors)) = link.news().await? else {
         return Err(invalid("main did not greet"));
     };
-    let log = descriptors.into_iter().next();
-    let log = log.ok_or_else(|| invalid("main's greeting came without the log"))?;
-    // Standard error is where a crash is told of.
-    daemon::redirect_stderr(log.as_fd())?;
-    let log = Log::of_threads(log, &hello.log, "fleet");
+    let log = own_log::begin(descriptors, |file| {
+        Log::of_threads(file, &hello.log, "fleet")
+    })?;
     Ok((*hello, log))
-}
-
-fn reopen(log: &Log, descriptors: Vec<OwnedFd>) {
-    let Some(file) = descriptors.into_iter().next() else {
-        return;
-    };
-    if let Err(error) = daemon::redirect_stderr(file.as_fd()) {
-        let text = format!("cannot redirect standard error: {error}");
-        log.line(Level::Warn, &text);
-    }
-    log.replace(file);
 }

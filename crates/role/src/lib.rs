@@ -24,6 +24,7 @@ pub mod faults;
 pub mod grants;
 pub mod js_modules;
 pub mod link;
+pub mod own_log;
 pub mod partial;
 pub mod standing;
 pub mod unprivileged;
