@@ -152,6 +152,7 @@ impl Server {
             // They belong to the test run: the server would pass them on to its applications.
             .env_remove("TUTTI_SKIPPED")
             .env_remove("TUTTI_TIMES")
+            .env_remove("TUTTI_TESTS")
             .stdin(Stdio::null())
             .spawn()
             .expect("tutti can be started")
