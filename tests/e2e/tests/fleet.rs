@@ -377,7 +377,7 @@ fn a_lost_lease_is_taken_again_and_a_dead_node_is_gone() {
     wait_until("the dead node is gone", || fleet.answers().len() == 1);
     // It is not waited for.
     let words = fleet.put(&document(202));
-    assert!(words.contains("in force on 1 nodes"), "{words}");
+    assert!(words.contains("in force on 1 node\n"), "{words}");
     fleet.nodes.remove(1);
 }
 
@@ -404,7 +404,7 @@ fn a_label_has_a_document_of_its_own_until_it_is_released() {
     fleet.wait_for(0, &document(202));
     assert_eq!(fleet.source_of(0)["of"], "role=canary");
     // It does not concern the one with a label.
-    assert!(fleet.put(&document(203)).contains("in force on 1 nodes"));
+    assert!(fleet.put(&document(203)).contains("in force on 1 node\n"));
     fleet.wait_for(1, &document(203));
     fleet.wait_for(0, &document(202));
     let labels = fleet.succeed(&["labels"]);

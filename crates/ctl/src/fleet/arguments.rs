@@ -38,3 +38,9 @@ pub(super) fn whom(selector: &str) -> String {
         label => format!("nodes with `{label}`"),
     }
 }
+
+/// `1 node`, `3 nodes`.
+pub(super) fn nodes(count: usize) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} node{ending}")
+}

@@ -8,7 +8,7 @@ use tutti_config::model::written;
 use tutti_fleet_store::records::{Head, State, Version, concerned, read_all};
 use tutti_fleet_store::{keys, now, random_word};
 
-use super::arguments::{OutputArguments, SelectorArguments, whom};
+use super::arguments::{OutputArguments, SelectorArguments, nodes, whom};
 use super::reach::{Fleet, StoreArguments, caller, failed};
 use super::roll::{Bounds, Roll, generation};
 use crate::history::difference;
@@ -189,9 +189,9 @@ fn told(
         .hint("`tutti fleet status` shows why"));
     }
     say(&format!(
-        "{} generation {generation} is in force on {} nodes",
+        "{} generation {generation} is in force on {}",
         style::good("done:"),
-        head.nodes.len()
+        nodes(head.nodes.len())
     ));
     Ok(ExitCode::SUCCESS)
 }

@@ -11,7 +11,7 @@ use tutti_fleet_store::records::{Head, State, Version, concerned, digest};
 use tutti_fleet_store::store::StoreError;
 use tutti_fleet_store::{keys, now, random_word};
 
-use super::arguments::{OutputArguments, SelectorArguments, whom};
+use super::arguments::{OutputArguments, SelectorArguments, nodes, whom};
 use super::reach::{Fleet, Seen, StoreArguments, caller, failed};
 use super::roll::{Bounds, Roll};
 use crate::check;
@@ -111,11 +111,13 @@ pub(super) async fn run(arguments: &PutArguments) -> Result<ExitCode, Failure> {
             .version
             .as_ref()
             .map_or(0, |version| version.generation);
-        let sizes: Vec<String> = waves.iter().map(|wave| wave.len().to_string()).collect();
-        let sizes = match sizes.as_slice() {
+        let sizes = match waves.as_slice() {
             [] => "there is none now".to_owned(),
-            [only] => format!("in one wave of {}", nodes(only)),
-            _ => format!("in waves of {} nodes", sizes.join(", ")),
+            [only] => format!("in one wave of {}", nodes(only.len())),
+            _ => {
+                let sizes: Vec<String> = waves.iter().map(|wave| wave.len().to_string()).collect();
+                format!("in waves of {} nodes", sizes.join(", "))
+            }
         };
         let whom = whom(&head.selector);
         say(&format!(
@@ -181,12 +183,6 @@ async fn begin(
         }
     }
     Err(Failure::new("others change the fleet all the time").hint("try again"))
-}
-
-/// `1 node`, `3 nodes`.
-fn nodes(count: &str) -> String {
-    let ending = if count == "1" { "" } else { "s" };
-    format!("{count} node{ending}")
 }
 
 fn may_begin(arguments: &PutArguments, current: Option<&Head>) -> Result<(), Failure> {

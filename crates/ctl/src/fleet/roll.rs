@@ -11,6 +11,7 @@ use tutti_fleet_store::keys;
 use tutti_fleet_store::records::{Answer, Head, State, Version, read_all};
 use tutti_fleet_store::store::Following;
 
+use super::arguments::nodes;
 use super::reach::{Fleet, failed};
 use crate::report::{Failure, say};
 use crate::style;
@@ -151,8 +152,9 @@ impl Roll<'_> {
                 style::good("done:")
             ),
             _ => format!(
-                "{} generation {generation} is in force on {count} nodes",
-                style::good("done:")
+                "{} generation {generation} is in force on {}",
+                style::good("done:"),
+                nodes(count)
             ),
         });
         Ok(ExitCode::SUCCESS)
