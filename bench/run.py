@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from harness import caching, cases, configuration, front, gateways, http3, java, machine, manager, measure, mixed, perl, proxy, python, report, ruby, special, timeline, tls  # noqa: E402
+from harness import caching, cases, configuration, front, gateways, http3, java, machine, manager, measure, mixed, node, perl, proxy, python, report, ruby, special, timeline, tls  # noqa: E402
 from harness.network import VethPair  # noqa: E402
 from harness.servers import Floor, Place, Tutti, is_installed  # noqa: E402
 
@@ -215,7 +215,7 @@ def main():
            "foreign_before": machine.wait_for_quiet(patience=0 if options.quick else options.wait), "cases": []}
     try:
         context = Context(options, folder)
-        interleaved = [*cases.all_cases(context), *perl.cases(context), *ruby.cases(context), *java.cases(context), *python.cases(context), *proxy.cases(context), *gateways.cases(context),
+        interleaved = [*cases.all_cases(context), *perl.cases(context), *ruby.cases(context), *node.cases(context), *java.cases(context), *python.cases(context), *proxy.cases(context), *gateways.cases(context),
                        tls.p25(context), *front.cases(context), *http3.cases(context), *caching.cases(context)]
         plan = [(case.id, lambda case=case: run_case(context, case)) for case in interleaved]
         plan += [(function.__name__.upper(), lambda function=function: run_special(context, function))

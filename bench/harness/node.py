@@ -1,0 +1,87 @@
+"""Node.js: Tutti beside Node's own `http` with `cluster`, the same script in each (P33)."""
+
+import functools
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from .cases import Case, no_errors, ratio
+from .loads import Wrk
+from .servers import Server, Tutti
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+LIST = ROOT / "bench/site/node/package.json"
+WORKERS = 2
+ENVIRONMENT = {"NODE_ENV": "production"}
+
+
+@functools.cache
+def packages():
+    """What the scripts require, as npm has it."""
+    folder = ROOT / ".work/bench-node"
+    mark = folder / "package.json"
+    if not mark.exists() or mark.read_text() != LIST.read_text() or not (folder / "node_modules").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        mark.write_text(LIST.read_text())
+        subprocess.run(["npm", "install", "--prefix", folder, "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel", "error"], check=True)
+    return folder / "node_modules"
+
+
+class Node:
+    """The script of the site that is served; cases make subclasses of the servers with another."""
+
+    programs = ("node", "npm")
+    script = "hello.js"
+
+    @property
+    def code(self):
+        folder = self.site / "node"
+        if not (folder / "node_modules").exists():
+            (folder / "node_modules").symlink_to(packages())
+        return folder
+
+
+class Cluster(Node, Server):
+    """A primary process hands connections to its workers in turn."""
+
+    label = "node, cluster"
+
+    def launch(self):
+        address = {"HOST": self.place.host, "PORT": str(self.port)}
+        self.spawn(["node", str(self.code / "cluster.js"), str(self.code / self.script), str(self.workers)], env={**os.environ, **ENVIRONMENT, **address})
+
+
+class TuttiNode(Node, Tutti):
+    label = "tutti"
+
+    def configuration(self):
+        configuration = super().configuration()
+        listener = next(iter(configuration["listeners"]))
+        configuration["listeners"][listener]["pass"] = "applications/node"
+        configuration["applications"] = {
+            "node": {"type": "node", "working_directory": str(self.code), "script": self.script, "processes": self.workers, "environment": ENVIRONMENT}}
+        del configuration["routes"]
+        return configuration
+
+
+def on_express(server):
+    """The same server with the page by Express."""
+    return type(f"{server.__name__}Express", (server,), {"script": "express.js"})
+
+
+def cases(context):
+    load, path = Wrk(1, 64, context.seconds), "/"
+
+    def hello(table):
+        return [ratio(table, "cpu_us", load.name, path, at_most=0.8, peer=Cluster.label),
+                ratio(table, "rps", load.name, path, at_least=1.2, peer=Cluster.label), no_errors(table)]
+
+    def express(table):
+        return [ratio(table, "rps", load.name, path, at_least=1.0, peer=Cluster.label), no_errors(table)]
+
+    return [Case("P33", "Node.js hello, 2 processes", "≥ 1.2 × Node's own http with cluster, CPU ≤ 0.8 ×",
+                 [(server, WORKERS, None) for server in (Cluster, TuttiNode)], [(load, path)], hello),
+            Case("P33-express", "a page by Express, 2 processes", "≥ 1.0 × Node's own http with cluster",
+                 [(on_express(server), WORKERS, server.label) for server in (Cluster, TuttiNode)], [(load, path)], express)]
