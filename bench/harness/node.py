@@ -18,7 +18,7 @@ ENVIRONMENT = {"NODE_ENV": "production"}
 
 @functools.cache
 def packages():
-    """What the scripts require, as npm has it."""
+    """The packages that the scripts require, as npm has them."""
     folder = ROOT / ".work/bench-node"
     mark = folder / "package.json"
     if not mark.exists() or mark.read_text() != LIST.read_text() or not (folder / "node_modules").exists():
