@@ -175,9 +175,10 @@ fn poll_requests(
 /// Nothing came: has it waited too long, or is it to go?
 fn poll_idle(connection: &mut Connection) -> Poll<Result<Box<Pipeline>, Ending>> {
     if connection.is_ending() {
-        // One accepted a moment ago may have its first request on the way; where there is no haste, one kept open its next.
+        // One accepted a moment ago may have its first request on the way; where the server stops, one kept open its next. Nobody is to
+        // answer by a listener that is no longer there.
         let is_gentle = connection.local.drains_gently();
-        let may_wait = !connection.has_served || is_gentle;
+        let may_wait = !connection.has_served || connection.local.is_draining();
         if !may_wait || (connection.is_hurried && connection.is_overdue()) {
             return Poll::Ready(Err(Ending::Close));
         }

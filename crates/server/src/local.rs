@@ -79,7 +79,9 @@ pub(crate) struct Shared {
     pub(crate) scraper: Scraper,
     /// Takes jobs.
     pub(crate) desk: Arc<Desk>,
-    /// While draining, idle connections are given time for one more request.
+    /// All threads are to end, or will be in a moment: nobody takes a listener out of the configuration.
+    pub(crate) is_draining: AtomicBool,
+    /// While draining, idle connections are given much time for one more request.
     pub(crate) drains_gently: AtomicBool,
     /// For each listener removed lately: the last configuration that had it. A request that was on its way is answered by that.
     pub(crate) retired: Mutex<FxHashMap<u64, Arc<Snapshot>>>,
@@ -112,6 +114,7 @@ impl Shared {
             holdings: Arc::default(),
             scraper,
             desk: Arc::new(desk),
+            is_draining: AtomicBool::new(false),
             drains_gently: AtomicBool::new(false),
             retired: Mutex::default(),
         })
@@ -335,6 +338,12 @@ impl Local {
         self.draining.get()
             && self.shared.accepting.load(Ordering::Acquire) == 0
             && self.counters().open.load(Ordering::Relaxed) == 0
+    }
+
+    /// True if connections that must end must do so because the server ends. Ask it only after seeing that they must end.
+    pub(crate) fn is_draining(&self) -> bool {
+        fence(Ordering::Acquire);
+        self.shared.is_draining.load(Ordering::Relaxed)
     }
 
     /// True if connections that must end may still finish by themselves. Ask it only after seeing that they must end.

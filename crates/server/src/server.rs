@@ -340,7 +340,8 @@ impl Server {
             .collect()
     }
 
-    /// Begins to end gracefully: no new connections, idle ones are closed, each of the others ends with its current request.
+    /// Begins to end gracefully: no new connections, those that wait for their next request are closed if none comes within half a
+    /// second, each of the others ends with its current request.
     pub fn drain(&self) {
         self.drain_how(false);
     }
@@ -354,6 +355,7 @@ impl Server {
 
     fn drain_how(&self, gently: bool) {
         self.shared.drains_gently.store(gently, Ordering::Relaxed);
+        self.shared.is_draining.store(true, Ordering::Relaxed);
         // A thread that sees a listener closed has to see this too: its connections look at the one, then at the other.
         fence(Ordering::Release);
         for entry in self.shared.live.load().entrances() {

@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
+use tokio::task::JoinHandle;
 use tutti_pool::Level;
 use tutti_quic::Endpoint;
 
@@ -32,14 +32,18 @@ const RETIREMENT: Duration = Duration::from_millis(50);
 
 /// A listener this thread accepts on.
 struct Accepting {
-    task: AbortHandle,
+    task: JoinHandle<()>,
     listener: Arc<Listener>,
     socket: Arc<OwnedFd>,
 }
 
 impl Accepting {
-    fn end(self, local: &Rc<Local>) {
+    /// The last who wait are taken when nothing else holds the socket, as the task does until it is gone: who comes after them is
+    /// refused, not reset.
+    async fn end(self, local: &Rc<Local>) {
         self.task.abort();
+        // It was cancelled, and says so.
+        let _ = self.task.await;
         accept_rest(local, &self.listener, &self.socket);
     }
 }
@@ -70,7 +74,7 @@ impl Runner {
             Arc::clone(&listener),
             Arc::clone(&socket),
         );
-        let task = tokio::task::spawn_local(accepts).abort_handle();
+        let task = tokio::task::spawn_local(accepts);
         self.accepting.insert(
             listener.id,
             Accepting {
@@ -81,10 +85,10 @@ impl Runner {
         );
     }
 
-    fn unlisten(&mut self, through: ListenerHold) {
+    async fn unlisten(&mut self, through: ListenerHold) {
         let id = through.id;
         if let Some(accepting) = self.accepting.remove(&id) {
-            accepting.end(&self.local);
+            accepting.end(&self.local).await;
         }
         self.local.connections.wake_all();
         // Connections that waited to be accepted count from now on.
@@ -98,11 +102,11 @@ impl Runner {
         });
     }
 
-    fn drain(&mut self) {
+    async fn drain(&mut self) {
         let was_draining = self.local.draining.replace(true);
         self.leave_datagrams(|_| true);
         for (_, accepting) in self.accepting.drain() {
-            accepting.end(&self.local);
+            accepting.end(&self.local).await;
         }
         if !was_draining {
             self.local.accepts_no_more();
@@ -134,9 +138,9 @@ impl Runner {
                 Some(Command::LeaveDatagrams(ports)) => {
                     self.leave_datagrams(|endpoint| endpoint.is_of(&ports));
                 }
-                Some(Command::Unlisten(through)) => self.unlisten(through),
+                Some(Command::Unlisten(through)) => self.unlisten(through).await,
                 Some(Command::Refresh) => local.prune_upstreams(),
-                Some(Command::Drain) => self.drain(),
+                Some(Command::Drain) => self.drain().await,
                 Some(Command::AllDrained) => {}
                 // Behind the connections that the commands before have woken: none of them goes on with what was before.
                 Some(Command::Answer(answer)) => {
@@ -320,7 +324,9 @@ mod tests {
             // It has accepted one, and this thread has fewer.
             let (accepted, mut client) = handed_over(&shared, 0);
             assert!(shared.inboxes[0].send(Command::Adopt(accepted)).is_ok());
-            runner(&Rc::new(Local::new(1, Arc::clone(&shared)))).drain();
+            runner(&Rc::new(Local::new(1, Arc::clone(&shared))))
+                .drain()
+                .await;
             let client = std::thread::spawn(move || {
                 client
                     .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")

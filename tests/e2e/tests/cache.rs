@@ -302,8 +302,11 @@ fn equal_misses_are_one_request() {
         assert!(replies.iter().all(|reply| reply.text() == "one"));
     });
     assert_eq!(origin.count(), 1);
-    let coalesced = server.status("/cache/pages/requests/coalesced");
-    assert_eq!(coalesced, json!(11));
+    let requests = server.status("/cache/pages/requests");
+    let count = |name: &str| requests[name].as_u64().unwrap();
+    // One whose turn came late found the response in the cache.
+    assert_eq!(count("coalesced") + count("hit"), 11, "{requests}");
+    assert!(count("coalesced") > 0, "{requests}");
 }
 
 #[test]
