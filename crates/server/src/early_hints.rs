@@ -4,7 +4,7 @@
 //! seen that do not read them, so those get none unless the configuration says that they do.
 
 use tutti_config::model::EarlyHints;
-use tutti_http::{FieldLines, Method, OutgoingHead, Version, is_field_value};
+use tutti_http::{FieldLines, Known, Method, OutgoingHead, Version, is_field_value};
 use tutti_routing::Decision;
 
 use crate::channel::Channel;
@@ -47,7 +47,8 @@ pub(crate) fn listed(request: &Request<'_>, decision: &Decision<'_>) -> FieldLin
     fields
 }
 
-/// Passes an interim answer on that a server or an application has given.
+/// Passes an interim answer on that a server or an application has given, without fields that would say something of its framing: it has no body
+/// (RFC 9110 §15.2), and a client that believed them would take the next head for one.
 pub(crate) fn pass_on<'f>(
     request: &Request<'_>,
     status: u16,
@@ -58,7 +59,9 @@ pub(crate) fn pass_on<'f>(
         && request.substitute.is_none()
         && !matches!(request.connection.channel, Channel::Nobody);
     if is_known && (status != 103 || are_taken(request)) {
-        let fields = fields.collect();
+        let fields = fields
+            .filter(|(name, _)| !respond::is_framing(Known::from_name(name)))
+            .collect();
         respond::put(request.connection, &OutgoingHead { status, fields }, output);
     }
 }

@@ -5,7 +5,7 @@
 //! reads the same data.
 
 use tutti_http::{
-    ConnectionField, ERROR_PAGE_TYPE, FieldLines, NO_FIELDS, OutgoingHead, Version,
+    ConnectionField, ERROR_PAGE_TYPE, FieldLines, Known, NO_FIELDS, OutgoingHead, Version,
     write_error_page,
 };
 
@@ -66,6 +66,19 @@ pub(crate) fn put(connection: &Connection, head: &OutgoingHead, output: &mut Out
         // Its streams have the answers.
         Channel::Quic => {}
     }
+}
+
+/// True for fields of framing and connection, which are the server's to say (RFC 9112 §6, RFC 9110 §7.6.1).
+pub(crate) fn is_framing(known: Known) -> bool {
+    matches!(
+        known,
+        Known::ContentLength
+            | Known::TransferEncoding
+            | Known::Connection
+            | Known::KeepAlive
+            | Known::Trailer
+            | Known::Upgrade
+    )
 }
 
 /// An answer that is complete in the output, and of which part is in a file: what its line in the access log needs.

@@ -10,9 +10,13 @@ mod support;
 
 use std::net::SocketAddr;
 
-use http::{HeaderMap, Request};
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::client::SendRequest;
+use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use support::Site;
 use support::backend::Backend;
+use tokio::runtime::Runtime;
 
 fn proxy(backend: &Backend) -> Site {
     let address = backend.address;
@@ -66,26 +70,37 @@ fn a_client_of_http1_gets_trailers_if_it_takes_them() {
     assert!(answer.ends_with("\r\n\r\nbody"), "{answer}");
 }
 
+fn runtime() -> Runtime {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().build().unwrap()
+}
+
+async fn http2_client(address: SocketAddr) -> SendRequest<Bytes> {
+    let socket = tokio::net::TcpStream::connect(address).await.unwrap();
+    let (client, connection) = h2::client::handshake(socket).await.unwrap();
+    tokio::spawn(connection);
+    client.ready().await.unwrap()
+}
+
+/// A body, and the trailer fields behind it.
+async fn read(mut body: RecvStream) -> (Vec<u8>, Option<HeaderMap>) {
+    let mut bytes = Vec::new();
+    while let Some(data) = body.data().await {
+        bytes.extend_from_slice(&data.unwrap());
+    }
+    let trailers = body.trailers().await.unwrap();
+    (bytes, trailers)
+}
+
 /// The trailers of an answer that is `body`.
 fn over_http2(address: SocketAddr) -> Option<HeaderMap> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
-        let socket = tokio::net::TcpStream::connect(address).await.unwrap();
-        let (client, connection) = h2::client::handshake(socket).await.unwrap();
-        tokio::spawn(connection);
-        let mut client = client.ready().await.unwrap();
+    runtime().block_on(async {
+        let mut client = http2_client(address).await;
         let request = Request::get("http://test/").body(()).unwrap();
         let (response, _) = client.send_request(request, true).unwrap();
-        let mut body = response.await.unwrap().into_body();
-        let mut bytes = Vec::new();
-        while let Some(data) = body.data().await {
-            bytes.extend_from_slice(&data.unwrap());
-        }
+        let (bytes, trailers) = read(response.await.unwrap().into_body()).await;
         assert_eq!(bytes, b"body");
-        body.trailers().await.unwrap()
+        trailers
     })
 }
 
@@ -99,6 +114,49 @@ fn a_client_of_http2_gets_trailers() {
     assert_eq!(trailers["x-end"], "z");
     let backend = trailing("Cookie: a\r\n");
     assert_eq!(over_http2(proxy(&backend).address()), None);
+}
+
+/// A server of HTTP/1 gets a body with its length, and so nothing behind it: neither as trailers nor as fields.
+#[test]
+fn a_server_of_http1_sees_none_of_a_request() {
+    let backend = Backend::new(|peer| {
+        while let Some(asked) = peer.request() {
+            let seen = [asked.head.as_bytes(), &asked.body].concat();
+            peer.answer(&seen);
+        }
+    });
+    let site = proxy(&backend);
+    let mut client = site.connect();
+    for _ in 0..2 {
+        client.send(
+            "POST /a HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\nTrailer: X-Late\r\n\r\n4\r\nbody\r\n0\r\nX-Late: 1\r\nCookie: a\r\n\r\n",
+        );
+        let seen = client.response("POST").text().to_lowercase();
+        assert!(seen.ends_with("\r\n\r\nbody"), "{seen}");
+        for name in ["x-late", "cookie", "trailer"] {
+            assert!(!seen.contains(name), "{seen}");
+        }
+    }
+    let seen = runtime().block_on(async {
+        let mut client = http2_client(site.address()).await;
+        let request = Request::post("http://test/a").body(()).unwrap();
+        let (response, mut stream) = client.send_request(request, false).unwrap();
+        stream
+            .send_data(Bytes::from_static(b"body"), false)
+            .unwrap();
+        let late = [("x-late", "1"), ("cookie", "a")].map(|(name, value)| {
+            let name = HeaderName::from_static(name);
+            (name, HeaderValue::from_static(value))
+        });
+        stream.send_trailers(HeaderMap::from_iter(late)).unwrap();
+        read(response.await.unwrap().into_body()).await.0
+    });
+    let seen = String::from_utf8(seen).unwrap().to_lowercase();
+    assert!(seen.ends_with("\r\n\r\nbody"), "{seen}");
+    assert!(
+        !seen.contains("x-late") && !seen.contains("cookie"),
+        "{seen}"
+    );
 }
 
 #[test]

@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tutti_sys::process::{Ended, pidfd, reap_one};
 use tutti_sys::{event::EventFd, seqpacket};
 use tutti_wire::control::{FromPrototype, ToPrototype, decode, encode};
-use tutti_wire::{BodyRef, Layout, RequestHead, ResponseHead, Segment, SlotId};
+use tutti_wire::{BodyRef, Fields, Layout, RequestHead, ResponseHead, Segment, SlotId};
 
 use crate::PATIENCE;
 
@@ -26,12 +26,16 @@ pub struct Wire {
 }
 
 /// An answer as it came.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Answer {
+    /// The heads of interim answers before it.
+    pub interims: Vec<ResponseHead>,
     /// Its head; `None` where it was given up before.
     pub head: Option<ResponseHead>,
     /// Its body.
     pub body: Vec<u8>,
+    /// The fields behind its body.
+    pub trailers: Fields,
     /// False if it broke off.
     pub is_finished: bool,
 }
@@ -150,20 +154,17 @@ impl Wire {
     /// # Panics
     /// When none comes.
     pub fn answer(&self, slot: SlotId) -> Answer {
-        let mut answer = Answer {
-            head: None,
-            body: Vec::new(),
-            is_finished: false,
-        };
+        let mut answer = Answer::default();
         loop {
-            if let Some(head) = self.segment.response_head(slot).unwrap() {
-                answer.head = Some(head);
+            while let Some(head) = self.segment.response_head(slot).unwrap() {
+                answer.interims.extend(answer.head.replace(head));
             }
             let ready = self.segment.response_ready(slot).unwrap();
             ready.copy_to(&mut answer.body);
             self.segment.response_consume(slot, ready.len());
             if ready.finished || ready.aborted {
                 answer.is_finished = ready.finished;
+                answer.trailers = self.segment.response_trailers(slot).unwrap();
                 assert!(self.segment.free(slot));
                 return answer;
             }

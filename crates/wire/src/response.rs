@@ -170,9 +170,12 @@ pub enum HeadError {
     /// More than head area and ring can hold.
     #[error("response head of {0} bytes is too large")]
     TooLarge(usize),
-    /// The head went out before; for trailer fields: it did not, or the response has ended.
+    /// The head went out before.
     #[error("response has been started already")]
     Started,
+    /// Trailer fields before the head, or after the response's end.
+    #[error("trailer fields come after the head of a response and before its end")]
+    Misplaced,
 }
 
 /// Length and number of encoded fields.

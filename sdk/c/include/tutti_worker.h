@@ -35,6 +35,9 @@
 // A fault of the library.
 #define TUTTI_FAULT -5
 
+// More fields than there is room for.
+#define TUTTI_TOO_LARGE -6
+
 // A text of a request.
 typedef enum tutti_text {
   // `GET`.
@@ -155,6 +158,31 @@ int32_t tutti_response_start(struct tutti_exchange *exchange,
                              uint16_t status,
                              const struct tutti_field *fields,
                              size_t count);
+
+// Sends an answer that another follows, at once and before tutti_response_start: 103 (Early Hints), say, with a field `Link`; 102 to
+// 199, as often as wanted. A client that does not take it (`settings.http.early_hints`) gets the response only. TUTTI_INVALID: a status or a
+// field that may not be sent, or the response has been started. TUTTI_TOO_LARGE: these answers, the head and the trailer fields of a
+// response share 16 KiB. What fails sends nothing, and the response can go on.
+//
+// # Safety
+// `exchange` is NULL or this thread's and has not ended; `count` fields from `fields` are readable, with all they point to.
+int32_t tutti_response_interim(struct tutti_exchange *exchange,
+                               uint16_t status,
+                               const struct tutti_field *fields,
+                               size_t count);
+
+// Sets the fields behind the body, between tutti_response_start and tutti_exchange_finish, with which they leave; a second call
+// replaces those of the first. They reach clients of HTTP/2 and 3, and those of HTTP/1.1 that say `TE: trailers` if the head had no
+// `Content-Length`; the head must name them in a field `Trailer`, unless the client has HTTP/2 or 3 and there is no `Content-Length`. Fields
+// that are to be known before the body (framing, authentication, cookies; RFC 9110, section 6.5.1) reach nobody. TUTTI_INVALID: a field
+// that may not be sent, or the response has not been started. TUTTI_TOO_LARGE: they share 16 KiB with the head and what went before
+// it. What fails leaves those that were set before.
+//
+// # Safety
+// `exchange` is NULL or this thread's and has not ended; `count` fields from `fields` are readable, with all they point to.
+int32_t tutti_response_trailers(struct tutti_exchange *exchange,
+                                const struct tutti_field *fields,
+                                size_t count);
 
 // Adds to the response's body: how many bytes were taken. With `wait` all of them; without, as many as there is room
 // for, and TUTTI_AGAIN when there is none. TUTTI_GONE: nobody reads it any more.

@@ -1,10 +1,10 @@
 //! One request and its response.
 
-use ::tutti_worker::{ClientGone, Exchange};
+use ::tutti_worker::{ClientGone, Exchange, HeadError};
 
 use crate::{
-    TUTTI_AGAIN, TUTTI_FAULT, TUTTI_GONE, TUTTI_INVALID, TUTTI_OK, TUTTI_SYSTEM, buffer_in,
-    bytes_in, guard, tutti_bytes, tutti_field,
+    TUTTI_AGAIN, TUTTI_FAULT, TUTTI_GONE, TUTTI_INVALID, TUTTI_OK, TUTTI_SYSTEM, TUTTI_TOO_LARGE,
+    buffer_in, bytes_in, fields_in, guard, tutti_field,
 };
 
 /// A request that is being served.
@@ -92,24 +92,78 @@ pub unsafe extern "C" fn tutti_response_start(
     let Some(exchange) = (unsafe { exchange.as_ref() }) else {
         return TUTTI_INVALID;
     };
-    let fields = match count {
-        0 => &[][..],
-        _ if fields.is_null() => return TUTTI_INVALID,
-        // SAFETY: not NULL, and `count` of them by the contract of this function.
-        _ => unsafe { std::slice::from_raw_parts(fields, count) },
-    };
-    // SAFETY: what the fields point to is readable, by the contract of this function.
-    let bytes = |bytes: tutti_bytes| unsafe { bytes_in(bytes.data, bytes.length) };
     guard(TUTTI_FAULT, || {
-        let fields: Option<Vec<(&[u8], &[u8])>> = fields
-            .iter()
-            .map(|field| Some((bytes(field.name)?, bytes(field.value)?)))
-            .collect();
+        // SAFETY: by the contract of this function.
+        let fields = unsafe { fields_in(fields, count) };
         match fields.map(|fields| exchange.0.start(status, fields)) {
             Some(Ok(())) => TUTTI_OK,
             _ => TUTTI_INVALID,
         }
     })
+}
+
+/// Sends an answer that another follows, at once and before tutti_response_start: 103 (Early Hints), say, with a field `Link`; 102 to
+/// 199, as often as wanted. A client that does not take it (`settings.http.early_hints`) gets the response only. TUTTI_INVALID: a status or a
+/// field that may not be sent, or the response has been started. TUTTI_TOO_LARGE: these answers, the head and the trailer fields of a
+/// response share 16 KiB. What fails sends nothing, and the response can go on.
+///
+/// # Safety
+/// `exchange` is NULL or this thread's and has not ended; `count` fields from `fields` are readable, with all they point to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_response_interim(
+    exchange: *mut tutti_exchange,
+    status: u16,
+    fields: *const tutti_field,
+    count: usize,
+) -> i32 {
+    // SAFETY: by the contract of this function.
+    let Some(exchange) = (unsafe { exchange.as_ref() }) else {
+        return TUTTI_INVALID;
+    };
+    guard(TUTTI_FAULT, || {
+        // SAFETY: by the contract of this function.
+        match unsafe { fields_in(fields, count) } {
+            Some(fields) => code_of(exchange.0.interim(status, fields)),
+            None => TUTTI_INVALID,
+        }
+    })
+}
+
+/// Sets the fields behind the body, between tutti_response_start and tutti_exchange_finish, with which they leave; a second call
+/// replaces those of the first. They reach clients of HTTP/2 and 3, and those of HTTP/1.1 that say `TE: trailers` if the head had no
+/// `Content-Length`; the head must name them in a field `Trailer`, unless the client has HTTP/2 or 3 and there is no `Content-Length`. Fields
+/// that are to be known before the body (framing, authentication, cookies; RFC 9110, section 6.5.1) reach nobody. TUTTI_INVALID: a field
+/// that may not be sent, or the response has not been started. TUTTI_TOO_LARGE: they share 16 KiB with the head and what went before
+/// it. What fails leaves those that were set before.
+///
+/// # Safety
+/// `exchange` is NULL or this thread's and has not ended; `count` fields from `fields` are readable, with all they point to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_response_trailers(
+    exchange: *mut tutti_exchange,
+    fields: *const tutti_field,
+    count: usize,
+) -> i32 {
+    // SAFETY: by the contract of this function.
+    let Some(exchange) = (unsafe { exchange.as_ref() }) else {
+        return TUTTI_INVALID;
+    };
+    guard(TUTTI_FAULT, || {
+        // SAFETY: by the contract of this function.
+        match unsafe { fields_in(fields, count) } {
+            Some(fields) => code_of(exchange.0.trailers(fields)),
+            None => TUTTI_INVALID,
+        }
+    })
+}
+
+/// The result of setting fields around a response.
+fn code_of(outcome: Result<(), HeadError>) -> i32 {
+    match outcome {
+        Ok(()) => TUTTI_OK,
+        Err(HeadError::TooLarge(_)) => TUTTI_TOO_LARGE,
+        Err(_) => TUTTI_INVALID,
+    }
 }
 
 /// Adds to the response's body: how many bytes were taken. With `wait` all of them; without, as many as there is room

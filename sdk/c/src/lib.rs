@@ -69,6 +69,8 @@ pub const TUTTI_INVALID: i32 = -3;
 pub const TUTTI_SYSTEM: i32 = -4;
 /// A fault of the library.
 pub const TUTTI_FAULT: i32 = -5;
+/// More fields than there is room for.
+pub const TUTTI_TOO_LARGE: i32 = -6;
 
 /// Runs the body of a function; a panic becomes `otherwise`, its text is on standard error.
 fn guard<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
@@ -88,6 +90,33 @@ unsafe fn bytes_in<'a>(data: *const u8, length: usize) -> Option<&'a [u8]> {
     }
     // SAFETY: not NULL, of a length that a slice may have; the rest is the contract of this function.
     Some(unsafe { std::slice::from_raw_parts(data, length) })
+}
+
+/// Fields that the caller hands in; `None` if they, a name or a value are NULL with a length.
+///
+/// # Safety
+/// `fields` is NULL, or `count` of them are readable and not changed during `'a`, with all they point to.
+unsafe fn fields_in<'a>(
+    fields: *const tutti_field,
+    count: usize,
+) -> Option<Vec<(&'a [u8], &'a [u8])>> {
+    if count == 0 {
+        return Some(Vec::new());
+    }
+    let fits = count
+        .checked_mul(size_of::<tutti_field>())
+        .is_some_and(|length| isize::try_from(length).is_ok());
+    if fields.is_null() || !fits {
+        return None;
+    }
+    // SAFETY: not NULL, of a length that a slice may have; the rest is the contract of this function.
+    let fields = unsafe { std::slice::from_raw_parts(fields, count) };
+    // SAFETY: by the contract of this function.
+    let bytes = |bytes: tutti_bytes| unsafe { bytes_in(bytes.data, bytes.length) };
+    let pairs = fields.iter();
+    pairs
+        .map(|field| Some((bytes(field.name)?, bytes(field.value)?)))
+        .collect()
 }
 
 /// A buffer that the caller hands in to be filled; `None` for NULL with a length.

@@ -20,6 +20,28 @@ static int equals(struct tutti_bytes bytes, const char *text) {
            bytes.data[bytes.length] == 0;
 }
 
+static struct tutti_bytes text(const char *string) {
+    struct tutti_bytes bytes = {(const uint8_t *)string, strlen(string)};
+    return bytes;
+}
+
+/* Fields that no answer may have: each is refused by whoever is to send it, and nothing of it is sent. */
+static const struct tutti_field bad[] = {
+    {{(const uint8_t *)"a b", 3}, {(const uint8_t *)"c", 1}},
+    {{(const uint8_t *)"a:", 2}, {(const uint8_t *)"c", 1}},
+    {{(const uint8_t *)"a\0", 2}, {(const uint8_t *)"c", 1}},
+    {{(const uint8_t *)"", 0}, {(const uint8_t *)"c", 1}},
+    {{(const uint8_t *)"a", 1}, {(const uint8_t *)"b\rc", 3}},
+    {{(const uint8_t *)"a", 1}, {(const uint8_t *)"b\nX-Evil: 1", 11}},
+    {{(const uint8_t *)"a", 1}, {(const uint8_t *)"b\0c", 3}},
+    {{NULL, 1}, {(const uint8_t *)"c", 1}},
+    {{(const uint8_t *)"a", 1}, {NULL, 1}},
+};
+enum { BAD = sizeof bad / sizeof *bad };
+
+/* More than answers before a head, head and trailers have room for together. */
+static uint8_t large[17000];
+
 static void refuses_nonsense(void) {
     struct tutti_field field;
     struct tutti_bytes value;
@@ -54,6 +76,8 @@ static void refuses_nonsense(void) {
     CHECK(!tutti_request_find(NULL, &byte, 1, &value));
     CHECK(tutti_body_read(NULL, &byte, 1, true) == TUTTI_INVALID);
     CHECK(tutti_response_start(NULL, 200, NULL, 0) == TUTTI_INVALID);
+    CHECK(tutti_response_interim(NULL, 103, NULL, 0) == TUTTI_INVALID);
+    CHECK(tutti_response_trailers(NULL, NULL, 0) == TUTTI_INVALID);
     CHECK(tutti_response_write(NULL, &byte, 1, true) == TUTTI_INVALID);
     CHECK(tutti_message_next(NULL, true, &message) == TUTTI_INVALID);
     CHECK(tutti_message_opcode(NULL) == 0);
@@ -61,11 +85,43 @@ static void refuses_nonsense(void) {
     CHECK(tutti_message_send(NULL, TUTTI_MESSAGE_TEXT, &byte, 1, true) == TUTTI_INVALID);
 }
 
+/* Answers before the head. Whatever is refused leaves everything as it was. */
+static void hint(struct tutti_exchange *exchange) {
+    struct tutti_field link = {text("Link"), text("</a.css>")}, much = {text("X"), {large, sizeof large}};
+    int index;
+    CHECK(tutti_response_interim(exchange, 103, &link, 1) == TUTTI_OK);
+    CHECK(tutti_response_interim(exchange, 100, NULL, 0) == TUTTI_INVALID);
+    CHECK(tutti_response_interim(exchange, 101, NULL, 0) == TUTTI_INVALID);
+    CHECK(tutti_response_interim(exchange, 200, NULL, 0) == TUTTI_INVALID);
+    CHECK(tutti_response_interim(exchange, 103, NULL, 1) == TUTTI_INVALID);
+    CHECK(tutti_response_interim(exchange, 103, &link, SIZE_MAX) == TUTTI_INVALID);
+    for (index = 0; index < BAD; index++)
+        CHECK(tutti_response_interim(exchange, 103, &bad[index], 1) == TUTTI_INVALID);
+    CHECK(tutti_response_interim(exchange, 103, &much, 1) == TUTTI_TOO_LARGE);
+    CHECK(tutti_response_interim(exchange, 102, NULL, 0) == TUTTI_OK);
+    CHECK(tutti_response_trailers(exchange, &link, 1) == TUTTI_INVALID);
+}
+
+/* Fields behind the body. */
+static void trail(struct tutti_exchange *exchange) {
+    struct tutti_field first = {text("X-First"), text("1")}, much = {text("X"), {large, sizeof large}};
+    struct tutti_field both[] = {{text("X-Sum"), text("5")}, {text("X-Empty"), {NULL, 0}}};
+    int index;
+    CHECK(tutti_response_interim(exchange, 103, NULL, 0) == TUTTI_INVALID);
+    CHECK(tutti_response_trailers(exchange, &first, 1) == TUTTI_OK);
+    CHECK(tutti_response_trailers(exchange, both, 2) == TUTTI_OK);
+    CHECK(tutti_response_trailers(exchange, NULL, 1) == TUTTI_INVALID);
+    for (index = 0; index < BAD; index++)
+        CHECK(tutti_response_trailers(exchange, &bad[index], 1) == TUTTI_INVALID);
+    CHECK(tutti_response_trailers(exchange, &much, 1) == TUTTI_TOO_LARGE);
+}
+
 static void serve(struct tutti_exchange *exchange) {
     struct tutti_bytes bytes;
-    struct tutti_field field, bad = {{(const uint8_t *)"a b", 3}, {(const uint8_t *)"c", 1}};
+    struct tutti_field field;
     uint8_t body[16];
     const uint8_t name[] = "X-NAME";
+    int index;
     CHECK(equals(tutti_request_text(exchange, TUTTI_METHOD), "PUT"));
     CHECK(equals(tutti_request_text(exchange, TUTTI_PATH), "/a b"));
     CHECK(equals(tutti_request_text(exchange, TUTTI_QUERY), "c=d"));
@@ -87,12 +143,15 @@ static void serve(struct tutti_exchange *exchange) {
     CHECK(memcmp(body, "body", 4) == 0);
     CHECK(tutti_body_read(exchange, body, sizeof body, false) == 0);
     CHECK(!tutti_exchange_is_gone(exchange));
+    hint(exchange);
     CHECK(tutti_response_start(exchange, 99, NULL, 0) == TUTTI_INVALID);
     CHECK(tutti_response_start(exchange, 101, NULL, 0) == TUTTI_INVALID);
-    CHECK(tutti_response_start(exchange, 200, &bad, 1) == TUTTI_INVALID);
+    for (index = 0; index < BAD; index++)
+        CHECK(tutti_response_start(exchange, 200, &bad[index], 1) == TUTTI_INVALID);
     CHECK(tutti_response_start(exchange, 200, NULL, 1) == TUTTI_INVALID);
     CHECK(tutti_response_start(exchange, 201, NULL, 0) == TUTTI_OK);
     CHECK(tutti_response_start(exchange, 200, NULL, 0) == TUTTI_INVALID);
+    trail(exchange);
     CHECK(tutti_message_send(exchange, 7, body, 1, true) == TUTTI_INVALID);
     CHECK(tutti_message_send(exchange, TUTTI_MESSAGE_PING, (const uint8_t *)report, 126, true) ==
           TUTTI_INVALID);
@@ -107,6 +166,7 @@ int main(void) {
     struct tutti_process *process = tutti_process_open(NULL);
     struct tutti_worker *worker;
     struct tutti_exchange *exchange;
+    memset(large, 'x', sizeof large);
     refuses_nonsense();
     CHECK(process != NULL);
     CHECK(tutti_process_open(NULL) == NULL);

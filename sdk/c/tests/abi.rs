@@ -37,6 +37,16 @@ fn every_function_does_what_it_says() {
         (answer.status(), answer.text().as_str()),
         (201, "all is well\n")
     );
+    // Nothing of what was refused is among the rest.
+    let interims = answer.interims.iter();
+    let interims: Vec<_> = interims
+        .map(|head| (head.status, head.fields().collect::<Vec<_>>()))
+        .collect();
+    let link: (&[u8], &[u8]) = (b"Link", b"</a.css>");
+    assert_eq!(interims, [(103, vec![link]), (102, vec![])]);
+    let trailers: Vec<_> = answer.trailers.iter().collect();
+    let sum: (&[u8], &[u8]) = (b"X-Sum", b"5");
+    assert_eq!(trailers, [sum, (b"X-Empty", b"")]);
     let slot = server.submit_head(&head, &BodyRef::None);
     assert!(!server.answer(slot).is_finished);
     assert_eq!(server.ended(), Ended::Code(0));

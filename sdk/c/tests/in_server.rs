@@ -14,6 +14,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use tutti_e2e::external::ProgramSite;
+use tutti_e2e::hints_and_trailers::{check_hints, check_trailers};
 use tutti_sys::signal;
 use tutti_testkit::{PATIENCE, client, wait_until};
 use tutti_websocket_cases::{Client, Frame, Heard, build};
@@ -83,6 +84,13 @@ fn the_sample_with_a_loop_echoes_bodies_and_messages() {
         assert!(reply.body == body, "{length} bytes");
     }
     tutti_websocket_cases::run(site.server.address(), "/", &[]).check();
+}
+
+#[test]
+fn the_sample_with_hints_and_trailers_sends_both() {
+    let site = start("samples/hints.c", 1);
+    check_hints(&site, "/");
+    check_trailers(&site, "/");
 }
 
 #[test]

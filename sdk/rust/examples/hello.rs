@@ -1,14 +1,20 @@
 //! An axum application that Tutti runs: `{"type": "external", "executable": ".../hello"}`.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::pin::Pin;
 use std::process::ExitCode;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::Path;
 use axum::extract::ws::{Message, WebSocketUpgrade};
+use axum::extract::{Path, RawQuery};
 use axum::response::Response;
 use axum::routing::{any, get, post};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use http_body::Frame;
 
 async fn hello(Path(name): Path<String>) -> String {
     format!("Hello, {name}\n")
@@ -28,6 +34,36 @@ async fn clock() -> axum::body::Body {
     });
     axum::body::Body::from_stream(ticks)
 }
+
+/// Parts of a body, and a field behind them.
+struct Summed(VecDeque<Frame<Bytes>>);
+
+impl http_body::Body for Summed {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.pop_front().map(Ok))
+    }
+}
+
+/// A body with its sum behind it, as services of gRPC have a status there. Clients of HTTP/1 get it if the head has a field `Trailer`.
+async fn summed(RawQuery(query): RawQuery) -> Response {
+    let parts = ["who", "le"].map(|part| Frame::data(Bytes::from_static(part.as_bytes())));
+    let sum = HeaderMap::from_iter([(SUM, HeaderValue::from(5))]);
+    let body = parts.into_iter().chain([Frame::trailers(sum)]).collect();
+    let mut response = Response::new(axum::body::Body::new(Summed(body)));
+    if query.as_deref() == Some("announced") {
+        let name = HeaderValue::from_static("X-Sum");
+        response.headers_mut().insert(http::header::TRAILER, name);
+    }
+    response
+}
+
+const SUM: HeaderName = HeaderName::from_static("x-sum");
 
 /// Says back what it hears, until the client closes.
 async fn talk(upgrade: WebSocketUpgrade) -> Response {
@@ -54,6 +90,7 @@ fn main() -> ExitCode {
         .route("/hello/{name}", get(hello))
         .route("/echo", post(echo))
         .route("/clock", get(clock))
+        .route("/summed", get(summed))
         .route("/talk", any(talk));
     tutti_rust::serve(router)
 }

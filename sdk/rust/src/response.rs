@@ -33,7 +33,7 @@ where
         let mut data = match frame.map_err(Into::into)?.into_data() {
             Ok(data) => data,
             Err(frame) => {
-                // They reach a client that takes them, if the head has announced them (`Trailer`).
+                // They reach a client of HTTP/1 only if the head has announced them (`Trailer`).
                 if let Ok(trailers) = frame.into_trailers() {
                     let fields: Vec<_> = trailers
                         .iter()

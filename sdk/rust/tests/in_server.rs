@@ -1,4 +1,4 @@
-//! The example as an application of the whole server: asked, talked to, killed, replaced.
+//! The examples as applications of the whole server: asked, talked to, killed, replaced.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -11,21 +11,22 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use tutti_e2e::external::ProgramSite;
+use tutti_e2e::hints_and_trailers::{check_hints, check_trailers, check_unannounced_trailers};
 use tutti_e2e::http2::echoes;
 use tutti_e2e::read_until;
 use tutti_sys::signal;
 use tutti_testkit::{PATIENCE, client, wait_until};
 use tutti_websocket_cases::{Client, Frame, Heard, build};
 
-/// The example, which cargo builds with the tests.
-fn example() -> PathBuf {
+/// An example, which cargo builds with the tests.
+fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let folder = test.parent().unwrap().parent().unwrap();
-    folder.join("examples/hello")
+    folder.join("examples").join(name)
 }
 
 fn start(processes: u32) -> ProgramSite {
-    let site = ProgramSite::with(&example());
+    let site = ProgramSite::with(&example("hello"));
     let mut configuration = site.configuration(&json!({"processes": processes}));
     configuration["settings"]["http"] =
         json!({"max_body_size": 32 << 20, "websocket": {"max_frame_size": 16 << 20}});
@@ -99,6 +100,22 @@ fn a_body_that_is_made_while_it_is_sent_arrives_in_parts_and_is_cut_by_a_death()
 fn bodies_go_both_ways_over_http2() {
     let site = start(2);
     echoes(&format!("http://127.0.0.1:{}/echo", site.server.port()));
+}
+
+#[test]
+fn fields_behind_a_body_reach_clients_that_take_them() {
+    let site = start(1);
+    check_trailers(&site, "/summed?announced");
+    check_unannounced_trailers(&site, "/summed");
+}
+
+#[test]
+fn a_program_without_tower_sends_hints_and_fields_behind_a_body() {
+    let site = ProgramSite::with(&example("worker"));
+    site.configure(&json!({}));
+    check_hints(&site, "/");
+    check_trailers(&site, "/");
+    check_unannounced_trailers(&site, "/?plain");
 }
 
 #[test]

@@ -21,6 +21,7 @@ pub mod etcd;
 pub mod external;
 pub mod fleet;
 pub mod fpm;
+pub mod hints_and_trailers;
 pub mod http2;
 pub mod http3;
 pub mod http3_raw;

@@ -1,4 +1,5 @@
-//! Answers that another follows (103), and fields behind a body: from applications of each language whose interface has them.
+//! Answers that another follows (103), and fields behind a body: from applications of each language whose interface has them. Those of C and Rust
+//! are tested beside their libraries.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,8 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::json;
-use tutti_e2e::external;
-use tutti_e2e::java;
+use tutti_e2e::hints_and_trailers::{check_hints, check_trailers, check_unannounced_trailers};
+use tutti_e2e::wasm::{self, WasmSite};
+use tutti_e2e::{external, java};
 use tutti_testkit::{ServerOptions, Site};
 
 fn application(name: &str) -> PathBuf {
@@ -24,61 +26,13 @@ fn site() -> Site {
     Site::on("app", &application(""))
 }
 
-/// All that a client sees: heads, body and the fields behind it, in their order and in small letters.
-fn seen(site: &Site, options: &[&str]) -> String {
-    let output = Command::new("curl")
-        .args(["--silent", "--show-error", "--include", "--max-time", "60"])
-        .args(options)
-        .arg(format!("http://{}/hints", site.server.address()))
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).to_lowercase();
-    assert!(
-        output.status.success(),
-        "{text}; {output:?}; {}",
-        site.server.log()
-    );
-    text
-}
-
-/// Clients of HTTP/2 get the hints, those of HTTP/1 where the configuration says so.
-fn check_hints(site: &Site) {
-    let link = "link: </a.css>; rel=preload; as=style\r\n";
-    let text = seen(site, &["--http2-prior-knowledge"]);
-    let (hints, answer) = text.split_once("\r\n\r\n").unwrap();
-    assert!(hints.starts_with("http/2 103"), "{text}");
-    assert!(format!("{hints}\r\n").contains(link), "{text}");
-    assert!(answer.starts_with("http/2 200"), "{text}");
-    assert!(answer.contains("\r\n\r\nwhole"), "{text}");
-    let text = seen(site, &[]);
-    assert!(text.starts_with("http/1.1 200"), "{text}");
-}
-
-/// Clients that take trailer fields get them: all of HTTP/2, and of HTTP/1 those that say so.
-fn check_trailers(site: &Site) {
-    let text = seen(site, &["--raw", "--header", "TE: trailers"]);
-    let (head, rest) = text.split_once("\r\n\r\n").unwrap();
-    assert!(head.contains("\r\ntransfer-encoding: chunked"), "{text}");
-    assert!(head.contains("\r\ntrailer: x-sum"), "{text}");
-    assert!(rest.contains("whole\r\n0\r\nx-sum: 5\r\n"), "{text}");
-    let text = seen(site, &["--raw"]);
-    assert!(!text.contains("x-sum"), "{text}");
-    assert!(text.contains("whole"), "{text}");
-    let text = seen(site, &["--http2-prior-knowledge"]);
-    let (head, rest) = text.split_once("http/2 200").unwrap();
-    assert!(!head.contains("x-sum"), "{text}");
-    let (head, rest) = rest.split_once("\r\n\r\n").unwrap();
-    assert!(!head.contains("x-sum:"), "{text}");
-    assert_eq!(rest.trim_end(), "wholex-sum: 5", "{text}");
-}
-
 #[test]
 fn of_asgi() {
     let mut site = site();
     site.application = json!({"type": "python", "path": site.root(), "module": "application"});
     site.configure(&json!({}));
-    check_hints(&site);
-    check_trailers(&site);
+    check_hints(&site, "/hints");
+    check_trailers(&site, "/hints");
 }
 
 #[test]
@@ -87,8 +41,8 @@ fn of_node() {
     let script = site.root().join("app.js");
     site.application = json!({"type": "node", "script": script});
     site.configure(&json!({}));
-    check_hints(&site);
-    check_trailers(&site);
+    check_hints(&site, "/hints");
+    check_trailers(&site, "/hints");
 }
 
 /// The same script, as a program that knows nothing of the server.
@@ -105,8 +59,8 @@ fn of_a_program_that_speaks_http() {
         "type": "external", "protocol": "http", "executable": node.trim(), "arguments": [script]
     });
     site.configure(&json!({}));
-    check_hints(&site);
-    check_trailers(&site);
+    check_hints(&site, "/hints");
+    check_trailers(&site, "/hints");
 }
 
 /// Rack has no fields behind a body.
@@ -115,7 +69,7 @@ fn of_ruby() {
     let mut site = site();
     site.application = json!({"type": "ruby", "script": site.root().join("config.ru")});
     site.configure(&json!({}));
-    check_hints(&site);
+    check_hints(&site, "/hints");
 }
 
 #[test]
@@ -125,8 +79,8 @@ fn of_go() {
     external::build("tests/conformance/go", &program);
     site.application = json!({"type": "external", "executable": program});
     site.configure(&json!({}));
-    check_hints(&site);
-    check_trailers(&site);
+    check_hints(&site, "/hints");
+    check_trailers(&site, "/hints");
 }
 
 #[test]
@@ -140,6 +94,14 @@ fn of_java() {
         "type": "java", "webapp": site.root(), "options": ["-Xmx64m", "-XX:TieredStopAtLevel=1"]
     });
     site.configure(&json!({}));
-    check_hints(&site);
-    check_trailers(&site);
+    check_hints(&site, "/hints");
+    check_trailers(&site, "/hints");
+}
+
+/// `wasi:http` has no answers before the one.
+#[test]
+fn of_wasm() {
+    let site = WasmSite::start(&wasm::rust(), &json!({}));
+    check_trailers(&site, "/trailers?announced");
+    check_unannounced_trailers(&site, "/trailers");
 }

@@ -17,7 +17,7 @@ use super::conversation::Conversation;
 use crate::channel::Channel;
 use crate::plan::Changes;
 use crate::request::Request;
-use crate::respond::{Late, Own, Persistence};
+use crate::respond::{Late, Own, Persistence, is_framing};
 use tutti_cache::Recording;
 use tutti_cache::now;
 use tutti_conn::clock::Millis;
@@ -35,8 +35,7 @@ pub(crate) async fn send(
     changes: &Changes,
     output: &mut Output,
 ) -> Result<(Persistence, Option<Box<Late>>), Gone> {
-    let (response, declared) = begin(request, head, conversation, changes, output);
-    let trails = trails(request, head, declared);
+    let (response, declared, trails) = begin(request, head, conversation, changes, output);
     let (outcome, body_bytes) = match (&response.compressor, response.framing) {
         (Some(compressor), framing) if framing != ResponseFraming::NoBody => {
             let mut squeeze = Squeeze {
@@ -68,12 +67,30 @@ pub(crate) async fn send(
     Ok((persistence, late))
 }
 
-/// True if trailer fields follow the body: the application has announced them, the client takes them, and its framing has a place for them.
-fn trails(request: &Request<'_>, head: &ResponseHead, declared: Option<u64>) -> bool {
-    let is_announced = |(name, _)| Known::from_name(name) == Known::Trailer;
-    let is_framed = declared.is_none() || request.view.version() >= Version::Http2;
+/// True if trailer fields may follow the body: the client takes them, its framing has a place for them, and the application has announced them. Over
+/// HTTP/2 and 3, where a body of unknown length has no other end, none has to: services of gRPC do not.
+fn trails(
+    request: &Request<'_>,
+    head: &ResponseHead,
+    declared: Option<u64>,
+    conversation: &Conversation<'_>,
+) -> bool {
     let has_body = !request.is_head() && !matches!(head.status, 204 | 205 | 304);
-    is_framed && has_body && request.takes_trailers() && head.fields().any(is_announced)
+    if !has_body || !request.takes_trailers() {
+        return false;
+    }
+    let is_stream = request.view.version() >= Version::Http2;
+    let is_announced = |(name, _)| Known::from_name(name) == Known::Trailer;
+    if head.fields().any(is_announced) {
+        return declared.is_none() || is_stream;
+    }
+    // A response that is whole has told which ones follow it.
+    let may_follow = || {
+        let exchange = &conversation.exchange;
+        let is_whole = exchange.ready().is_ok_and(|ready| ready.finished);
+        !is_whole || exchange.trailers().is_ok_and(|fields| !fields.is_empty())
+    };
+    is_stream && declared.is_none() && may_follow()
 }
 
 /// The trailer fields of a response that is complete. What is malformed is the same as none: the body is whole.
@@ -121,14 +138,14 @@ pub(super) async fn discard(
     }
 }
 
-/// Writes the head of the response; also how many bytes the application said it would give.
+/// Writes the head of the response; also how many bytes the application said it would give, and whether trailer fields may follow them.
 fn begin(
     request: &Request<'_>,
     head: &ResponseHead,
     conversation: &Conversation<'_>,
     changes: &Changes,
     output: &mut Output,
-) -> (Begun, Option<u64>) {
+) -> (Begun, Option<u64>, bool) {
     let mut declared = None;
     let mut own = Own::ALL;
     let mut trailer = None;
@@ -153,7 +170,7 @@ fn begin(
     }
     // A response that is whole already needs no chunks, unless fields follow its body: who knows its length may look no further. The body that HEAD does not get says nothing of the one for GET: some
     // hosts and applications make none, or a part.
-    let trails = trails(request, head, declared);
+    let trails = trails(request, head, declared, conversation);
     if trails {
         fields.extend(trailer);
         if let Channel::Stream(stream) = &request.connection.channel {
@@ -174,23 +191,8 @@ fn begin(
         may_persist: conversation.may_persist(),
     };
     let fields = fields.iter().copied();
-    (
-        Begun::new(request, &head_of_it, fields, changes, output),
-        declared,
-    )
-}
-
-/// Framing and connection are the server's to say (RFC 9112 §6, RFC 9110 §7.6.1).
-pub(super) fn is_framing(known: Known) -> bool {
-    matches!(
-        known,
-        Known::ContentLength
-            | Known::TransferEncoding
-            | Known::Connection
-            | Known::KeepAlive
-            | Known::Trailer
-            | Known::Upgrade
-    )
+    let begun = Begun::new(request, &head_of_it, fields, changes, output);
+    (begun, declared, trails)
 }
 
 /// Sending a body.

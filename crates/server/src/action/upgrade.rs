@@ -6,7 +6,6 @@
 use tutti_http::Known;
 use tutti_pool::{Exchange, ResponseHead};
 
-use super::app_response;
 use crate::request::Request;
 use crate::respond;
 use crate::step::{Step, Upgraded};
@@ -40,7 +39,7 @@ pub(crate) fn accept(
 fn is_ours(name: &[u8]) -> bool {
     let known = Known::from_name(name);
     matches!(known, Known::Date | Known::Server)
-        || app_response::is_framing(known)
+        || respond::is_framing(known)
         || [
             &b"sec-websocket-accept"[..],
             b"sec-websocket-extensions",

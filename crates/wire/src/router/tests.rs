@@ -510,14 +510,14 @@ fn interim_answers_and_trailer_fields_have_bounds() {
         );
     }
     assert!(exchange.interim(103, [(&b"A b"[..], &b""[..])]).is_err());
-    assert_eq!(exchange.trailers(field), Err(HeadError::Started));
+    assert_eq!(exchange.trailers(field), Err(HeadError::Misplaced));
     exchange.interim(103, field).unwrap();
     // One that does not fit leaves everything as it was.
     assert!(exchange.interim(103, field).is_err());
     exchange.start(200, []).unwrap();
     assert!(exchange.trailers(field).is_err());
     exchange.finish();
-    assert_eq!(exchange.trailers([]), Err(HeadError::Started));
+    assert_eq!(exchange.trailers([]), Err(HeadError::Misplaced));
     assert_eq!(segment.response_head(slot).unwrap().unwrap().status, 103);
     assert_eq!(segment.response_head(slot).unwrap().unwrap().status, 200);
     assert!(segment.response_trailers(slot).unwrap().is_empty());

@@ -52,8 +52,8 @@ impl Exchange {
         Ok(())
     }
 
-    /// Sets the fields behind the body, which leave with the end; the head has said so with a field `Trailer`. They share the head area with
-    /// the head.
+    /// Sets the fields behind the body, which leave with the end, in place of those set before. A client of HTTP/1 gets them only if the head has
+    /// said so with a field `Trailer`. They share the head area with the head.
     pub fn trailers<'f, I>(&self, fields: I) -> Result<(), HeadError>
     where
         I: IntoIterator<Item = (&'f [u8], &'f [u8])>,
@@ -62,7 +62,7 @@ impl Exchange {
         let control = self
             .control()
             .filter(|_| self.is_started() && !self.is_ended());
-        let control = control.ok_or(HeadError::Started)?;
+        let control = control.ok_or(HeadError::Misplaced)?;
         let fields = fields.into_iter();
         let (length, _) = measure(fields.clone())?;
         let worker = &control.worker;

@@ -2,7 +2,7 @@
 //!
 //! Paths: `/hello`; `/echo` (the request's body); `/big?n=BYTES` (streamed); `/sleep?ms=N`; `/wait?file=PATH` (until that file is there); `/status?code=N`; `/head` (the
 //! request as the worker sees it); `/pid`; `/note?TEXT` (a line to stdout); `/count` (requests served by this worker); `/grow?mb=N` (memory that is kept); `/env`; `/finish?file=PATH` (answers, then works on
-//! until that file is there); `/flush?file=PATH` (two pieces, the second when that file is there); `/recycle`; `/crash` (abort); `/panic`; `/hang`; `/exit?code=N`.
+//! until that file is there); `/flush?file=PATH` (two pieces, the second when that file is there); `/trail?announced=1&length=1&file=PATH` (an answer before the one, and fields behind it); `/recycle`; `/crash` (abort); `/panic`; `/hang`; `/exit?code=N`.
 //! `/websocket` echoes messages (`?protocol=NAME` is agreed on); `/websocket/orders` does what text messages say.
 //! The configuration's `fail` makes loading fail with that text, `fail_worker` each worker, `fail_while` those that start while that file is there, `fail_prototype_while` the prototype; loading waits `load_while` a file is there; `event_loop` makes it one with an
 //! event loop.
@@ -167,6 +167,7 @@ impl Host for Sample {
                 wait_for(path.as_deref());
             }
             b"/flush" => flush(exchange),
+            b"/trail" => trail(exchange),
             b"/linger" => linger(exchange),
             b"/recycle" => {
                 text(exchange, 200, "recycled\n");
@@ -277,6 +278,41 @@ fn flush(exchange: &mut Exchange) {
         return exchange.abort();
     }
     exchange.finish();
+}
+
+/// Sends an interim answer, and fields behind the body, with some that no client may get there: the head names the latter if `announced` is set, and
+/// declares the body's length with `length`; where there is a `file`, the end comes when that is there.
+fn trail(exchange: &mut Exchange) {
+    let hints: [(&[u8], &[u8]); 5] = [
+        (b"Link", b"</a.css>"),
+        (b"Content-Length", b"50"),
+        (b"Transfer-Encoding", b"chunked"),
+        (b"Connection", b"close"),
+        (b"Trailer", b"X-Sum"),
+    ];
+    let behind: [(&[u8], &[u8]); 5] = [
+        (b"X-Sum", b"1"),
+        (b"Set-Cookie", b"a=1"),
+        (b"Content-Length", b"50"),
+        (b"Authorization", b"x"),
+        (b"X-End", b"z"),
+    ];
+    let asked = |name| number(&exchange.request(), name).is_some();
+    let announced = asked("announced").then_some((&b"Trailer"[..], &b"X-Sum, X-End"[..]));
+    let length = asked("length").then_some((&b"Content-Length"[..], &b"4"[..]));
+    let fields: Vec<_> = announced.into_iter().chain(length).collect();
+    let _ = exchange.interim(103, hints);
+    if exchange.start(200, fields).is_err() || exchange.write(b"body").is_err() {
+        return exchange.abort();
+    }
+    if file(exchange).is_some() {
+        exchange.flush();
+        wait(exchange);
+    }
+    match exchange.trailers(behind) {
+        Ok(()) => exchange.finish(),
+        Err(_) => exchange.abort(),
+    }
 }
 
 fn head(request: &RequestView<'_>) -> String {

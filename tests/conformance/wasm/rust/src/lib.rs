@@ -36,6 +36,7 @@ impl Guest for Conformance {
             "/status" => text(out, argument.parse().unwrap_or(200), &[], "told"),
             "/fields" => fields(out),
             "/bad-field" => bad_field(out),
+            "/trailers" => trailers(out, argument),
             "/large-field" => large_field(out, argument),
             "/environment" => environment(out),
             "/print" => print(out),
@@ -133,6 +134,18 @@ fn describe(request: &IncomingRequest) -> String {
 fn fields(out: ResponseOutparam) {
     let fields = [("X-One", "1"), ("x-two", "a"), ("x-two", "b"), ("set-cookie", "a=1"), ("set-cookie", "b=2")];
     text(out, 201, &fields, "fields");
+}
+
+/// A field behind the body; with the argument `announced` the head says so.
+fn trailers(out: ResponseOutparam, argument: &str) {
+    let announced = [("trailer", "X-Sum")];
+    let body = begin(out, 200, if argument == "announced" { &announced } else { &[] });
+    let stream = body.write().unwrap();
+    let _ = write_all(&stream, b"whole");
+    drop(stream);
+    let behind = Fields::new();
+    behind.append("X-Sum", b"5").unwrap();
+    OutgoingBody::finish(body, Some(behind)).unwrap();
 }
 
 /// Fields that a component may not send are refused when it makes them.
