@@ -293,6 +293,13 @@ pub enum UpstreamAddress {
         /// The same for all addresses.
         port: u16,
     },
+    /// A service, whose servers and their ports are looked up (RFC 2782).
+    Service {
+        /// The name as written, in small letters: what certificates are for.
+        host: String,
+        /// The name of its SRV records.
+        query: String,
+    },
     /// A unix socket's path.
     Unix(PathBuf),
     /// A unix socket's name in the abstract namespace, without the `@`.
@@ -304,6 +311,7 @@ impl std::fmt::Display for UpstreamAddress {
         match self {
             UpstreamAddress::Inet(address) => write!(f, "{address}"),
             UpstreamAddress::Name { host, port } => write!(f, "{host}:{port}"),
+            UpstreamAddress::Service { query, .. } => write!(f, "{query}"),
             UpstreamAddress::Unix(path) => write!(f, "unix:{}", path.display()),
             UpstreamAddress::Abstract(name) => write!(f, "unix:@{name}"),
         }
@@ -378,6 +386,12 @@ impl UpstreamAddress {
                 ip,
                 port(ports.of_addresses)?,
             ))),
+            Err(_) if is_host_name(host) && service_of(host).is_some() => {
+                Err(AddressError(format!(
+                    "`{}` is the name of a service, which has no address of its own",
+                    shorten(host)
+                )))
+            }
             Err(_) if is_host_name(host) => Ok(UpstreamAddress::Name {
                 host: host.to_ascii_lowercase(),
                 port: port(ports.of_names)?,
@@ -388,6 +402,68 @@ impl UpstreamAddress {
             ))),
         }
     }
+}
+
+impl UpstreamAddress {
+    /// A server of which `service` is given.
+    ///
+    /// # Errors
+    /// The fault, and a cure where one is known.
+    pub(crate) fn service(
+        text: &str,
+        service: &str,
+    ) -> Result<Self, (AddressError, Option<String>)> {
+        let is_nameless =
+            text.starts_with("unix:") || text.starts_with('[') || text.parse::<IpAddr>().is_ok();
+        let (host, port) = split_port(text).map_err(|error| (error, None))?;
+        if is_nameless || host.parse::<IpAddr>().is_ok() {
+            let message = format!(
+                "a service is looked up below a name, and `{}` is an address",
+                shorten(text)
+            );
+            return Err((AddressError(message), None));
+        }
+        if let Some(port) = port {
+            let message = format!(
+                "a service tells its ports itself, and `{}` has one",
+                shorten(text)
+            );
+            let hint = format!("write `{host}` without `:{}`", shorten(port));
+            return Err((AddressError(message), Some(hint)));
+        }
+        // As nginx does it, and everybody who comes from there writes it.
+        let prefix = match service.contains('.') {
+            true => service.to_owned(),
+            false => format!("_{}._tcp", service.trim_start_matches('_')),
+        };
+        let query = format!("{}.{host}", prefix.trim_end_matches('.')).to_ascii_lowercase();
+        if !is_host_name(&query) {
+            let message = format!("`{}` is no name that the DNS could have", shorten(&query));
+            let hint = "labels have 1 to 63 letters, digits, `-` and `_`, and the whole name 253";
+            return Err((AddressError(message), Some(hint.to_owned())));
+        }
+        Ok(UpstreamAddress::Service {
+            host: host.to_ascii_lowercase(),
+            query,
+        })
+    }
+}
+
+/// How to write the name of a service as a server, if a text is one: `_http._tcp.app.internal` (RFC 2782).
+pub(crate) fn service_hint(text: &str) -> Option<String> {
+    let (service, host) = service_of(text)?;
+    let host = host.split_once(':').map_or(host, |(host, _)| host);
+    Some(format!(
+        "write `\"{host}\": {{\"service\": \"{service}\"}}` among `servers` of an upstream"
+    ))
+}
+
+/// The service and the host of the name of a service.
+fn service_of(text: &str) -> Option<(&str, &str)> {
+    let (service, rest) = text.strip_prefix('_')?.split_once('.')?;
+    let (protocol, host) = rest.split_once('.')?;
+    let is_protocol = ["_tcp", "_udp"].contains(&protocol.to_ascii_lowercase().as_str());
+    (is_protocol && !service.is_empty() && !host.is_empty()).then_some((service, host))
 }
 
 /// The URL of a `proxy`.
@@ -472,6 +548,9 @@ pub(crate) fn is_host_name(text: &str) -> bool {
 
 /// How to write a proxy's URL whose address is wrong, where that can be told.
 fn proxy_hint(scheme: &str, rest: &str) -> Option<String> {
+    if let Some(hint) = service_hint(rest) {
+        return Some(hint);
+    }
     // Behind the scheme a path of a unix socket begins with a slash, and another may follow it.
     let (address, path) = match rest.strip_prefix("unix:") {
         Some(socket) => {
@@ -669,8 +748,38 @@ mod tests {
             "http://a..b",
             "http://10.0.0.300",
             "http://-a",
+            "http://_http._tcp.backend",
         ] {
             assert!(parse_proxy(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn services_are_named_as_nginx_names_them() {
+        for (host, service, query) in [
+            ("app.internal", "http", "_http._tcp.app.internal"),
+            ("App.internal.", "HTTP", "_http._tcp.app.internal."),
+            ("app.internal", "_http", "_http._tcp.app.internal"),
+            ("app.internal", "_http._tcp", "_http._tcp.app.internal"),
+            ("service.consul", "v2.web", "v2.web.service.consul"),
+            ("service.consul", "web.", "web.service.consul"),
+        ] {
+            let address = UpstreamAddress::service(host, service).unwrap();
+            assert_eq!(address.to_string(), query);
+        }
+        let long = format!("{}.a", "a".repeat(63));
+        for (host, service) in [
+            ("app.internal:80", "http"),
+            ("10.0.0.1", "http"),
+            ("[::1]", "http"),
+            ("::1", "http"),
+            ("unix:/run/a.sock", "http"),
+            ("app.internal", "a..b"),
+            ("app.internal", "a b"),
+            ("app..internal", "http"),
+            (&[long.as_str(); 4].join("."), "http"),
+        ] {
+            assert!(UpstreamAddress::service(host, service).is_err(), "{host}");
         }
     }
 

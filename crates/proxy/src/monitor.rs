@@ -108,7 +108,7 @@ fn tasks(upstream: &Arc<Upstream>, resolver: &Resolver, report: &Report) -> Vec<
         tokio::spawn(task).abort_handle()
     });
     let names = upstream.names();
-    let names = names.map(|(index, host)| {
+    let names = names.map(|(index, wanted)| {
         let (report, name) = (Arc::clone(report), upstream.name().to_owned());
         let say = move |event, text: &str| {
             let level = match event {
@@ -117,8 +117,8 @@ fn tasks(upstream: &Arc<Upstream>, resolver: &Resolver, report: &Report) -> Vec<
             };
             report(level, &format!("upstream \"{name}\": {text}"));
         };
-        let (upstream, host) = (Arc::clone(upstream), host.to_owned());
-        let task = keep_resolved(upstream, index, host, resolver.clone(), say);
+        let (upstream, wanted) = (Arc::clone(upstream), wanted.clone());
+        let task = keep_resolved(upstream, index, wanted, resolver.clone(), say);
         tokio::spawn(task).abort_handle()
     });
     names.chain(check).collect()

@@ -181,18 +181,27 @@ impl<'d> Builder<'d> {
         let mut servers = Vec::new();
         let mut addresses: HashMap<UpstreamAddress, &str> = HashMap::new();
         for member in node.members() {
-            let address = match UpstreamAddress::parse(&member.name, ports) {
+            let reader = Reader::new(&member.node, pointer.child(&member.name));
+            let options: ServerOptions = reader.read();
+            let address = match &options.service {
+                Some(service) => UpstreamAddress::service(&member.name, service),
+                None => UpstreamAddress::parse(&member.name, ports)
+                    .map_err(|error| (error, Some(SERVER_FORMS.to_owned()))),
+            };
+            let address = match address {
                 Ok(address) => address,
                 // An address of no form has been reported.
                 Err(_) if UpstreamAddress::parse(&member.name, Ports::HTTPS).is_err() => continue,
-                Err(error) => {
-                    let pointer = pointer.child(&member.name);
-                    let diagnostic = Diagnostic::new(pointer, error.to_string());
-                    self.faults.name(diagnostic.suggest(SERVER_FORMS), member);
+                Err((error, hint)) => {
+                    let diagnostic = Diagnostic::new(reader.pointer, error.to_string());
+                    let diagnostic = match hint {
+                        Some(hint) => diagnostic.suggest(hint),
+                        None => diagnostic,
+                    };
+                    self.faults.name(diagnostic, member);
                     continue;
                 }
             };
-            let reader = Reader::new(&member.node, pointer.child(&member.name));
             if let Some(other) = addresses.insert(address.clone(), &member.name) {
                 let message = format!(
                     "`{}` is the same address as `{}`",
@@ -205,7 +214,7 @@ impl<'d> Builder<'d> {
             servers.push(UpstreamServer::new(
                 member.name.to_string(),
                 address,
-                &reader.read::<ServerOptions>(),
+                &options,
             ));
         }
         servers
