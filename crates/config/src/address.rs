@@ -300,10 +300,30 @@ pub enum UpstreamAddress {
         /// The name of its SRV records.
         query: String,
     },
+    /// A Service of Kubernetes, whose endpoints the API server tells.
+    Kubernetes {
+        /// Its name in the cluster, `SERVICE.NAMESPACE.svc`: what certificates are for.
+        host: String,
+        /// Its name.
+        service: String,
+        /// Where it is.
+        namespace: String,
+        /// `None`: it has one.
+        port: Option<ServicePort>,
+    },
     /// A unix socket's path.
     Unix(PathBuf),
     /// A unix socket's name in the abstract namespace, without the `@`.
     Abstract(String),
+}
+
+/// A port of a Service of Kubernetes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ServicePort {
+    /// As the Service calls it.
+    Name(String),
+    /// The number at which the pods listen.
+    Number(u16),
 }
 
 impl std::fmt::Display for UpstreamAddress {
@@ -312,6 +332,9 @@ impl std::fmt::Display for UpstreamAddress {
             UpstreamAddress::Inet(address) => write!(f, "{address}"),
             UpstreamAddress::Name { host, port } => write!(f, "{host}:{port}"),
             UpstreamAddress::Service { query, .. } => write!(f, "{query}"),
+            UpstreamAddress::Kubernetes {
+                service, namespace, ..
+            } => write!(f, "{service}.{namespace}"),
             UpstreamAddress::Unix(path) => write!(f, "unix:{}", path.display()),
             UpstreamAddress::Abstract(name) => write!(f, "unix:@{name}"),
         }
@@ -449,6 +472,57 @@ impl UpstreamAddress {
     }
 }
 
+impl UpstreamAddress {
+    /// A server that is a Service of Kubernetes.
+    ///
+    /// # Errors
+    /// The fault, and a cure where one is known.
+    pub(crate) fn kubernetes(
+        text: &str,
+        port: Option<ServicePort>,
+    ) -> Result<Self, (AddressError, Option<String>)> {
+        let (name, written) = split_port(text).map_err(|error| (error, None))?;
+        if let Some(written) = written {
+            let message = format!(
+                "the port of a Service is no part of its name, and `{}` has one",
+                shorten(text)
+            );
+            let hint = format!(
+                "write `\"{}\": {{\"kubernetes\": {{\"port\": {}}}}}`",
+                shorten(name),
+                shorten(written)
+            );
+            return Err((AddressError(message), Some(hint)));
+        }
+        let is_lower = |label: &str| !label.bytes().any(|byte| byte.is_ascii_uppercase());
+        let is_label = |label: &str| is_label(label) && is_lower(label) && !label.contains('_');
+        let parts = name.split_once('.');
+        let Some((service, namespace)) = parts.filter(|(a, b)| is_label(a) && is_label(b)) else {
+            let message = format!("`{}` is no Service of Kubernetes", shorten(text));
+            let hint = "write `SERVICE.NAMESPACE`, as `web.default`";
+            return Err((AddressError(message), Some(hint.to_owned())));
+        };
+        Ok(UpstreamAddress::Kubernetes {
+            host: format!("{name}.svc"),
+            service: service.to_owned(),
+            namespace: namespace.to_owned(),
+            port,
+        })
+    }
+
+    /// The name that leads to it, which has to be looked up; `None`: this is an address itself.
+    pub fn host(&self) -> Option<&str> {
+        match self {
+            UpstreamAddress::Name { host, .. }
+            | UpstreamAddress::Service { host, .. }
+            | UpstreamAddress::Kubernetes { host, .. } => Some(host),
+            UpstreamAddress::Inet(_) | UpstreamAddress::Unix(_) | UpstreamAddress::Abstract(_) => {
+                None
+            }
+        }
+    }
+}
+
 /// How to write the name of a service as a server, if a text is one: `_http._tcp.app.internal` (RFC 2782).
 pub(crate) fn service_hint(text: &str) -> Option<String> {
     let (service, host) = service_of(text)?;
@@ -531,19 +605,21 @@ pub fn parse_name_server(text: &str) -> Option<SocketAddr> {
 /// True if a text is the name of a host, in the letters of the DNS (RFC 1123 §2.1; `_` is in use too).
 pub(crate) fn is_host_name(text: &str) -> bool {
     let name = text.strip_suffix('.').unwrap_or(text);
-    let is_label = |label: &str| {
-        (1..=63).contains(&label.len())
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-            && label
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
-    };
     // The last one is never a number: that would be an address, and mostly a mistyped one.
     let is_number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
     name.len() <= 253
         && name.split('.').all(is_label)
         && !name.rsplit('.').next().is_some_and(is_number)
+}
+
+/// True for one part of such a name.
+fn is_label(label: &str) -> bool {
+    (1..=63).contains(&label.len())
+        && !label.starts_with('-')
+        && !label.ends_with('-')
+        && label
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
 /// How to write a proxy's URL whose address is wrong, where that can be told.
@@ -780,6 +856,29 @@ mod tests {
             (&[long.as_str(); 4].join("."), "http"),
         ] {
             assert!(UpstreamAddress::service(host, service).is_err(), "{host}");
+        }
+    }
+
+    #[test]
+    fn services_of_kubernetes_have_two_parts() {
+        let address = UpstreamAddress::kubernetes("web.shop-1", None).unwrap();
+        assert_eq!(address.to_string(), "web.shop-1");
+        assert_eq!(address.host(), Some("web.shop-1.svc"));
+        for wrong in [
+            "web",
+            "web.shop.svc",
+            "web.shop:80",
+            "Web.shop",
+            "web_1.shop",
+            "-web.shop",
+            ".shop",
+            "web.",
+            "10.0.0.1",
+            "unix:/run/a",
+            "[::1]",
+        ] {
+            let outcome = UpstreamAddress::kubernetes(wrong, None);
+            assert!(outcome.is_err(), "{wrong}");
         }
     }
 

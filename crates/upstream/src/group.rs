@@ -132,8 +132,8 @@ impl Upstream {
         previous: Option<&Upstream>,
     ) -> Upstream {
         let names = model.servers.iter().map(|server| match &server.address {
-            UpstreamAddress::Name { .. } | UpstreamAddress::Service { .. } => previous
-                .and_then(|previous| previous.addresses_of(&server.address))
+            name if name.host().is_some() => previous
+                .and_then(|previous| previous.addresses_of(name))
                 .unwrap_or(Addresses::Unknown),
             _ => Addresses::Written,
         });
@@ -174,14 +174,12 @@ impl Upstream {
         let mut list: Vec<Member> = Vec::new();
         let servers = self.model.servers.iter().zip(names);
         for (settings, addresses) in servers {
-            let (host, targets) = match (&settings.address, addresses) {
-                (
-                    UpstreamAddress::Name { host, .. } | UpstreamAddress::Service { host, .. },
-                    Addresses::Known(targets),
-                ) => (host, targets),
-                (UpstreamAddress::Name { .. } | UpstreamAddress::Service { .. }, _) => continue,
-                (address, _) => {
-                    self.add(&mut list, known, settings, address.clone(), None);
+            let (host, targets) = match (settings.address.host(), addresses) {
+                (Some(host), Addresses::Known(targets)) => (host, targets),
+                (Some(_), _) => continue,
+                (None, _) => {
+                    let address = settings.address.clone();
+                    self.add(&mut list, known, settings, address, None);
                     continue;
                 }
             };
@@ -221,9 +219,10 @@ impl Upstream {
                     (UpstreamAddress::Name { .. }, UpstreamAddress::Inet(inet)) => {
                         format!("{} ({})", settings.name, inet.ip())
                     }
-                    (UpstreamAddress::Service { .. }, UpstreamAddress::Inet(inet)) => {
-                        format!("{} ({inet})", settings.name)
-                    }
+                    (
+                        UpstreamAddress::Service { .. } | UpstreamAddress::Kubernetes { .. },
+                        UpstreamAddress::Inet(inet),
+                    ) => format!("{} ({inet})", settings.name),
                     _ => settings.name.clone(),
                 };
                 Arc::new(Server::new(&name, &address, host, tls))
@@ -246,12 +245,8 @@ impl Upstream {
     /// The names among its servers, each with its number.
     pub fn names(&self) -> impl Iterator<Item = (usize, &UpstreamAddress)> {
         let servers = self.model.servers.iter().enumerate();
-        servers.filter_map(|(index, server)| match &server.address {
-            name @ (UpstreamAddress::Name { .. } | UpstreamAddress::Service { .. }) => {
-                Some((index, name))
-            }
-            _ => None,
-        })
+        let servers = servers.map(|(index, server)| (index, &server.address));
+        servers.filter(|(_, address)| address.host().is_some())
     }
 
     /// Where the name of this number leads, as far as that is known.
@@ -263,7 +258,7 @@ impl Upstream {
     }
 
     /// The name of this number has been looked up; `None`: in vain, so that what it had is kept. True: it has some.
-    pub(crate) fn resolved(&self, index: usize, targets: Option<Vec<Target>>) -> bool {
+    pub fn resolved(&self, index: usize, targets: Option<Vec<Target>>) -> bool {
         let mut names = self.lock_names();
         let Some(name) = names.get_mut(index) else {
             return false;

@@ -37,7 +37,7 @@ pub use connection::{Connection, Io};
 pub use contention::{InFlight, MAX_WAIT, ThreadQueue};
 pub use failure::Failure;
 pub use group::{Claim, CopyFate, Tried, Unavailable, Upstream};
-pub use names::{NameEvent, keep_resolved};
+pub use names::{NameEvent, addresses, keep_resolved};
 pub use pools::Pools;
 pub use queue::Place;
 pub use server::{Fresh, Server, ServerStatus};

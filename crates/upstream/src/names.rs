@@ -4,6 +4,7 @@
 //!
 //! Must never happen: that a name which cannot be looked up takes away addresses that were good.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -132,6 +133,16 @@ fn tell(
         }
         (None, _) => say(NameEvent::Found, &format!("the {name} is resolved again")),
     }
+}
+
+/// Looks a name up, as the names of servers are.
+///
+/// # Errors
+/// Why it has no address.
+pub async fn addresses(host: &str, settings: &Resolver) -> Result<Vec<IpAddr>, String> {
+    let questions = Questions::new(settings)?;
+    let (addresses, _) = questions.addresses(host).await?;
+    Ok(addresses)
 }
 
 async fn look_up(

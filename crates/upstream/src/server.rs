@@ -318,7 +318,9 @@ impl Server {
         Ok(match &self.address {
             UpstreamAddress::Inet(address) => Endpoint::Inet(*address),
             // There is a server for each of its addresses.
-            UpstreamAddress::Name { .. } | UpstreamAddress::Service { .. } => {
+            UpstreamAddress::Name { .. }
+            | UpstreamAddress::Service { .. }
+            | UpstreamAddress::Kubernetes { .. } => {
                 return Err(std::io::ErrorKind::AddrNotAvailable.into());
             }
             UpstreamAddress::Unix(path) => Endpoint::Unix(net::SocketAddr::from_pathname(path)?),
@@ -342,6 +344,7 @@ fn server_name(
         UpstreamAddress::Inet(address) => Some(address.ip().to_string()),
         UpstreamAddress::Name { .. }
         | UpstreamAddress::Service { .. }
+        | UpstreamAddress::Kubernetes { .. }
         | UpstreamAddress::Unix(_)
         | UpstreamAddress::Abstract(_) => None,
     });
