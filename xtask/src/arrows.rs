@@ -54,6 +54,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["acme-names", "log", "protocol", "role", "sys", "tls"],
     ),
     ("etcd", &["tls"]),
+    ("kubernetes", &["tls"]),
     ("fleet-store", &["etcd", "options"]),
     (
         "fleet",
@@ -78,7 +79,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "proxy",
         &[
-            "config", "conn", "gateway", "http", "log", "spool", "upstream",
+            "config",
+            "conn",
+            "gateway",
+            "http",
+            "kubernetes",
+            "log",
+            "spool",
+            "upstream",
         ],
     ),
     ("http2", &["config", "conn", "http", "tls"]),

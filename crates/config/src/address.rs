@@ -293,10 +293,37 @@ pub enum UpstreamAddress {
         /// The same for all addresses.
         port: u16,
     },
+    /// A service, whose servers and their ports are looked up (RFC 2782).
+    Service {
+        /// The name as written, in small letters: what certificates are for.
+        host: String,
+        /// The name of its SRV records.
+        query: String,
+    },
+    /// A Service of Kubernetes, whose endpoints the API server tells.
+    Kubernetes {
+        /// Its name in the cluster, `SERVICE.NAMESPACE.svc`: what certificates are for.
+        host: String,
+        /// Its name.
+        service: String,
+        /// Where it is.
+        namespace: String,
+        /// `None`: it has one.
+        port: Option<ServicePort>,
+    },
     /// A unix socket's path.
     Unix(PathBuf),
     /// A unix socket's name in the abstract namespace, without the `@`.
     Abstract(String),
+}
+
+/// A port of a Service of Kubernetes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ServicePort {
+    /// As the Service calls it.
+    Name(String),
+    /// The number at which the pods listen.
+    Number(u16),
 }
 
 impl std::fmt::Display for UpstreamAddress {
@@ -304,6 +331,10 @@ impl std::fmt::Display for UpstreamAddress {
         match self {
             UpstreamAddress::Inet(address) => write!(f, "{address}"),
             UpstreamAddress::Name { host, port } => write!(f, "{host}:{port}"),
+            UpstreamAddress::Service { query, .. } => write!(f, "{query}"),
+            UpstreamAddress::Kubernetes {
+                service, namespace, ..
+            } => write!(f, "{service}.{namespace}"),
             UpstreamAddress::Unix(path) => write!(f, "unix:{}", path.display()),
             UpstreamAddress::Abstract(name) => write!(f, "unix:@{name}"),
         }
@@ -378,6 +409,12 @@ impl UpstreamAddress {
                 ip,
                 port(ports.of_addresses)?,
             ))),
+            Err(_) if is_host_name(host) && service_of(host).is_some() => {
+                Err(AddressError(format!(
+                    "`{}` is the name of a service, which has no address of its own",
+                    shorten(host)
+                )))
+            }
             Err(_) if is_host_name(host) => Ok(UpstreamAddress::Name {
                 host: host.to_ascii_lowercase(),
                 port: port(ports.of_names)?,
@@ -388,6 +425,119 @@ impl UpstreamAddress {
             ))),
         }
     }
+}
+
+impl UpstreamAddress {
+    /// A server of which `service` is given.
+    ///
+    /// # Errors
+    /// The fault, and a cure where one is known.
+    pub(crate) fn service(
+        text: &str,
+        service: &str,
+    ) -> Result<Self, (AddressError, Option<String>)> {
+        let is_nameless =
+            text.starts_with("unix:") || text.starts_with('[') || text.parse::<IpAddr>().is_ok();
+        let (host, port) = split_port(text).map_err(|error| (error, None))?;
+        if is_nameless || host.parse::<IpAddr>().is_ok() {
+            let message = format!(
+                "a service is looked up below a name, and `{}` is an address",
+                shorten(text)
+            );
+            return Err((AddressError(message), None));
+        }
+        if let Some(port) = port {
+            let message = format!(
+                "a service tells its ports itself, and `{}` has one",
+                shorten(text)
+            );
+            let hint = format!("write `{host}` without `:{}`", shorten(port));
+            return Err((AddressError(message), Some(hint)));
+        }
+        // As nginx does it, and everybody who comes from there writes it.
+        let prefix = match service.contains('.') {
+            true => service.to_owned(),
+            false => format!("_{}._tcp", service.trim_start_matches('_')),
+        };
+        let query = format!("{}.{host}", prefix.trim_end_matches('.')).to_ascii_lowercase();
+        if !is_host_name(&query) {
+            let message = format!("`{}` is no name that the DNS could have", shorten(&query));
+            let hint = "labels have 1 to 63 letters, digits, `-` and `_`, and the whole name 253";
+            return Err((AddressError(message), Some(hint.to_owned())));
+        }
+        Ok(UpstreamAddress::Service {
+            host: host.to_ascii_lowercase(),
+            query,
+        })
+    }
+}
+
+impl UpstreamAddress {
+    /// A server that is a Service of Kubernetes.
+    ///
+    /// # Errors
+    /// The fault, and a cure where one is known.
+    pub(crate) fn kubernetes(
+        text: &str,
+        port: Option<ServicePort>,
+    ) -> Result<Self, (AddressError, Option<String>)> {
+        let (name, written) = split_port(text).map_err(|error| (error, None))?;
+        if let Some(written) = written {
+            let message = format!(
+                "the port of a Service is no part of its name, and `{}` has one",
+                shorten(text)
+            );
+            let hint = format!(
+                "write `\"{}\": {{\"kubernetes\": {{\"port\": {}}}}}`",
+                shorten(name),
+                shorten(written)
+            );
+            return Err((AddressError(message), Some(hint)));
+        }
+        let is_lower = |label: &str| !label.bytes().any(|byte| byte.is_ascii_uppercase());
+        let is_label = |label: &str| is_label(label) && is_lower(label) && !label.contains('_');
+        let parts = name.split_once('.');
+        let Some((service, namespace)) = parts.filter(|(a, b)| is_label(a) && is_label(b)) else {
+            let message = format!("`{}` is no Service of Kubernetes", shorten(text));
+            let hint = "write `SERVICE.NAMESPACE`, as `web.default`";
+            return Err((AddressError(message), Some(hint.to_owned())));
+        };
+        Ok(UpstreamAddress::Kubernetes {
+            host: format!("{name}.svc"),
+            service: service.to_owned(),
+            namespace: namespace.to_owned(),
+            port,
+        })
+    }
+
+    /// The name that leads to it, which has to be looked up; `None`: this is an address itself.
+    pub fn host(&self) -> Option<&str> {
+        match self {
+            UpstreamAddress::Name { host, .. }
+            | UpstreamAddress::Service { host, .. }
+            | UpstreamAddress::Kubernetes { host, .. } => Some(host),
+            UpstreamAddress::Inet(_) | UpstreamAddress::Unix(_) | UpstreamAddress::Abstract(_) => {
+                None
+            }
+        }
+    }
+}
+
+/// How to write the name of a service as a server, if a text is one: `_http._tcp.app.internal` (RFC 2782).
+pub(crate) fn service_hint(text: &str) -> Option<String> {
+    let (service, host) = service_of(text)?;
+    let host = host.split_once(':').map_or(host, |(host, _)| host);
+    Some(format!(
+        "write `\"{host}\": {{\"service\": \"{service}\"}}` among `servers` of an upstream"
+    ))
+}
+
+/// The service and the host of the name of a service.
+fn service_of(text: &str) -> Option<(&str, &str)> {
+    let (service, rest) = text.strip_prefix('_')?.split_once('.')?;
+    let (protocol, host) = rest.split_once('.')?;
+    let is_protocol = ["_tcp", "_udp"].contains(&protocol.to_ascii_lowercase().as_str());
+    (is_protocol && !service.is_empty() && !host.is_empty()).then_some((service, host))
 }
 
 /// The URL of a `proxy`.
@@ -455,14 +605,6 @@ pub fn parse_name_server(text: &str) -> Option<SocketAddr> {
 /// True if a text is the name of a host, in the letters of the DNS (RFC 1123 §2.1; `_` is in use too).
 pub(crate) fn is_host_name(text: &str) -> bool {
     let name = text.strip_suffix('.').unwrap_or(text);
-    let is_label = |label: &str| {
-        (1..=63).contains(&label.len())
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-            && label
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
-    };
     // The last one is never a number: that would be an address, and mostly a mistyped one.
     let is_number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
     name.len() <= 253
@@ -470,8 +612,21 @@ pub(crate) fn is_host_name(text: &str) -> bool {
         && !name.rsplit('.').next().is_some_and(is_number)
 }
 
+/// True for one part of such a name.
+fn is_label(label: &str) -> bool {
+    (1..=63).contains(&label.len())
+        && !label.starts_with('-')
+        && !label.ends_with('-')
+        && label
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+}
+
 /// How to write a proxy's URL whose address is wrong, where that can be told.
 fn proxy_hint(scheme: &str, rest: &str) -> Option<String> {
+    if let Some(hint) = service_hint(rest) {
+        return Some(hint);
+    }
     // Behind the scheme a path of a unix socket begins with a slash, and another may follow it.
     let (address, path) = match rest.strip_prefix("unix:") {
         Some(socket) => {
@@ -669,8 +824,61 @@ mod tests {
             "http://a..b",
             "http://10.0.0.300",
             "http://-a",
+            "http://_http._tcp.backend",
         ] {
             assert!(parse_proxy(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn services_are_named_as_nginx_names_them() {
+        for (host, service, query) in [
+            ("app.internal", "http", "_http._tcp.app.internal"),
+            ("App.internal.", "HTTP", "_http._tcp.app.internal."),
+            ("app.internal", "_http", "_http._tcp.app.internal"),
+            ("app.internal", "_http._tcp", "_http._tcp.app.internal"),
+            ("service.consul", "v2.web", "v2.web.service.consul"),
+            ("service.consul", "web.", "web.service.consul"),
+        ] {
+            let address = UpstreamAddress::service(host, service).unwrap();
+            assert_eq!(address.to_string(), query);
+        }
+        let long = format!("{}.a", "a".repeat(63));
+        for (host, service) in [
+            ("app.internal:80", "http"),
+            ("10.0.0.1", "http"),
+            ("[::1]", "http"),
+            ("::1", "http"),
+            ("unix:/run/a.sock", "http"),
+            ("app.internal", "a..b"),
+            ("app.internal", "a b"),
+            ("app..internal", "http"),
+            (&[long.as_str(); 4].join("."), "http"),
+        ] {
+            assert!(UpstreamAddress::service(host, service).is_err(), "{host}");
+        }
+    }
+
+    #[test]
+    fn services_of_kubernetes_have_two_parts() {
+        let address = UpstreamAddress::kubernetes("web.shop-1", None).unwrap();
+        assert_eq!(address.to_string(), "web.shop-1");
+        assert_eq!(address.host(), Some("web.shop-1.svc"));
+        for wrong in [
+            "web",
+            "web.shop.svc",
+            "web.shop:80",
+            "Web.shop",
+            "web_1.shop",
+            "-web.shop",
+            ".shop",
+            "web.",
+            "10.0.0.1",
+            "unix:/run/a",
+            "[::1]",
+        ] {
+            let outcome = UpstreamAddress::kubernetes(wrong, None);
+            assert!(outcome.is_err(), "{wrong}");
         }
     }
 

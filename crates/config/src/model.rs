@@ -22,6 +22,7 @@ mod delivery;
 mod destination;
 mod forwarded;
 mod guard;
+mod kubernetes;
 mod logs;
 mod request_id;
 mod settings;
@@ -42,6 +43,7 @@ pub use self::forwarded::Forwarded;
 pub use self::guard::{
     Authenticate, Basic, Cors, Forward, Guard, GuardFile, Jwt, KeySource, Limit, Question, Rate,
 };
+pub use self::kubernetes::Kubernetes;
 pub use self::logs::{AccessLog, LogFormat, LogValue, SlowLog};
 pub use self::request_id::RequestId;
 pub use self::settings::{Http, Settings};
@@ -54,7 +56,7 @@ pub use self::upstream::{
     RequestHeaderChange, Resolver, Scripts, Upstream, UpstreamProtocol, UpstreamServer,
 };
 pub use crate::address::{
-    AddressPattern, AddressSet, GatewayKind, IpRange, ListenAddress, UpstreamAddress,
+    AddressPattern, AddressSet, GatewayKind, IpRange, ListenAddress, ServicePort, UpstreamAddress,
     parse_name_server,
 };
 pub use crate::pattern::{OutOfSteps, Pattern, PatternKind, Patterns};
@@ -462,6 +464,15 @@ impl Config {
     /// The servers of every `proxy`, those of actions in a share and of error pages among them.
     pub fn proxies(&self) -> impl Iterator<Item = &Arc<Upstream>> {
         self.actions().flat_map(Action::proxies)
+    }
+
+    /// True if a server of an upstream is a Service of Kubernetes.
+    pub fn follows_kubernetes(&self) -> bool {
+        let mut servers = self
+            .upstreams
+            .values()
+            .flat_map(|upstream| &upstream.servers);
+        servers.any(|server| matches!(server.address, UpstreamAddress::Kubernetes { .. }))
     }
 
     /// The guards of all actions, those of actions in a share and of error pages among them.

@@ -16,6 +16,7 @@
 mod attempt;
 mod cgi;
 mod client;
+mod discovery;
 mod forward;
 mod grpc;
 mod handover;
@@ -35,9 +36,10 @@ mod tunnel;
 mod wait;
 
 pub use client::{AnswerHead, Backlog, BodyFault, Client, RequestBody};
+pub use discovery::FileWanted;
 pub use forward::{Outcome, run};
 pub use health::Report;
-pub use monitor::Monitor;
+pub use monitor::{Monitor, Ways};
 pub use nobody::{NoBody, Nobody};
 pub use request::{Body, Cgi, Destination, Request, Rewritten};
 pub use resources::Resources;

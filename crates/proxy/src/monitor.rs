@@ -1,4 +1,4 @@
-//! The thread that monitors upstreams: it looks names up again and checks that servers work, so that no listen thread ever waits for that.
+//! The thread that monitors upstreams: it looks names up again, follows Services of Kubernetes, and checks that servers work, so that no listen thread ever waits for that.
 //!
 //! Started when a configuration first has something to monitor; it ends with the [`Monitor`]. It is told of every configuration that comes into
 //! force, and goes on with the upstreams that did not change.
@@ -9,39 +9,60 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
-use tutti_config::model::Resolver;
+use tutti_config::model::{Kubernetes, Resolver, UpstreamAddress};
 use tutti_log::Level;
 use tutti_upstream::{NameEvent, Upstream, keep_resolved};
 
+use crate::discovery::{Around, FileWanted, keep_followed};
 use crate::health::{Report, check};
 
 /// The upstreams to be monitored from now on.
 struct Command {
     upstreams: Vec<Arc<Upstream>>,
-    resolver: Resolver,
+    ways: Ways,
 }
 
-/// The thread, if there is one yet.
-#[derive(Default)]
-pub struct Monitor(Mutex<Option<UnboundedSender<Command>>>);
+/// How it is found out where names lead.
+#[derive(Clone, Default, PartialEq)]
+pub struct Ways {
+    /// Names of the DNS.
+    pub resolver: Resolver,
+    /// Services of Kubernetes.
+    pub kubernetes: Kubernetes,
+}
+
+/// Monitors upstreams.
+pub struct Monitor {
+    /// The thread, if there is one yet.
+    thread: Mutex<Option<UnboundedSender<Command>>>,
+    files: UnboundedSender<FileWanted>,
+}
 
 impl Monitor {
+    /// One that monitors nothing yet. `files` takes requests for files that are needed to find servers.
+    pub fn new(files: UnboundedSender<FileWanted>) -> Self {
+        Monitor {
+            thread: Mutex::default(),
+            files,
+        }
+    }
+
     /// From now on it monitors these, and no others.
-    pub fn watch(&self, upstreams: &[Arc<Upstream>], resolver: &Resolver, report: &Report) {
+    pub fn watch(&self, upstreams: &[Arc<Upstream>], ways: Ways, report: &Report) {
         // Set once, as a whole.
-        let mut inbox = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inbox = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         let is_monitored = |upstream: &&Arc<Upstream>| {
             upstream.names().next().is_some() || upstream.model().health_check.is_some()
         };
         let command = Command {
             upstreams: upstreams.iter().filter(is_monitored).cloned().collect(),
-            resolver: resolver.clone(),
+            ways,
         };
         if inbox.is_none() {
             if command.upstreams.is_empty() {
                 return;
             }
-            match start(Arc::clone(report)) {
+            match start(self.files.clone(), Arc::clone(report)) {
                 Ok(sender) => *inbox = Some(sender),
                 Err(error) => {
                     let text = format!(
@@ -58,7 +79,10 @@ impl Monitor {
     }
 }
 
-fn start(report: Report) -> io::Result<UnboundedSender<Command>> {
+fn start(
+    files: UnboundedSender<FileWanted>,
+    report: Report,
+) -> io::Result<UnboundedSender<Command>> {
     let (sender, inbox) = unbounded_channel();
     let runtime = Builder::new_current_thread()
         .enable_io()
@@ -66,7 +90,7 @@ fn start(report: Report) -> io::Result<UnboundedSender<Command>> {
         .build()?;
     std::thread::Builder::new()
         .name("upstreams".to_owned())
-        .spawn(move || runtime.block_on(run(inbox, &report)))?;
+        .spawn(move || runtime.block_on(run(inbox, &files, &report)))?;
     Ok(sender)
 }
 
@@ -76,12 +100,16 @@ struct Monitored {
     tasks: Vec<AbortHandle>,
 }
 
-async fn run(mut inbox: UnboundedReceiver<Command>, report: &Report) {
+async fn run(
+    mut inbox: UnboundedReceiver<Command>,
+    files: &UnboundedSender<FileWanted>,
+    report: &Report,
+) {
     let mut monitored: Vec<Monitored> = Vec::new();
-    let mut resolver = Resolver::default();
+    let mut ways = Ways::default();
     while let Some(command) = inbox.recv().await {
-        let is_same = command.resolver == resolver;
-        resolver = command.resolver;
+        let is_same = command.ways == ways;
+        ways = command.ways;
         monitored.retain(|known| {
             let is_wanted = |wanted: &Arc<Upstream>| Arc::ptr_eq(wanted, &known.upstream);
             let stays = is_same && command.upstreams.iter().any(is_wanted);
@@ -95,20 +123,25 @@ async fn run(mut inbox: UnboundedReceiver<Command>, report: &Report) {
                 .iter()
                 .any(|known| Arc::ptr_eq(&known.upstream, &upstream))
             {
-                let tasks = tasks(&upstream, &resolver, report);
+                let tasks = tasks(&upstream, &ways, files, report);
                 monitored.push(Monitored { upstream, tasks });
             }
         }
     }
 }
 
-fn tasks(upstream: &Arc<Upstream>, resolver: &Resolver, report: &Report) -> Vec<AbortHandle> {
+fn tasks(
+    upstream: &Arc<Upstream>,
+    ways: &Ways,
+    files: &UnboundedSender<FileWanted>,
+    report: &Report,
+) -> Vec<AbortHandle> {
     let check = upstream.model().health_check.clone().map(|rules| {
         let task = check(Arc::clone(upstream), rules, Arc::clone(report));
         tokio::spawn(task).abort_handle()
     });
     let names = upstream.names();
-    let names = names.map(|(index, host)| {
+    let names = names.map(|(index, wanted)| {
         let (report, name) = (Arc::clone(report), upstream.name().to_owned());
         let say = move |event, text: &str| {
             let level = match event {
@@ -117,8 +150,22 @@ fn tasks(upstream: &Arc<Upstream>, resolver: &Resolver, report: &Report) -> Vec<
             };
             report(level, &format!("upstream \"{name}\": {text}"));
         };
-        let (upstream, host) = (Arc::clone(upstream), host.to_owned());
-        let task = keep_resolved(upstream, index, host, resolver.clone(), say);
+        let (upstream, wanted) = (Arc::clone(upstream), wanted.clone());
+        let resolver = ways.resolver.clone();
+        if !matches!(wanted, UpstreamAddress::Kubernetes { .. }) {
+            let task = keep_resolved(upstream, index, wanted, resolver, say);
+            return tokio::spawn(task).abort_handle();
+        }
+        let files = files.clone();
+        let around = Around { files, resolver };
+        let task = keep_followed(
+            upstream,
+            index,
+            wanted,
+            ways.kubernetes.clone(),
+            around,
+            say,
+        );
         tokio::spawn(task).abort_handle()
     });
     names.chain(check).collect()

@@ -46,12 +46,15 @@ pub fn of(config: &Config) -> Grants {
     let logs = config.log_files().map(|(path, _)| path.to_owned());
     let files = config.guards().filter_map(|guard| guard.file());
     let files = files.map(|file| file.path.clone());
+    let kubernetes = Some(&config.settings.kubernetes).filter(|_| config.follows_kubernetes());
+    let papers = kubernetes.into_iter();
+    let papers = papers.flat_map(|api| [api.ca.clone(), api.token_file.clone()]);
     let spool = config.settings.http.body_temp_path.iter().cloned();
     Grants {
         places: places.collect(),
         datagrams: config.listeners.iter().filter_map(datagrams_of).collect(),
         logs: logs.collect(),
-        files: files.collect(),
+        files: files.chain(papers).collect(),
         spools: spool.collect(),
         jobs: config.all_spoolers().next().is_some(),
         caches: caches_of(config).collect(),

@@ -9,9 +9,10 @@ use tutti_metrics::Format;
 use tutti_pool::RestartError;
 use tutti_protocol::{Purge, Question, Told};
 use tutti_role::faults;
-use tutti_server::Scrape;
+use tutti_server::{FileWanted, Scrape};
 use tutti_sys::memfd;
 
+use super::guard_files::content;
 use super::jobs;
 use super::service::{RouterService, start_faults};
 
@@ -22,6 +23,18 @@ const SETTLING: Duration = Duration::from_secs(2);
 const MOST_SCRAPES: usize = 64;
 
 impl RouterService {
+    /// Reads files that servers are found with, one after the other.
+    pub(super) async fn read_files(self, mut wanted: mpsc::UnboundedReceiver<FileWanted>) {
+        while let Some(FileWanted { path, answer }) = wanted.recv().await {
+            let opened = self.0.openings.guard_file(&path).await;
+            let content = opened.and_then(|file| {
+                content(&file).map_err(|why| format!("`{}` {why}", path.display()))
+            });
+            // Whoever asked may have been told to end.
+            let _ = answer.send(content);
+        }
+    }
+
     /// Answers clients that want the metrics, all that wait with one look.
     pub(super) async fn answer_scrapes(self, mut asked: mpsc::UnboundedReceiver<Scrape>) {
         let mut waiting = Vec::new();

@@ -41,7 +41,7 @@ use tutti_protocol::{FromRouter, RouterHello, Status, ToRouter};
 use tutti_role::certificates::Certificates;
 use tutti_role::unprivileged;
 use tutti_role::{context, js_modules, log_faults};
-use tutti_server::{Options, Scrape, Server};
+use tutti_server::{FileWanted, Options, Scrape, Server};
 use tutti_sys::{daemon, log_stream, proc};
 use tutti_telemetry::Exporters;
 
@@ -97,11 +97,13 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
     let sink = Arc::new(Sink(log.clone()));
     let (scrapes, asked) = mpsc::unbounded_channel();
     let (posts, posted) = mpsc::unbounded_channel();
+    let (files, wanted) = mpsc::unbounded_channel();
     let server = Arc::new(Server::start(Options {
         threads: Arc::clone(&threads),
         log: sink.clone(),
         scrapes,
         posts,
+        files,
     })?);
     let commands = commands::new(&link, &sink);
     let jobs = Jobs::new(Around {
@@ -111,7 +113,6 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         link: Arc::clone(&link),
     });
     tokio::spawn(jobs::store(jobs.clone(), posted));
-    tokio::spawn(jobs.clone().run_schedules());
     let launcher = MainLauncher {
         link: Arc::clone(&link),
         modules: hello.modules.clone(),
@@ -138,7 +139,7 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         threads: count,
     });
     service.take_challenges(&hello.challenges);
-    spawn_watches(&service, asked);
+    spawn_watches(&service, &jobs, asked, wanted);
     let (stop_sender, stop) = watch::channel(Stop::No);
     let news = News {
         link: Arc::clone(&link),
@@ -394,10 +395,17 @@ async fn end(
     let _ = tokio::time::timeout(QUICK_STOP, all).await;
 }
 
-/// Spawns what goes on as long as the router runs: the look at files of secrets, the answers to who wants metrics.
-fn spawn_watches(service: &RouterService, asked: mpsc::UnboundedReceiver<Scrape>) {
+/// Spawns what goes on as long as the router runs: schedules, the look at files of secrets, the answers to who wants metrics or a file.
+fn spawn_watches(
+    service: &RouterService,
+    jobs: &Jobs,
+    asked: mpsc::UnboundedReceiver<Scrape>,
+    wanted: mpsc::UnboundedReceiver<FileWanted>,
+) {
+    tokio::spawn(jobs.clone().run_schedules());
     tokio::spawn(guard_watch::watch(service.clone()));
     tokio::spawn(service.clone().answer_scrapes(asked));
+    tokio::spawn(service.clone().read_files(wanted));
 }
 
 /// Hears what main tells without being asked.

@@ -159,6 +159,13 @@ fn upstream_status(servers: &[ServerStatus]) -> Value {
                 "last_failure": checks.last_failure,
             });
         }
+        if let Some(target) = &server.target {
+            status["target"] = json!({
+                "host": target.host.as_deref(),
+                "priority": target.priority,
+                "weight": target.weight,
+            });
+        }
         (server.name.clone(), status)
     };
     json!({ "servers": servers.iter().map(one).collect::<Map<_, _>>() })

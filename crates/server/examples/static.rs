@@ -51,6 +51,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         // Nobody makes a page of metrics here.
         scrapes: tokio::sync::mpsc::unbounded_channel().0,
         posts: tokio::sync::mpsc::unbounded_channel().0,
+        // Nor does anybody read files of Kubernetes.
+        files: tokio::sync::mpsc::unbounded_channel().0,
     })?;
     let document = format!(
         r#"{{"listeners": {{"127.0.0.1:{port}": {{"pass": "routes"}}}},

@@ -14,7 +14,7 @@ use tokio::sync::{oneshot, watch};
 use tutti_config::model::UpstreamTls;
 use tutti_config::{Config, Diagnostics};
 use tutti_pool::{Level, LogSink, Threads};
-use tutti_proxy::{Monitor, Report};
+use tutti_proxy::{FileWanted, Monitor, Report, Ways};
 use tutti_quic::Ports;
 use tutti_upstream::{ServerStatus, Upstream};
 
@@ -39,6 +39,8 @@ pub struct Options {
     pub scrapes: UnboundedSender<Scrape>,
     /// Takes jobs.
     pub posts: UnboundedSender<Post>,
+    /// Takes requests for files that the configuration names, and that are needed to find servers of upstreams.
+    pub files: UnboundedSender<FileWanted>,
 }
 
 /// Listen threads and the live configuration.
@@ -82,6 +84,7 @@ impl Server {
             log,
             scrapes,
             posts,
+            files,
         } = options;
         let (scraper, desk) = (Scraper(scrapes), Desk::new(posts));
         let shared = Shared::new(threads, log, senders, cache_limits, scraper, desk)?;
@@ -101,7 +104,7 @@ impl Server {
             shared,
             threads,
             running,
-            monitor: Monitor::default(),
+            monitor: Monitor::new(files),
         })
     }
 
@@ -183,7 +186,11 @@ impl Server {
         let live = self.shared.live.load();
         let log = Arc::clone(&self.shared.log);
         let report: Report = Arc::new(move |level, line| log.log(level, line));
-        self.monitor.watch(&live.upstreams, &live.resolver, &report);
+        let ways = Ways {
+            resolver: live.resolver.clone(),
+            kubernetes: live.kubernetes.clone(),
+        };
+        self.monitor.watch(&live.upstreams, ways, &report);
         // Threads without traffic let go of the former configuration too.
         self.tell_all(|| Command::Refresh);
         for listener in &added {

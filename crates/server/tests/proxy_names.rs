@@ -1,90 +1,15 @@
-//! Servers by name: a small name server in the test changes what it answers.
+//! Servers by name: a small name server changes what it answers.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
-use std::sync::{Arc, Mutex};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 
 use support::Site;
 use support::backend::Backend;
+use tutti_testkit::names::{Answer, NameServer};
 use tutti_testkit::wait_until;
-
-/// Its answer for every name.
-#[derive(Clone, Debug)]
-enum Answer {
-    Addresses(Vec<IpAddr>),
-    /// No such name.
-    Nothing,
-    /// It cannot say.
-    Failure,
-}
-
-/// A name server on UDP: RFC 1035, as much of it as is asked for here.
-struct NameServer {
-    address: SocketAddr,
-    answer: Arc<Mutex<Answer>>,
-}
-
-impl NameServer {
-    fn new(answer: Answer) -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let address = socket.local_addr().unwrap();
-        let answer = Arc::new(Mutex::new(answer));
-        let shared = Arc::clone(&answer);
-        std::thread::spawn(move || {
-            let mut buffer = [0; 1500];
-            while let Ok((count, peer)) = socket.recv_from(&mut buffer) {
-                let now = shared.lock().unwrap().clone();
-                let reply = reply(&buffer[..count], &now);
-                let _ = socket.send_to(&reply, peer);
-            }
-        });
-        Self { address, answer }
-    }
-
-    fn says(&self, answer: Answer) {
-        *self.answer.lock().unwrap() = answer;
-    }
-}
-
-fn reply(asked: &[u8], answer: &Answer) -> Vec<u8> {
-    // The question: labels up to an empty one, type, class.
-    let name = asked[12..].iter().position(|byte| *byte == 0).unwrap();
-    let question = &asked[12..12 + name + 5];
-    let kind = u16::from_be_bytes([question[name + 1], question[name + 2]]);
-    let code = match answer {
-        Answer::Addresses(_) => 0,
-        Answer::Failure => 2,
-        Answer::Nothing => 3,
-    };
-    let mut records = Vec::new();
-    let mut count: u16 = 0;
-    if let Answer::Addresses(addresses) = answer {
-        for address in addresses {
-            let bytes = match address {
-                IpAddr::V4(address) if kind == 1 => address.octets().to_vec(),
-                IpAddr::V6(address) if kind == 28 => address.octets().to_vec(),
-                _ => continue,
-            };
-            // A pointer to the question's name, type, class, a lifetime of 0 seconds.
-            records.extend_from_slice(&[0xc0, 12]);
-            records.extend_from_slice(&kind.to_be_bytes());
-            records.extend_from_slice(&[0, 1, 0, 0, 0, 0]);
-            records.extend_from_slice(&(bytes.len() as u16).to_be_bytes());
-            records.extend_from_slice(&bytes);
-            count += 1;
-        }
-    }
-    let mut reply = asked[..2].to_vec();
-    reply.extend_from_slice(&[0x81, 0x80 | code, 0, 1]);
-    reply.extend_from_slice(&count.to_be_bytes());
-    reply.extend_from_slice(&[0, 0, 0, 0]);
-    reply.extend_from_slice(question);
-    reply.extend_from_slice(&records);
-    reply
-}
 
 fn config(name_server: SocketAddr, target: &str) -> String {
     format!(
@@ -120,7 +45,7 @@ const SECOND: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 #[test]
 fn all_addresses_of_a_name_are_used_and_followed_when_they_change() {
     let (a, b, port) = pair();
-    let names = NameServer::new(Answer::Addresses(vec![FIRST, SECOND]));
+    let names = NameServer::new(Answer::addresses([FIRST, SECOND]));
     let site = site(&names, &format!("app.internal:{port}"));
     // The first request waits for the name.
     for _ in 0..10 {
@@ -128,7 +53,7 @@ fn all_addresses_of_a_name_are_used_and_followed_when_they_change() {
     }
     assert_eq!((a.requests().len(), b.requests().len()), (5, 5));
 
-    names.says(Answer::Addresses(vec![SECOND]));
+    names.says(Answer::addresses([SECOND]));
     wait_until("only the second address", || {
         site.server.upstreams()[0].1.len() == 1
     });
@@ -147,7 +72,7 @@ fn all_addresses_of_a_name_are_used_and_followed_when_they_change() {
     site.log.wait_for("its last addresses are kept");
     assert_eq!(site.get("/x").text(), "b GET /x HTTP/1.1");
     names.says(Answer::Nothing);
-    names.says(Answer::Addresses(vec![FIRST]));
+    names.says(Answer::addresses([FIRST]));
     site.log
         .wait_for("the name `app.internal` is resolved again");
     assert_eq!(site.get("/x").text(), "a GET /x HTTP/1.1");
@@ -165,14 +90,14 @@ fn a_name_that_leads_nowhere_is_accepted_and_tried_again() {
         .wait_for("upstream \"u\" has no server: its names have no addresses");
     let status = site.server.upstreams().remove(0).1.remove(0);
     assert!(status.is_unresolved, "{status:?}");
-    names.says(Answer::Addresses(vec![FIRST]));
+    names.says(Answer::addresses([FIRST]));
     wait_until("the name to lead somewhere", || site.get("/").status == 200);
 }
 
 #[test]
 fn a_change_of_the_configuration_keeps_addresses_and_connections() {
     let (a, _b, port) = pair();
-    let names = NameServer::new(Answer::Addresses(vec![FIRST]));
+    let names = NameServer::new(Answer::addresses([FIRST]));
     let target = format!("app.internal:{port}");
     let site = site(&names, &target);
     assert_eq!(site.get("/").status, 200);

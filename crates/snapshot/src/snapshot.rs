@@ -76,6 +76,8 @@ pub struct Snapshot {
     pub upstreams: Vec<Arc<Upstream>>,
     /// How the names of their servers are looked up.
     pub resolver: model::Resolver,
+    /// How the API server of Kubernetes is reached, where they are Services.
+    pub kubernetes: model::Kubernetes,
     /// Large bodies of requests to upstreams; there if there is an upstream.
     pub body_spool: Option<Spool>,
     /// Where answers wait for slow clients; there if there is an upstream or an application, and `response_buffering` is not 0.
@@ -182,6 +184,7 @@ impl Snapshot {
             applications: Vec::new(),
             upstreams: Vec::new(),
             resolver: config.settings.resolver.clone(),
+            kubernetes: config.settings.kubernetes.clone(),
             body_spool: None,
             store: None,
             body_folder: http.body_temp_path.clone(),

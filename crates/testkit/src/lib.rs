@@ -16,6 +16,7 @@ pub mod files;
 mod gate;
 pub mod guide;
 pub mod load;
+pub mod names;
 pub mod processes;
 pub mod program;
 pub mod prototype;

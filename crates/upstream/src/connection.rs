@@ -12,7 +12,7 @@ use tokio::net::{TcpStream, UnixStream};
 
 use crate::Millis;
 use crate::failure::Failure;
-use crate::server::{Server, Target};
+use crate::server::{Endpoint, Server};
 use crate::stream::{Socket, Stream, Tls};
 
 /// Time between two attempts to get into the full queue of a unix socket.
@@ -139,13 +139,13 @@ impl Connection {
 }
 
 async fn connect(server: &Server) -> io::Result<Socket> {
-    match server.target()? {
-        Target::Inet(address) => {
+    match server.endpoint()? {
+        Endpoint::Inet(address) => {
             let stream = TcpStream::connect(address).await?;
             stream.set_nodelay(true)?;
             Ok(Socket::Tcp(stream))
         }
-        Target::Unix(address) => loop {
+        Endpoint::Unix(address) => loop {
             match UnixStream::connect_addr(&address.clone().into()).await {
                 // The queue is full, and nothing tells when it is not (unix(7), `EAGAIN`).
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

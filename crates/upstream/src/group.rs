@@ -1,6 +1,5 @@
 //! A group of servers, and the claim of a request on one of them.
 
-use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -15,6 +14,7 @@ use crate::balance::{Candidate, choose};
 use crate::checks::Health;
 use crate::queue::{Place, Queue};
 use crate::server::{Server, ServerStatus};
+use crate::target::{Target, shares};
 use crate::{Millis, millis};
 
 /// A group of servers: what a request is passed to.
@@ -40,8 +40,23 @@ pub struct Upstream {
 #[derive(Debug)]
 struct Members {
     list: Box<[Member]>,
+    /// The ranks there are, in order.
+    ranks: SmallVec<[Rank; 2]>,
     /// State of the turns, one number for each member.
     turns: Mutex<Box<[f64]>>,
+}
+
+impl Members {
+    fn of(list: Vec<Member>) -> Self {
+        let mut ranks: SmallVec<[Rank; 2]> = list.iter().map(|member| member.rank).collect();
+        ranks.sort_unstable();
+        ranks.dedup();
+        Members {
+            turns: Mutex::new(vec![0.0; list.len()].into()),
+            list: list.into(),
+            ranks,
+        }
+    }
 }
 
 /// Addresses of a server as it is configured.
@@ -54,14 +69,23 @@ enum Addresses {
     /// It has none, or could not be looked up.
     None,
     /// These, in order.
-    Known(Vec<IpAddr>),
+    Known(Vec<Target>),
 }
 
 #[derive(Debug)]
 struct Member {
     server: Arc<Server>,
-    settings: UpstreamServer,
+    /// That in the configuration, times its share of what a name leads to.
+    weight: f64,
+    /// Those with a lower one get requests first.
+    rank: Rank,
+    max_connections: Option<u32>,
+    /// Its record, if its name has such.
+    target: Option<Target>,
 }
+
+/// Written as a backup, and the rank among what a name leads to.
+type Rank = (bool, u16);
 
 /// Servers that a request has been sent to in vain, by [`Server::id`].
 pub type Tried = SmallVec<[u64; 4]>;
@@ -108,17 +132,14 @@ impl Upstream {
         previous: Option<&Upstream>,
     ) -> Upstream {
         let names = model.servers.iter().map(|server| match &server.address {
-            UpstreamAddress::Name { .. } => previous
-                .and_then(|previous| previous.addresses_of(&server.address))
+            name if name.host().is_some() => previous
+                .and_then(|previous| previous.addresses_of(name))
                 .unwrap_or(Addresses::Unknown),
             _ => Addresses::Written,
         });
         let names: Box<[Addresses]> = names.collect();
         let upstream = Upstream {
-            members: ArcSwap::from_pointee(Members {
-                list: Box::default(),
-                turns: Mutex::default(),
-            }),
+            members: ArcSwap::from_pointee(Members::of(Vec::new())),
             is_named: watch::Sender::new(!names.contains(&Addresses::Unknown)),
             names: Mutex::new(names),
             is_bounded: model
@@ -151,82 +172,104 @@ impl Upstream {
     /// Makes members of what is known of names; servers among `known` go on.
     fn gather(&self, names: &[Addresses], known: Option<&Members>) {
         let mut list: Vec<Member> = Vec::new();
-        let mut add = |settings: &UpstreamServer, address: UpstreamAddress, host: Option<&str>| {
-            if list
-                .iter()
-                .any(|member| *member.server.address() == address)
-            {
-                return;
-            }
-            let tls = self.tls.as_ref();
-            let kept = known.and_then(|known| {
-                let mut known = known.list.iter();
-                known.find(|member| member.server.is(&address, host, tls))
-            });
-            let server = match kept {
-                Some(member) => Arc::clone(&member.server),
-                None => {
-                    let name = match (host, &address) {
-                        (Some(_), UpstreamAddress::Inet(inet)) => {
-                            format!("{} ({})", settings.name, inet.ip())
-                        }
-                        _ => settings.name.clone(),
-                    };
-                    Arc::new(Server::new(&name, &address, host, tls))
+        let servers = self.model.servers.iter().zip(names);
+        for (settings, addresses) in servers {
+            let (host, targets) = match (settings.address.host(), addresses) {
+                (Some(host), Addresses::Known(targets)) => (host, targets),
+                (Some(_), _) => continue,
+                (None, _) => {
+                    let address = settings.address.clone();
+                    self.add(&mut list, known, settings, address, None);
+                    continue;
                 }
             };
-            if self.is_bounded {
-                server.tell_of_room(&self.queue);
-            }
-            list.push(Member {
-                server,
-                settings: settings.clone(),
-            });
-        };
-        for (settings, addresses) in self.model.servers.iter().zip(names) {
-            match (&settings.address, addresses) {
-                (UpstreamAddress::Name { host, port }, Addresses::Known(addresses)) => {
-                    for ip in addresses {
-                        let address = UpstreamAddress::Inet(SocketAddr::new(*ip, *port));
-                        add(settings, address, Some(host));
-                    }
+            for (target, share) in targets.iter().zip(shares(targets)) {
+                let address = UpstreamAddress::Inet(target.address);
+                if let Some(member) = self.add(&mut list, known, settings, address, Some(host)) {
+                    member.weight *= share.weight;
+                    member.rank.1 = share.rank;
+                    member.target = target.host.is_some().then(|| target.clone());
                 }
-                (UpstreamAddress::Name { .. }, _) => {}
-                (address, _) => add(settings, address.clone(), None),
             }
         }
-        self.members.store(Arc::new(Members {
-            turns: Mutex::new(vec![0.0; list.len()].into()),
-            list: list.into(),
-        }));
+        self.members.store(Arc::new(Members::of(list)));
+    }
+
+    /// Adds a server, unless its address is there; one among `known` goes on. `host` is the name that led to it.
+    fn add<'l>(
+        &self,
+        list: &'l mut Vec<Member>,
+        known: Option<&Members>,
+        settings: &UpstreamServer,
+        address: UpstreamAddress,
+        host: Option<&str>,
+    ) -> Option<&'l mut Member> {
+        let mut members = list.iter();
+        if members.any(|member| *member.server.address() == address) {
+            return None;
+        }
+        let tls = self.tls.as_ref();
+        let kept = known.and_then(|known| {
+            let mut known = known.list.iter();
+            known.find(|member| member.server.is(&address, host, tls))
+        });
+        let server = kept.map_or_else(
+            || {
+                let name = match (&settings.address, &address) {
+                    (UpstreamAddress::Name { .. }, UpstreamAddress::Inet(inet)) => {
+                        format!("{} ({})", settings.name, inet.ip())
+                    }
+                    (
+                        UpstreamAddress::Service { .. } | UpstreamAddress::Kubernetes { .. },
+                        UpstreamAddress::Inet(inet),
+                    ) => format!("{} ({inet})", settings.name),
+                    _ => settings.name.clone(),
+                };
+                Arc::new(Server::new(&name, &address, host, tls))
+            },
+            |member| Arc::clone(&member.server),
+        );
+        if self.is_bounded {
+            server.tell_of_room(&self.queue);
+        }
+        list.push(Member {
+            server,
+            weight: settings.weight,
+            rank: (settings.backup, 0),
+            max_connections: settings.max_connections,
+            target: None,
+        });
+        list.last_mut()
     }
 
     /// The names among its servers, each with its number.
-    pub fn names(&self) -> impl Iterator<Item = (usize, &str)> {
+    pub fn names(&self) -> impl Iterator<Item = (usize, &UpstreamAddress)> {
         let servers = self.model.servers.iter().enumerate();
-        servers.filter_map(|(index, server)| match &server.address {
-            UpstreamAddress::Name { host, .. } => Some((index, host.as_str())),
-            _ => None,
-        })
+        let servers = servers.map(|(index, server)| (index, &server.address));
+        servers.filter(|(_, address)| address.host().is_some())
     }
 
-    /// The name of this number has been looked up; `None`: in vain, so that addresses it had are kept. True: it has some.
-    pub fn resolved(&self, index: usize, addresses: Option<Vec<IpAddr>>) -> bool {
+    /// Where the name of this number leads, as far as that is known.
+    pub(crate) fn targets(&self, index: usize) -> Vec<Target> {
+        match self.lock_names().get(index) {
+            Some(Addresses::Known(targets)) => targets.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The name of this number has been looked up; `None`: in vain, so that what it had is kept. True: it has some.
+    pub fn resolved(&self, index: usize, targets: Option<Vec<Target>>) -> bool {
         let mut names = self.lock_names();
         let Some(name) = names.get_mut(index) else {
             return false;
         };
         let before = name.clone();
-        match addresses {
-            Some(mut addresses) => {
-                addresses.sort_unstable();
-                addresses.dedup();
-                *name = Addresses::Known(addresses);
-            }
+        match targets {
+            Some(targets) => *name = Addresses::Known(targets),
             None if matches!(name, Addresses::Known(_)) => {}
             None => *name = Addresses::None,
         }
-        let has_some = matches!(name, Addresses::Known(_));
+        let has_some = matches!(name, Addresses::Known(targets) if !targets.is_empty());
         if *name != before {
             let known = self.members.load_full();
             self.gather(&names, Some(&known));
@@ -306,11 +349,19 @@ impl Upstream {
         let mut status: Vec<ServerStatus> = members
             .list
             .iter()
-            .map(|member| member.server.status(now, self.model.health_check.is_some()))
+            .map(|member| ServerStatus {
+                target: member.target.clone(),
+                ..member.server.status(now, self.model.health_check.is_some())
+            })
             .collect();
         let names = self.lock_names();
         for (settings, addresses) in self.model.servers.iter().zip(&*names) {
-            if matches!(addresses, Addresses::Unknown | Addresses::None) {
+            let leads_nowhere = match addresses {
+                Addresses::Written => false,
+                Addresses::Unknown | Addresses::None => true,
+                Addresses::Known(targets) => targets.is_empty(),
+            };
+            if leads_nowhere {
                 status.push(ServerStatus {
                     name: settings.name.clone(),
                     is_unresolved: true,
@@ -355,22 +406,20 @@ impl Upstream {
             && tried.is_empty()
         {
             // It is taken in any state: there is no other.
-            if only.settings.weight <= 0.0 {
+            if only.weight <= 0.0 {
                 return Err(Unavailable::Empty);
             }
             return self.begin(only).ok_or(Unavailable::Full);
         }
         let mut out = tried.clone();
         let mut is_full = false;
-        for is_backup in [false, true] {
+        for rank in &members.ranks {
             while let Some(member) = self.choose(
                 &members,
                 key,
                 &out,
                 |member| {
-                    member.settings.backup == is_backup
-                        && member.server.is_up(now)
-                        && !self.is_failing(member)
+                    member.rank == *rank && member.server.is_up(now) && !self.is_failing(member)
                 },
                 now,
             ) {
@@ -384,11 +433,7 @@ impl Upstream {
         if is_full {
             return Err(Unavailable::Full);
         }
-        if members
-            .list
-            .iter()
-            .all(|member| member.settings.weight <= 0.0)
-        {
+        if members.list.iter().all(|member| member.weight <= 0.0) {
             return Err(Unavailable::Empty);
         }
         if !tried.is_empty() {
@@ -411,7 +456,7 @@ impl Upstream {
     }
 
     fn begin(self: &Arc<Self>, member: &Member) -> Option<Claim> {
-        let has_room = member.server.begin(member.settings.max_connections);
+        let has_room = member.server.begin(member.max_connections);
         has_room.then(|| Claim {
             upstream: Arc::clone(self),
             server: Arc::clone(&member.server),
@@ -430,7 +475,7 @@ impl Upstream {
         let candidates: SmallVec<[Candidate<'_>; 8]> = numbered
             .filter(|(_, member)| {
                 let is_tried = out.contains(&member.server.id());
-                member.settings.weight > 0.0 && !is_tried && is_eligible(member)
+                member.weight > 0.0 && !is_tried && is_eligible(member)
             })
             .map(|(index, member)| Candidate {
                 index,
@@ -454,13 +499,13 @@ impl Upstream {
         const FIRST: f64 = 0.05;
         let ramp = millis(self.model.slow_start);
         if ramp == 0 || matches!(self.model.balance, Balance::Hash(_)) {
-            return member.settings.weight;
+            return member.weight;
         }
         let share = member
             .server
             .recovered_for(now)
             .map_or(1.0, |since| since as f64 / ramp as f64);
-        member.settings.weight * share.clamp(FIRST, 1.0)
+        member.weight * share.clamp(FIRST, 1.0)
     }
 
     /// A place in the queue for a server with room; `None`: too many wait already.

@@ -20,11 +20,14 @@ mod connection;
 mod contention;
 mod failure;
 mod group;
+mod lookup;
 mod names;
 mod pools;
 mod queue;
 mod server;
+mod services;
 mod stream;
+mod target;
 
 use std::sync::LazyLock;
 use std::time::Instant;
@@ -34,10 +37,11 @@ pub use connection::{Connection, Io};
 pub use contention::{InFlight, MAX_WAIT, ThreadQueue};
 pub use failure::Failure;
 pub use group::{Claim, CopyFate, Tried, Unavailable, Upstream};
-pub use names::{NameEvent, keep_resolved};
+pub use names::{NameEvent, addresses, keep_resolved};
 pub use pools::Pools;
 pub use queue::Place;
 pub use server::{Fresh, Server, ServerStatus};
+pub use target::Target;
 
 /// Milliseconds on a monotonic clock; the same for all threads.
 pub type Millis = u64;

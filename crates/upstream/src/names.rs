@@ -1,28 +1,19 @@
-//! Names of servers: which addresses they have now, looked up again when the answer has become old.
+//! Names of servers: where they lead now, looked up again when the answer has become old.
 //!
-//! One task for each name of an upstream, on whatever thread the caller runs it, which is no listen thread. Each lookup begins with the
-//! files of the system as they are then (`/etc/hosts`, `/etc/resolv.conf`); nothing is kept but the addresses.
+//! One task for each name of an upstream, on whatever thread the caller runs it, which is no listen thread.
 //!
 //! Must never happen: that a name which cannot be looked up takes away addresses that were good.
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use hickory_resolver::config::{
-    ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolveHosts, ResolverConfig,
-};
-use hickory_resolver::net::NetError;
-use hickory_resolver::net::runtime::TokioRuntimeProvider;
-use hickory_resolver::proto::op::Query;
-use hickory_resolver::proto::rr::{Name, RecordType};
-use hickory_resolver::{Hosts, TokioResolver};
-use tutti_config::model::Resolver;
+use tutti_config::model::{Resolver, UpstreamAddress};
 
 use crate::group::Upstream;
-
-/// Attempts at each name server.
-const ATTEMPTS: usize = 2;
+use crate::lookup::{Answer, Questions};
+use crate::services;
+use crate::target::Target;
 
 /// Time until a name that could not be looked up is tried again: at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -37,110 +28,150 @@ pub enum NameEvent {
     Found,
 }
 
-/// Keeps the addresses of one name of an upstream up to date, for as long as this runs. `index` is that of
+/// Keeps what one name of an upstream leads to up to date, for as long as this runs. `index` is that of
 /// [`Upstream::names`]. `say` gets what is to be logged: once when it begins to fail, once when that is over.
 pub async fn keep_resolved(
     upstream: Arc<Upstream>,
     index: usize,
-    host: String,
+    name: UpstreamAddress,
     settings: Resolver,
     say: impl Fn(NameEvent, &str),
 ) {
+    let mut former = upstream.targets(index);
     let mut failures = 0_u32;
+    // Tells what has been logged last, so that nothing is said twice.
+    let mut trouble: Option<Trouble> = None;
     loop {
-        let pause = match resolve(&host, &settings).await {
-            Ok((addresses, valid)) => {
-                upstream.resolved(index, Some(addresses));
-                if failures > 0 {
-                    say(
-                        NameEvent::Found,
-                        &format!("the name `{host}` is resolved again"),
-                    );
-                }
-                failures = 0;
-                valid
+        let (now, pause) = match look_up(&name, &former, &settings).await {
+            Ok(answer) => {
+                upstream.resolved(index, Some(answer.targets.clone()));
+                former = answer.targets;
+                (Trouble::of(answer.missing, &former), answer.valid)
             }
             Err(why) => {
                 let has_some = upstream.resolved(index, None);
-                if failures == 0 {
-                    let rest = if has_some {
-                        "; its last addresses are kept"
-                    } else {
-                        ""
-                    };
-                    let text = format!("the name `{host}` cannot be resolved: {why}{rest}");
-                    say(NameEvent::Lost, &text);
-                }
-                failures = failures.saturating_add(1);
-                let pause = FIRST_PAUSE * 2_u32.saturating_pow(failures.min(10) - 1);
-                pause.min(LONGEST_PAUSE)
+                (Some(Trouble::Whole(why, has_some)), LONGEST_PAUSE)
             }
         };
-        tokio::time::sleep(pause).await;
-    }
-}
-
-/// The addresses of a name, at least one, and how long they hold.
-async fn resolve(host: &str, settings: &Resolver) -> Result<(Vec<IpAddr>, Duration), String> {
-    let fixed = in_hosts(host);
-    if !fixed.is_empty() {
-        return Ok((fixed, settings.max_ttl));
-    }
-    let words = |error: NetError| {
-        if error.is_nx_domain() {
-            "there is no such name".to_owned()
-        } else if error.is_no_records_found() {
-            "it has no address".to_owned()
-        } else {
-            error.to_string()
+        if !Trouble::is_same(now.as_ref(), trouble.as_ref()) {
+            tell(&name, now.as_ref(), trouble.as_ref(), &say);
         }
-    };
-    let mut builder = if settings.servers.is_empty() {
-        TokioResolver::builder_tokio()
-            .map_err(|error| format!("`/etc/resolv.conf` cannot be used: {error}"))?
-    } else {
-        let servers = settings.servers.iter().map(|server| {
-            let ways = [ConnectionConfig::udp(), ConnectionConfig::tcp()].map(|mut way| {
-                way.port = server.port();
-                way
-            });
-            NameServerConfig::new(server.ip(), true, ways.to_vec())
-        });
-        let config = ResolverConfig::from_name_servers(servers.collect());
-        TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
-    };
-    let options = builder.options_mut();
-    options.timeout = settings.timeout;
-    options.attempts = ATTEMPTS;
-    options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
-    // Looked at above: where one family is there, the other is not asked for.
-    options.use_hosts_file = ResolveHosts::Never;
-    let resolver = builder.build().map_err(words)?;
-    let found = resolver.lookup_ip(host).await.map_err(words)?;
-    let addresses: Vec<IpAddr> = found.iter().collect();
-    if addresses.is_empty() {
-        return Err("it has no address".to_owned());
+        failures = now.as_ref().map_or(0, |_| failures.saturating_add(1));
+        trouble = now;
+        tokio::time::sleep(match failures {
+            0 => pause,
+            _ => pause.min(FIRST_PAUSE * 2_u32.saturating_pow(failures.min(10) - 1)),
+        })
+        .await;
     }
-    let valid = found
-        .valid_until()
-        .saturating_duration_since(Instant::now());
-    Ok((addresses, valid.clamp(settings.min_ttl, settings.max_ttl)))
 }
 
-/// The entries of `/etc/hosts`.
-fn in_hosts(host: &str) -> Vec<IpAddr> {
-    let Ok(name) = Name::from_ascii(host) else {
-        return Vec::new();
+/// A reason for which requests may find no server, or not all of them.
+enum Trouble {
+    /// The name cannot be looked up, and why; true: former addresses are kept.
+    Whole(String, bool),
+    /// The same for one of its targets.
+    Target(Box<str>, String, bool),
+    /// The answer says that there is none.
+    Nobody,
+}
+
+impl Trouble {
+    fn of(missing: Option<(Box<str>, String)>, targets: &[Target]) -> Option<Trouble> {
+        let Some((host, why)) = missing else {
+            return targets.is_empty().then_some(Trouble::Nobody);
+        };
+        let mut hosts = targets.iter().filter_map(|target| target.host.as_deref());
+        let has_some = hosts.any(|name| *name == *host);
+        Some(Trouble::Target(host, why, has_some))
+    }
+
+    fn is_same(one: Option<&Trouble>, other: Option<&Trouble>) -> bool {
+        match (one, other) {
+            (None, None)
+            | (Some(Trouble::Whole(..)), Some(Trouble::Whole(..)))
+            | (Some(Trouble::Nobody), Some(Trouble::Nobody)) => true,
+            (Some(Trouble::Target(one, ..)), Some(Trouble::Target(other, ..))) => one == other,
+            _ => false,
+        }
+    }
+}
+
+fn tell(
+    name: &UpstreamAddress,
+    now: Option<&Trouble>,
+    before: Option<&Trouble>,
+    say: &impl Fn(NameEvent, &str),
+) {
+    let name = match name {
+        UpstreamAddress::Name { host, .. } => format!("name `{host}`"),
+        other => format!("service `{other}`"),
     };
-    let hosts = Hosts::from_system().unwrap_or_default();
-    let of = |kind| hosts.lookup_static_host(&Query::query(name.clone(), kind));
-    let found = [RecordType::A, RecordType::AAAA].into_iter().filter_map(of);
-    found
-        .flat_map(|lookup| {
-            let records = lookup.answers().iter();
-            records
-                .filter_map(|record| record.data.ip_addr())
-                .collect::<Vec<_>>()
-        })
-        .collect()
+    let kept = |has_some: bool, otherwise: &'static str| match has_some {
+        true => "; its last addresses are kept",
+        false => otherwise,
+    };
+    match (now, before) {
+        (Some(Trouble::Whole(why, has_some)), _) => {
+            let rest = kept(*has_some, "");
+            let text = format!("the {name} cannot be resolved: {why}{rest}");
+            say(NameEvent::Lost, &text);
+        }
+        (Some(Trouble::Target(host, why, has_some)), _) => {
+            let rest = kept(*has_some, "; it gets no requests");
+            let text = format!("the target `{host}` of the {name} cannot be resolved: {why}{rest}");
+            say(NameEvent::Lost, &text);
+        }
+        (Some(Trouble::Nobody), _) => {
+            let text = format!("the {name} says that it is not available, by a target of `.`");
+            say(NameEvent::Lost, &text);
+        }
+        (None, Some(Trouble::Target(host, ..))) => {
+            let text =
+                format!("the {name} has no target `{host}` any more that cannot be resolved");
+            say(NameEvent::Found, &text);
+        }
+        (None, _) => say(NameEvent::Found, &format!("the {name} is resolved again")),
+    }
+}
+
+/// Looks a name up, as the names of servers are.
+///
+/// # Errors
+/// Why it has no address.
+pub async fn addresses(host: &str, settings: &Resolver) -> Result<Vec<IpAddr>, String> {
+    let questions = Questions::new(settings)?;
+    let (addresses, _) = questions.addresses(host).await?;
+    Ok(addresses)
+}
+
+async fn look_up(
+    name: &UpstreamAddress,
+    former: &[Target],
+    settings: &Resolver,
+) -> Result<Answer, String> {
+    let questions = Questions::new(settings)?;
+    let mut answer = match name {
+        UpstreamAddress::Name { host, port } => {
+            let (addresses, valid) = questions.addresses(host).await?;
+            let mut targets: Vec<Target> = addresses
+                .into_iter()
+                .map(|ip| Target::alike(ip, *port))
+                .collect();
+            targets.sort_unstable();
+            targets.dedup();
+            Answer {
+                targets,
+                valid,
+                missing: None,
+            }
+        }
+        UpstreamAddress::Service { query, .. } => {
+            services::look_up(query, former, &questions).await?
+        }
+        // Not among `Upstream::names`.
+        _ => return Err("it is no name".to_owned()),
+    };
+    answer.valid = questions.bounded(answer.valid);
+    Ok(answer)
 }

@@ -17,6 +17,7 @@ use tutti_tls::Client;
 use crate::checks::{CheckStatus, Checks, Health};
 use crate::contention::Contention;
 use crate::queue::Queue;
+use crate::target::Target;
 use crate::{Millis, micros, millis};
 
 /// Numbers for servers, never reused.
@@ -76,6 +77,8 @@ pub struct ServerStatus {
     pub is_unresolved: bool,
     /// Its health checks, if there are to be any.
     pub checks: Option<CheckStatus>,
+    /// The record that led to it, if its name has such.
+    pub target: Option<Target>,
 }
 
 impl Server {
@@ -306,18 +309,23 @@ impl Server {
             is_up: self.is_up(now) && !checks.as_ref().is_some_and(is_failing),
             is_unresolved: false,
             checks,
+            target: None,
         }
     }
 
     /// Its address as `connect` takes it.
-    pub(crate) fn target(&self) -> std::io::Result<Target> {
+    pub(crate) fn endpoint(&self) -> std::io::Result<Endpoint> {
         Ok(match &self.address {
-            UpstreamAddress::Inet(address) => Target::Inet(*address),
+            UpstreamAddress::Inet(address) => Endpoint::Inet(*address),
             // There is a server for each of its addresses.
-            UpstreamAddress::Name { .. } => return Err(std::io::ErrorKind::AddrNotAvailable.into()),
-            UpstreamAddress::Unix(path) => Target::Unix(net::SocketAddr::from_pathname(path)?),
+            UpstreamAddress::Name { .. }
+            | UpstreamAddress::Service { .. }
+            | UpstreamAddress::Kubernetes { .. } => {
+                return Err(std::io::ErrorKind::AddrNotAvailable.into());
+            }
+            UpstreamAddress::Unix(path) => Endpoint::Unix(net::SocketAddr::from_pathname(path)?),
             UpstreamAddress::Abstract(name) => {
-                Target::Unix(net::SocketAddr::from_abstract_name(name)?)
+                Endpoint::Unix(net::SocketAddr::from_abstract_name(name)?)
             }
         })
     }
@@ -334,9 +342,11 @@ fn server_name(
     let written = written.map(|name| name.trim_end_matches('.').to_owned());
     let name = written.or_else(|| match address {
         UpstreamAddress::Inet(address) => Some(address.ip().to_string()),
-        UpstreamAddress::Name { .. } | UpstreamAddress::Unix(_) | UpstreamAddress::Abstract(_) => {
-            None
-        }
+        UpstreamAddress::Name { .. }
+        | UpstreamAddress::Service { .. }
+        | UpstreamAddress::Kubernetes { .. }
+        | UpstreamAddress::Unix(_)
+        | UpstreamAddress::Abstract(_) => None,
     });
     // Checked with the configuration: without a name, nothing is compared with it.
     let name = name.and_then(|name| ServerName::try_from(name).ok());
@@ -368,7 +378,7 @@ impl Drop for Fresh {
 }
 
 /// The address to connect to.
-pub(crate) enum Target {
+pub(crate) enum Endpoint {
     Inet(SocketAddr),
     Unix(net::SocketAddr),
 }

@@ -17,6 +17,7 @@ mod gateways;
 mod guards;
 mod identity;
 mod jobs;
+mod kubernetes;
 mod listeners;
 mod pass;
 mod reader;

@@ -24,6 +24,7 @@ impl<'d> Builder<'d> {
             listen_threads: options.listen_threads,
             http: self.http(&reader.inner_or_nothing(&SettingsOptions::http)),
             resolver: self.resolver(&reader.inner_or_nothing(&SettingsOptions::resolver)),
+            kubernetes: self.kubernetes(&reader.inner_or_nothing(&SettingsOptions::kubernetes)),
             caches: self.cache_stores(reader),
             js_modules,
             modules,

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use tutti_document::{Diagnostic, Node, Pointer, Value, shorten};
 
 use super::builder::Builder;
+use super::kubernetes::service_port;
 use super::reader::Reader;
-use crate::address::{Ports, ProxyUrl, SERVER_FORMS, parse_proxy};
+use crate::address::{AddressError, Ports, ProxyUrl, SERVER_FORMS, parse_proxy};
 use crate::model::{
     ActionKind, Balance, Destination, HealthCheck, HealthQuestion, HttpVersion, Part, Pass,
     RequestHeader, RequestHeaderChange, Template, Upstream, UpstreamAddress, UpstreamProtocol,
@@ -181,18 +182,30 @@ impl<'d> Builder<'d> {
         let mut servers = Vec::new();
         let mut addresses: HashMap<UpstreamAddress, &str> = HashMap::new();
         for member in node.members() {
-            let address = match UpstreamAddress::parse(&member.name, ports) {
+            let reader = Reader::new(&member.node, pointer.child(&member.name));
+            let options: ServerOptions = reader.read();
+            let address = self.server_address(&member.name, &reader, &options, ports);
+            let address = match address {
                 Ok(address) => address,
-                // An address of no form has been reported.
+                // An address of no form has been reported, and so has a service that is none.
                 Err(_) if UpstreamAddress::parse(&member.name, Ports::HTTPS).is_err() => continue,
-                Err(error) => {
-                    let pointer = pointer.child(&member.name);
-                    let diagnostic = Diagnostic::new(pointer, error.to_string());
-                    self.faults.name(diagnostic.suggest(SERVER_FORMS), member);
+                Err(_)
+                    if reader
+                        .get(&ServerOptions::service)
+                        .is_some_and(|(node, _)| self.faults.has(node)) =>
+                {
+                    continue;
+                }
+                Err((error, hint)) => {
+                    let diagnostic = Diagnostic::new(reader.pointer, error.to_string());
+                    let diagnostic = match hint {
+                        Some(hint) => diagnostic.suggest(hint),
+                        None => diagnostic,
+                    };
+                    self.faults.name(diagnostic, member);
                     continue;
                 }
             };
-            let reader = Reader::new(&member.node, pointer.child(&member.name));
             if let Some(other) = addresses.insert(address.clone(), &member.name) {
                 let message = format!(
                     "`{}` is the same address as `{}`",
@@ -205,10 +218,31 @@ impl<'d> Builder<'d> {
             servers.push(UpstreamServer::new(
                 member.name.to_string(),
                 address,
-                &reader.read::<ServerOptions>(),
+                &options,
             ));
         }
         servers
+    }
+
+    /// Where a server is, by its name and what it is the name of.
+    fn server_address(
+        &mut self,
+        name: &str,
+        server: &Reader<'d>,
+        options: &ServerOptions,
+        ports: Ports,
+    ) -> Result<UpstreamAddress, (AddressError, Option<String>)> {
+        let pod = server.inner(&ServerOptions::kubernetes);
+        if pod.is_some() {
+            let message = "`service` and `kubernetes` exclude each other";
+            self.refuse(server, &ServerOptions::service, message);
+        }
+        match (&options.service, pod) {
+            (_, Some(pod)) => UpstreamAddress::kubernetes(name, service_port(&pod)),
+            (Some(service), None) => UpstreamAddress::service(name, service),
+            (None, None) => UpstreamAddress::parse(name, ports)
+                .map_err(|error| (error, Some(SERVER_FORMS.to_owned()))),
+        }
     }
 
     /// The server of a `proxy`, as an upstream of one.

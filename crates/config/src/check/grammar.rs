@@ -8,7 +8,7 @@ use tutti_document::{shorten, suggest};
 use tutti_options::syslog::SyslogTarget;
 
 use crate::address::{
-    AddressPattern, Ports, SERVER_FORMS, is_host_name, parse_name_server, parse_proxy,
+    AddressPattern, Ports, SERVER_FORMS, is_host_name, parse_name_server, parse_proxy, service_hint,
 };
 use crate::model::{ErrorStatus, ListenAddress, UpstreamAddress};
 use crate::pattern::{Pattern, percent_decode};
@@ -168,7 +168,10 @@ pub(super) fn of_name(names: Names, value: &str) -> Grammar {
         // Which port it has where none is written depends on what is spoken there: `build` tells.
         Names::Server => UpstreamAddress::parse(value, Ports::HTTPS)
             .map(drop)
-            .map_err(|error| (error.to_string(), Some(SERVER_FORMS.to_owned()))),
+            .map_err(|error| {
+                let hint = service_hint(value).unwrap_or_else(|| SERVER_FORMS.to_owned());
+                (error.to_string(), Some(hint))
+            }),
         Names::Environment if value.is_empty() || value.contains(['=', '\0']) => {
             bad("the name of an environment variable is not empty and contains neither `=` nor NUL")
         }

@@ -11,6 +11,7 @@ use super::cache::CacheStore;
 use super::compression::Compression;
 use super::dashboard::Dashboard;
 use super::delivery::Maintenance;
+use super::kubernetes::Kubernetes;
 use super::request_id::RequestId;
 use super::source::Source;
 use super::stored::StoredName;
@@ -27,6 +28,8 @@ pub struct Settings {
     pub http: Http,
     /// How names of upstreams' servers are looked up.
     pub resolver: Resolver,
+    /// How the API server of Kubernetes is reached, where servers are Services.
+    pub kubernetes: Kubernetes,
     /// `js_module`: what templates may use, in the order it is loaded.
     pub js_modules: Vec<StoredName>,
     /// Those modules.

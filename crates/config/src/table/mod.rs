@@ -40,16 +40,18 @@ pub use routes::{
 };
 pub use settings::{
     COMPRESSION, COMPRESSOR, CollectorProtocol, CompressionOptions, CompressorOptions, DASHBOARD,
-    DashboardOptions, Encoding, HTTP, HttpOptions, RESOLVER, ResolverOptions, SETTINGS, STATIC,
-    SettingsOptions, Static, TELEMETRY, TelemetryOptions, WEBSOCKET, WebSocket,
+    DashboardOptions, Encoding, HTTP, HttpOptions, KUBERNETES, KubernetesOptions, RESOLVER,
+    ResolverOptions, SETTINGS, STATIC, SettingsOptions, Static, TELEMETRY, TelemetryOptions,
+    WEBSOCKET, WebSocket,
 };
 pub use tutti_options::tls::{
     CERTIFICATE_SOURCE, CertificateSourceOptions, ClientVerify, TLS, TLS_SESSION, TlsOptions,
     TlsSessionOptions, UPSTREAM_TLS, UpstreamTlsOptions,
 };
 pub use upstreams::{
-    BalanceWord, ForwardedHeaders, HEALTH_CHECK, HealthCheckOptions, HttpVersion, PROXY_OPTIONS,
-    ProxyVersion, SERVER, ServerOptions, UPSTREAM, UpstreamGroup, UpstreamOptions,
+    BalanceWord, ForwardedHeaders, HEALTH_CHECK, HealthCheckOptions, HttpVersion,
+    KUBERNETES_SERVICE, KubernetesServiceOptions, PROXY_OPTIONS, ProxyVersion, SERVER,
+    ServerOptions, UPSTREAM, UpstreamGroup, UpstreamOptions,
 };
 
 pub(crate) use logs::DEFAULT_LOG_FORMAT;

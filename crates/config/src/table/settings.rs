@@ -29,6 +29,8 @@ options! {
         http: Unread [kind(HttpOptions::KIND)],
         /// How names of servers in upstreams and `proxy` are looked up
         resolver: Unread [kind(ResolverOptions::KIND), beyond()],
+        /// The API server of Kubernetes, for servers with `kubernetes`. A server in a pod needs none of it
+        kubernetes: Unread [kind(KubernetesOptions::KIND), beyond()],
         /// Threads that handle connections; as many as there are CPUs unless given
         listen_threads: Option<u32> [kind(Kind::Integer(1, MAX_THREADS)), unit("threads")],
         /// Script modules of `/js_modules` that templates may use, each by its name
@@ -72,6 +74,19 @@ options! {
         min_ttl: Duration [kind(Kind::Number(0.1, 31_536_000.0)), default("1"), unit("seconds")],
         /// Longest time an answer is used, whatever it says; that of `/etc/hosts` always is
         max_ttl: Duration [kind(Kind::Number(0.1, 31_536_000.0)), default("300"), unit("seconds")],
+    }
+}
+
+options! {
+    /// How the API server of Kubernetes is reached. Root reads the files, each time that they are needed
+    pub struct KubernetesOptions: KUBERNETES = "kubernetes" {
+        /// `https://HOST` or `https://HOST:PORT`; without it, what Kubernetes tells pods: `KUBERNETES_SERVICE_HOST` and
+        /// `KUBERNETES_SERVICE_PORT` of the environment
+        server: Option<String> [kind(Kind::String(Text::NotEmpty)), beyond()],
+        /// Absolute path of a PEM file with the certificates that vouch for it
+        ca: PathBuf [kind(Kind::String(Text::Path)), default("\"/var/run/secrets/kubernetes.io/serviceaccount/ca.crt\""), beyond()],
+        /// Absolute path of a file with the token of a service account, which may `list` and `watch` EndpointSlices
+        token_file: PathBuf [kind(Kind::String(Text::Path)), default("\"/var/run/secrets/kubernetes.io/serviceaccount/token\""), beyond()],
     }
 }
 

@@ -11,7 +11,8 @@ use tutti_options::tls::UpstreamTlsOptions;
 options! {
     /// A group of servers; a request goes to one of them
     pub struct UpstreamGroup: UPSTREAM = "upstream", followed_by [UpstreamOptions::ROWS] {
-        /// Servers, by address: `ADDRESS:PORT`, `[IPV6]:PORT`, `unix:PATH`
+        /// Servers, by address: `ADDRESS:PORT`, `[IPV6]:PORT`, `NAME:PORT`, `unix:PATH`; by `NAME` alone with `service` or
+        /// `kubernetes`
         servers: Unread [kind(Kind::Map(Names::Server, &ServerOptions::KIND)), required()],
         /// How a server is chosen: in turn by weight, the one with the fewest requests for its weight, or always the
         /// same for the same `key`
@@ -44,6 +45,20 @@ options! {
         backup: bool [beyond(), default("false")],
         /// Requests it may have at once; 0: no limit
         max_connections: Limit<u32> [kind(Kind::Integer(0, 1_000_000)), beyond(), default("0"), unit("requests")],
+        /// The name has SRV records for this service: they say which servers it has, with their ports, weights and
+        /// priorities. `http` means those of `_http._tcp.NAME`; with a dot in it, it is put before the name as it is
+        service: Option<String> [kind(Kind::String(Text::HostName)), beyond()],
+        /// The name is a Service of Kubernetes, `SERVICE.NAMESPACE`: its servers are those of its endpoints that are ready, as the API
+        /// server tells them (`kubernetes` of `settings`)
+        kubernetes: Unread [kind(KubernetesServiceOptions::KIND), beyond()],
+    }
+}
+
+options! {
+    /// A Service of Kubernetes
+    pub struct KubernetesServiceOptions: KUBERNETES_SERVICE = "kubernetes service" {
+        /// Its port: the name in the Service, or the number at which the pods listen. A Service with one port needs none
+        port: Unread [kind(Kind::OneOf(&[Kind::Integer(1, 65_535), Kind::String(Text::NotEmpty)])), beyond()],
     }
 }
 

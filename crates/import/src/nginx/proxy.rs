@@ -273,11 +273,17 @@ impl Compiler<'_> {
             let place = &statement.place;
             match statement.name() {
                 "server" => {
-                    let address = with_port(
-                        statement.argument(0),
-                        if protocol == "https" { 443 } else { 80 },
-                        true,
-                    );
+                    let mut arguments = statement.arguments().iter().skip(1);
+                    let is_service = arguments.any(|option| option.starts_with("service="));
+                    let address = match is_service {
+                        // Its SRV records tell the port.
+                        true => statement.argument(0).to_owned(),
+                        false => with_port(
+                            statement.argument(0),
+                            if protocol == "https" { 443 } else { 80 },
+                            true,
+                        ),
+                    };
                     let mut options = Map::new();
                     for option in statement.arguments().iter().skip(1) {
                         let (name, value) = option.split_once('=').unwrap_or((option, ""));
@@ -299,6 +305,9 @@ impl Compiler<'_> {
                                 }
                             }
                             ("resolve", _) => {}
+                            ("service", _) => {
+                                drop(options.insert("service".to_owned(), value.into()))
+                            }
                             _ => self.findings.lost(
                                 place,
                                 "server",

@@ -85,6 +85,8 @@ impl Site {
             // Nobody makes a page of metrics here.
             scrapes: tokio::sync::mpsc::unbounded_channel().0,
             posts: tokio::sync::mpsc::unbounded_channel().0,
+            // Nor does anybody read files of Kubernetes.
+            files: tokio::sync::mpsc::unbounded_channel().0,
         };
         let server = Server::start(options).unwrap();
         let site = Self {

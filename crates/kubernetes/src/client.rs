@@ -1,0 +1,239 @@
+//! A connection to the API server: HTTP/1.1 over TLS, one request after another.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, header};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsConnector;
+
+use crate::failure::Failure;
+use crate::objects::Status;
+
+/// How long the API server has to connect, to answer, and for each piece of an answer that is no watch.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// A peer that is gone without a word is noticed after 15 + 3 × 5 seconds.
+const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(15), Duration::from_secs(5), 3);
+
+/// The longest answer that is no watch.
+const LONGEST_ANSWER: usize = 64 << 20;
+
+/// The longest refusal that is read.
+const LONGEST_REFUSAL: usize = 64 << 10;
+
+/// How the API server is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Its name or address.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// The file with the certificates that vouch for it.
+    pub ca: PathBuf,
+    /// The file with the token that says who we are.
+    pub token_file: PathBuf,
+}
+
+/// The files that are needed for one connection, as they are now.
+pub(crate) struct Papers {
+    pub(crate) ca: Vec<u8>,
+    pub(crate) token: String,
+}
+
+/// Dropping it ends the connection.
+pub(crate) struct Connection {
+    sender: SendRequest<Empty<Bytes>>,
+    driver: JoinHandle<()>,
+    host: String,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+impl Connection {
+    /// Connects to the first of the addresses that answers.
+    pub(crate) async fn open(
+        access: &Access,
+        addresses: &[IpAddr],
+        ca: &[u8],
+    ) -> Result<Self, Failure> {
+        let place = match access.host.contains(':') {
+            true => format!("[{}]:{}", access.host, access.port),
+            false => format!("{}:{}", access.host, access.port),
+        };
+        let config = Arc::new(tls_config(ca)?);
+        let name = ServerName::try_from(access.host.clone())
+            .map_err(|error| Failure::new(format!("`{}`: {error}", access.host)))?;
+        let mut last = Failure::new("the API server's name has no address");
+        for ip in addresses {
+            let address = SocketAddr::new(*ip, access.port);
+            let opened = Self::open_one(address, Arc::clone(&config), name.clone());
+            match tokio::time::timeout(PATIENCE, opened).await {
+                Ok(Ok((sender, driver))) => {
+                    return Ok(Connection {
+                        sender,
+                        driver,
+                        host: place,
+                    });
+                }
+                Ok(Err(why)) => {
+                    last = Failure::new(format!("cannot connect to the API server {place}: {why}"));
+                }
+                Err(_) => {
+                    let limit = PATIENCE.as_secs();
+                    last = Failure::new(format!(
+                        "the API server {place} cannot be connected to within {limit} seconds"
+                    ));
+                }
+            }
+        }
+        Err(last)
+    }
+
+    async fn open_one(
+        address: SocketAddr,
+        config: Arc<ClientConfig>,
+        name: ServerName<'static>,
+    ) -> Result<(SendRequest<Empty<Bytes>>, JoinHandle<()>), String> {
+        let stream = TcpStream::connect(address).await.map_err(told)?;
+        let (idle, interval, probes) = KEEPALIVE;
+        let keepalive = TcpKeepalive::new()
+            .with_time(idle)
+            .with_interval(interval)
+            .with_retries(probes);
+        SockRef::from(&stream)
+            .set_tcp_keepalive(&keepalive)
+            .map_err(told)?;
+        let stream = TlsConnector::from(config)
+            .connect(name, stream)
+            .await
+            .map_err(|error| format!("TLS: {error}"))?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(told)?;
+        // Its end is noticed by whoever asks next.
+        let driver = tokio::spawn(async move { drop(connection.await) });
+        Ok((sender, driver))
+    }
+
+    /// Asks, and returns the head of an answer of 200 with its body to come.
+    pub(crate) async fn get(
+        &mut self,
+        target: &str,
+        token: &str,
+        namespace: &str,
+    ) -> Result<Response<Incoming>, Failure> {
+        let request = Request::get(target)
+            .header(header::HOST, &self.host)
+            .header(header::ACCEPT, "application/json")
+            .header(header::AUTHORIZATION, format!("Bearer {token}"))
+            .header(header::USER_AGENT, "tutti")
+            .body(Empty::new())
+            // A token with letters that no field may have.
+            .map_err(|_| Failure::new("the token file has something else in it than a token"))?;
+        let answer = async {
+            self.sender.ready().await?;
+            self.sender.send_request(request).await
+        };
+        let answer = tokio::time::timeout(PATIENCE, answer)
+            .await
+            .map_err(|_| silent())?
+            .map_err(|error| Failure::new(format!("the API server: {}", told(error))))?;
+        if answer.status() == http::StatusCode::OK {
+            return Ok(answer);
+        }
+        let status = answer.status().as_u16();
+        let body = whole(answer, LONGEST_REFUSAL).await.unwrap_or_default();
+        let refusal: Status = serde_json::from_slice(&body).unwrap_or_default();
+        Err(Failure::of_status(status, &refusal.message, namespace))
+    }
+
+    /// The same, with all of the body.
+    pub(crate) async fn get_whole(
+        &mut self,
+        target: &str,
+        token: &str,
+        namespace: &str,
+    ) -> Result<Vec<u8>, Failure> {
+        whole(self.get(target, token, namespace).await?, LONGEST_ANSWER).await
+    }
+}
+
+async fn whole(answer: Response<Incoming>, most: usize) -> Result<Vec<u8>, Failure> {
+    let mut body = answer.into_body();
+    let mut bytes = Vec::new();
+    while let Some(piece) = piece(&mut body, PATIENCE).await? {
+        if bytes.len() + piece.len() > most {
+            let limit = most >> 10;
+            return Err(Failure::new(format!(
+                "the API server answers more than {limit} KiB"
+            )));
+        }
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(bytes)
+}
+
+/// The next piece of a body, which has so long to come.
+pub(crate) async fn piece(
+    body: &mut Incoming,
+    patience: Duration,
+) -> Result<Option<Bytes>, Failure> {
+    let frame = tokio::time::timeout(patience, body.frame()).await;
+    match frame.map_err(|_| silent())? {
+        None => Ok(None),
+        Some(Ok(frame)) => Ok(Some(frame.into_data().unwrap_or_default())),
+        Some(Err(error)) => Err(Failure::new(format!(
+            "the answer of the API server breaks off: {}",
+            told(error)
+        ))),
+    }
+}
+
+fn silent() -> Failure {
+    Failure::new("the API server does not answer in time")
+}
+
+/// The whole of an error: the outermost words seldom say what was wrong.
+fn told(error: impl std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text = format!("{text}: {inner}");
+        source = inner.source();
+    }
+    text
+}
+
+fn tls_config(ca: &[u8]) -> Result<ClientConfig, Failure> {
+    let mut store = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(ca) {
+        let certificate = certificate.map_err(|error| Failure::new(format!("`ca`: {error}")))?;
+        let added = store.add(certificate);
+        added.map_err(|error| Failure::new(format!("`ca`: {error}")))?;
+    }
+    if store.is_empty() {
+        let text = "the file of `ca` has no certificate that could vouch for the API server";
+        return Err(Failure::new(text));
+    }
+    let config = ClientConfig::builder_with_provider(tutti_tls::provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Failure::new(format!("TLS: {error}")))?
+        .with_root_certificates(store)
+        .with_no_client_auth();
+    Ok(config)
+}

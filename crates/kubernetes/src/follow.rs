@@ -1,0 +1,261 @@
+//! Following the slices of one Service: a list, and from its version on a watch, which is begun again where it ended.
+
+use std::future::Future;
+use std::net::IpAddr;
+use std::path::Path;
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::client::{Access, Connection, Papers, piece};
+use crate::failure::Failure;
+use crate::lines::Lines;
+use crate::objects::{Bookmark, EndpointSlice, Event, List, Status};
+use crate::pauses::{Pauses, random_below};
+use crate::slices::{Endpoint, Port, Slices};
+
+/// Slices of one page of a list. Each has a hundred endpoints as a rule.
+const PAGE: usize = 100;
+
+/// A watch ends by itself after this time, and up to a half more, so that nobody who hangs is trusted longer, and the watches of many servers do
+/// not end at once.
+const WATCH: Duration = Duration::from_secs(120);
+
+/// So much longer may it take to end.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// A watch that stood so long was a good one, whatever became of it.
+const STEADY: Duration = Duration::from_secs(10);
+
+/// A boxed future.
+pub type Pinned<'s, T> = Pin<Box<dyn Future<Output = T> + Send + 's>>;
+
+/// The way of this client to files and to the DNS.
+pub trait Surroundings: Send + Sync {
+    /// Reads a file, as it is now.
+    fn read<'s>(&'s self, file: &'s Path) -> Pinned<'s, Result<Vec<u8>, String>>;
+
+    /// Looks a name up.
+    fn addresses<'s>(&'s self, host: &'s str) -> Pinned<'s, Result<Vec<IpAddr>, String>>;
+}
+
+/// The endpoints that are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The namespace of the Service.
+    pub namespace: String,
+    /// Its name.
+    pub service: String,
+    /// Its port; `None`: it has one.
+    pub port: Option<Port>,
+}
+
+/// News about a Service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// These get requests; with the reason where there are none.
+    Ready(Vec<Endpoint>, Option<String>),
+    /// The API server can be heard, and is.
+    Followed,
+    /// It cannot: what is known stays.
+    Lost(String),
+}
+
+/// Follows a Service for as long as this runs.
+pub async fn follow(
+    access: &Access,
+    wanted: &Wanted,
+    surroundings: &dyn Surroundings,
+    tell: &(dyn Fn(News) + Sync),
+) {
+    let mut following = Following {
+        access,
+        wanted,
+        surroundings,
+        tell,
+        slices: Slices::default(),
+        version: None,
+        pauses: Pauses::new(),
+    };
+    loop {
+        let began = Instant::now();
+        let ended = following.round().await;
+        if began.elapsed() > STEADY {
+            following.pauses.begin_anew();
+        }
+        match ended {
+            Ok(()) => {}
+            Err(Failure::Gone) => following.version = None,
+            Err(Failure::Refused(why)) => {
+                following.version = None;
+                tell(News::Lost(why));
+            }
+            Err(Failure::Other(why)) => tell(News::Lost(why)),
+        }
+        tokio::time::sleep(following.pauses.after_failure()).await;
+    }
+}
+
+struct Following<'s> {
+    access: &'s Access,
+    wanted: &'s Wanted,
+    surroundings: &'s dyn Surroundings,
+    tell: &'s (dyn Fn(News) + Sync),
+    slices: Slices,
+    /// The version up to which the slices are known; `None`: they have to be listed.
+    version: Option<String>,
+    pauses: Pauses,
+}
+
+impl Following<'_> {
+    /// One connection: a list if one is needed, and a watch until it ends.
+    async fn round(&mut self) -> Result<(), Failure> {
+        let papers = self.papers().await?;
+        let addresses = match self.access.host.parse::<IpAddr>() {
+            Ok(address) => vec![address],
+            Err(_) => {
+                let found = self.surroundings.addresses(&self.access.host).await;
+                let host = &self.access.host;
+                found.map_err(|why| Failure::new(format!("`{host}` cannot be resolved: {why}")))?
+            }
+        };
+        let mut connection = Connection::open(self.access, &addresses, &papers.ca).await?;
+        let version = match self.version.clone() {
+            Some(version) => version,
+            None => self.list(&mut connection, &papers.token).await?,
+        };
+        self.watch(&mut connection, &papers.token, &version).await
+    }
+
+    /// The files as they are now: a token is replaced while it is used.
+    async fn papers(&self) -> Result<Papers, Failure> {
+        let named = |file: &Path, why: String| Failure::new(format!("`{}` {why}", file.display()));
+        let (ca, token_file) = (&self.access.ca, &self.access.token_file);
+        let certificates = self.surroundings.read(ca).await;
+        let certificates = certificates.map_err(|why| named(ca, why))?;
+        let token = self.surroundings.read(token_file).await;
+        let token = token.map_err(|why| named(token_file, why))?;
+        let token = String::from_utf8(token).unwrap_or_default();
+        match token.trim() {
+            "" => Err(named(token_file, "has no token in it".to_owned())),
+            token => Ok(Papers {
+                ca: certificates,
+                token: token.to_owned(),
+            }),
+        }
+    }
+
+    fn target(&self, query: &str) -> String {
+        let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+        let namespace = encoded(&self.wanted.namespace);
+        let selector = encoded(&format!(
+            "kubernetes.io/service-name={}",
+            self.wanted.service
+        ));
+        format!(
+            "/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices?labelSelector={selector}&{query}"
+        )
+    }
+
+    /// Lists the slices, page by page, and returns the version that they have.
+    async fn list(&mut self, connection: &mut Connection, token: &str) -> Result<String, Failure> {
+        let mut slices = Slices::default();
+        let mut rest = String::new();
+        loop {
+            let target = self.target(&format!("limit={PAGE}{rest}"));
+            let namespace = &self.wanted.namespace;
+            let page = connection.get_whole(&target, token, namespace).await?;
+            let page: List = serde_json::from_slice(&page)
+                .map_err(|error| Failure::new(format!("the API server's list: {error}")))?;
+            page.items
+                .into_iter()
+                .flatten()
+                .for_each(|slice| slices.insert(slice));
+            match page.metadata.rest.filter(|rest| !rest.is_empty()) {
+                Some(more) => {
+                    let more = utf8_percent_encode(&more, NON_ALPHANUMERIC);
+                    rest = format!("&continue={more}");
+                }
+                None => {
+                    self.slices = slices;
+                    let version = page.metadata.resource_version;
+                    self.version = Some(version.clone());
+                    (self.tell)(News::Followed);
+                    self.tell_of_slices();
+                    return Ok(version);
+                }
+            }
+        }
+    }
+
+    async fn watch(
+        &mut self,
+        connection: &mut Connection,
+        token: &str,
+        version: &str,
+    ) -> Result<(), Failure> {
+        let time = WATCH + random_below(WATCH / 2);
+        let seconds = time.as_secs();
+        let version = utf8_percent_encode(version, NON_ALPHANUMERIC);
+        let target = self.target(&format!(
+            "watch=1&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={version}"
+        ));
+        let namespace = &self.wanted.namespace;
+        let mut body = connection.get(&target, token, namespace).await?.into_body();
+        (self.tell)(News::Followed);
+        let mut lines = Lines::default();
+        while let Some(piece) = piece(&mut body, time + GRACE).await? {
+            let ended = lines.take(&piece).map_err(Failure::Other)?;
+            let mut is_changed = false;
+            for line in ended {
+                is_changed |= self.event(&line)?;
+            }
+            if is_changed {
+                self.pauses.begin_anew();
+                self.tell_of_slices();
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes an event. True: slices have changed.
+    fn event(&mut self, line: &[u8]) -> Result<bool, Failure> {
+        let unusable = |error: serde_json::Error| {
+            Failure::Refused(format!("an event of the API server: {error}"))
+        };
+        let event: Event = serde_json::from_slice(line).map_err(unusable)?;
+        match event.kind.as_str() {
+            "ADDED" | "MODIFIED" => {
+                let slice: EndpointSlice =
+                    serde_json::from_value(event.object).map_err(unusable)?;
+                self.version = Some(slice.metadata.resource_version.clone());
+                self.slices.insert(slice);
+                Ok(true)
+            }
+            "DELETED" => {
+                let gone: Bookmark = serde_json::from_value(event.object).map_err(unusable)?;
+                self.version = Some(gone.metadata.resource_version);
+                self.slices.remove(&gone.metadata.name);
+                Ok(true)
+            }
+            "BOOKMARK" => {
+                let mark: Bookmark = serde_json::from_value(event.object).map_err(unusable)?;
+                self.version = Some(mark.metadata.resource_version);
+                Ok(false)
+            }
+            "ERROR" => {
+                let status: Status = serde_json::from_value(event.object).map_err(unusable)?;
+                let namespace = &self.wanted.namespace;
+                Err(Failure::of_status(status.code, &status.message, namespace))
+            }
+            // Whoever adds a kind of event has to keep clients that do not know it.
+            _ => Ok(false),
+        }
+    }
+
+    fn tell_of_slices(&self) {
+        let (ready, why) = self.slices.ready(self.wanted.port.as_ref());
+        (self.tell)(News::Ready(ready, why));
+    }
+}

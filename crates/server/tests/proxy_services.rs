@@ -1,0 +1,353 @@
+//! Servers by SRV records (RFC 2782): a small name server says which there are, and something else later.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+
+use support::Site;
+use support::backend::Backend;
+use tutti_testkit::names::{Answer, NameServer, Record};
+use tutti_testkit::{Load, LoadOptions, wait_until};
+use tutti_upstream::ServerStatus;
+
+const SERVICE: &str = "_http._tcp.app.internal";
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// A server `app.internal` with the service `http`, at the name server.
+fn config(names: &NameServer, upstream: &str, server: &str, timeout: f64) -> String {
+    format!(
+        r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "upstreams/u"}}}},
+             "upstreams": {{"u": {{{upstream} "servers": {{"app.internal": {{"service": "http"{server}}}}}}}}},
+             "settings": {{"resolver": {{"servers": "{}", "min_ttl": 0.1, "timeout": {timeout}}}}}}}"#,
+        names.address
+    )
+}
+
+fn site(names: &NameServer) -> Site {
+    let config = config(names, "", "", 30.0);
+    Site::new(1, move |_| config.clone())
+}
+
+/// A name server that knows the hosts of targets, but no service yet.
+fn names() -> NameServer {
+    let names = NameServer::new(Answer::Nothing);
+    for host in ["a", "b", "c"] {
+        names.says_of(&format!("{host}.internal"), Answer::addresses([HERE]));
+    }
+    names
+}
+
+/// A record that leads to the server of this name.
+fn record(priority: u16, weight: u16, backend: &Backend, host: &str) -> Record {
+    let port = backend.address.port();
+    Record::service(priority, weight, port, &format!("{host}.internal."))
+}
+
+fn says(names: &NameServer, records: impl IntoIterator<Item = Record>) {
+    names.says_of(SERVICE, Answer::Records(records.into_iter().collect()));
+}
+
+fn status(site: &Site) -> Vec<ServerStatus> {
+    site.server.upstreams().remove(0).1
+}
+
+/// Waits until these hosts are targets, with their weights.
+fn wait_for(site: &Site, expected: &[(&str, u16)]) {
+    wait_until(&format!("the targets {expected:?}"), || {
+        let status = status(site);
+        let targets = status.iter().filter_map(|server| server.target.as_ref());
+        let found: Vec<(&str, u16)> = targets
+            .map(|target| (target.host.as_deref().unwrap(), target.weight))
+            .collect();
+        let hosts = expected
+            .iter()
+            .map(|(host, weight)| (format!("{host}.internal"), *weight));
+        found
+            .iter()
+            .map(|(host, weight)| ((*host).to_owned(), *weight))
+            .eq(hosts)
+    });
+}
+
+/// Who answers so many requests, how often.
+fn answers(site: &Site, count: usize) -> BTreeMap<String, usize> {
+    let mut answers = BTreeMap::new();
+    for _ in 0..count {
+        let reply = site.get("/x");
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        let text = reply.text();
+        let name = text.split(' ').next().unwrap().to_owned();
+        *answers.entry(name).or_default() += 1;
+    }
+    answers
+}
+
+fn counts(pairs: &[(&str, usize)]) -> BTreeMap<String, usize> {
+    let pairs = pairs.iter();
+    pairs
+        .map(|(name, count)| ((*name).to_owned(), *count))
+        .collect()
+}
+
+fn backends() -> [Backend; 3] {
+    ["a", "b", "c"].map(Backend::echoing)
+}
+
+#[test]
+fn targets_appear_change_and_vanish_and_their_weights_count() {
+    let [a, b, c] = backends();
+    let names = names();
+    says(
+        &names,
+        [
+            record(10, 3, &a, "a"),
+            record(10, 1, &b, "b"),
+            record(20, 9, &c, "c"),
+        ],
+    );
+    let site = site(&names);
+    // The first request waits for the service. The lower priority goes first, and in it three of four go to one.
+    assert_eq!(answers(&site, 8), counts(&[("a", 6), ("b", 2)]));
+    let shown = status(&site).remove(1);
+    assert_eq!(shown.name, format!("app.internal ({})", b.address));
+    let target = shown.target.unwrap();
+    assert_eq!((target.priority, target.weight), (10, 1));
+    assert_eq!((shown.requests, shown.is_up), (2, true));
+
+    says(&names, [record(10, 1, &a, "a"), record(10, 4, &b, "b")]);
+    wait_for(&site, &[("a", 1), ("b", 4)]);
+    assert_eq!(answers(&site, 10), counts(&[("a", 2), ("b", 8)]));
+    assert_eq!(status(&site)[1].requests, 10, "it is the same server");
+
+    says(&names, [record(0, 0, &c, "c")]);
+    wait_for(&site, &[("c", 0)]);
+    assert_eq!(answers(&site, 3), counts(&[("c", 3)]));
+    says(&names, [record(0, 5, &a, "a"), record(0, 5, &c, "c")]);
+    wait_for(&site, &[("a", 5), ("c", 5)]);
+    assert_eq!(answers(&site, 4), counts(&[("a", 2), ("c", 2)]));
+}
+
+#[test]
+fn a_higher_priority_serves_only_while_no_lower_one_can() {
+    let [a, b, c] = backends();
+    let names = names();
+    let dead = tutti_testkit::nobody();
+    names.says_of("dead.internal", Answer::addresses([dead.ip()]));
+    let refuses = Record::service(1, 1, dead.port(), "dead.internal");
+    says(
+        &names,
+        [
+            record(3, 1, &c, "c"),
+            record(2, 1, &b, "b"),
+            refuses.clone(),
+        ],
+    );
+    let site = site(&names);
+    // What the first refuses goes to the second, never to the third.
+    assert_eq!(answers(&site, 6), counts(&[("b", 6)]));
+    says(
+        &names,
+        [record(3, 1, &c, "c"), refuses, record(0, 1, &a, "a")],
+    );
+    wait_for(&site, &[("a", 1), ("dead", 1), ("c", 1)]);
+    assert_eq!(answers(&site, 6), counts(&[("a", 6)]));
+}
+
+#[test]
+fn services_stand_beside_servers_and_their_options_hold_for_each_target() {
+    let [a, b, c] = backends();
+    let names = names();
+    says(&names, [record(7, 50, &a, "a"), record(7, 150, &b, "b")]);
+    let site = site(&names);
+    let both = config(&names, "", r#", "weight": 2"#, 30.0).replace(
+        r#""servers": {"app"#,
+        &format!(r#""servers": {{"{}": {{}}, "app"#, c.address),
+    );
+    site.configure(&both).unwrap();
+    wait_for(&site, &[("a", 50), ("b", 150)]);
+    // On average a target has the weight that is written.
+    assert_eq!(answers(&site, 10), counts(&[("a", 2), ("b", 6), ("c", 2)]));
+    let backup = config(&names, "", r#", "backup": true"#, 30.0).replace(
+        r#""servers": {"app"#,
+        &format!(r#""servers": {{"{}": {{}}, "app"#, c.address),
+    );
+    site.configure(&backup).unwrap();
+    wait_for(&site, &[("a", 50), ("b", 150)]);
+    assert_eq!(answers(&site, 4), counts(&[("c", 4)]));
+}
+
+#[test]
+fn an_answer_that_is_none_takes_nothing_away() {
+    let [a, b, _] = backends();
+    let names = names();
+    says(&names, [record(0, 1, &a, "a"), record(0, 1, &b, "b")]);
+    let config = config(&names, "", "", 0.5);
+    let site = Site::new(1, move |_| config.clone());
+    assert_eq!(answers(&site, 4), counts(&[("a", 2), ("b", 2)]));
+    let is_back = "the service `_http._tcp.app.internal` is resolved again";
+    let answers_of_no_use = [
+        Answer::Failure,
+        Answer::Refused,
+        Answer::Garbage,
+        Answer::Nothing,
+        Answer::Records(Vec::new()),
+        // Nobody can listen at the port 0, and addresses are no services.
+        Answer::addresses([HERE]),
+    ];
+    for (count, answer) in answers_of_no_use.into_iter().enumerate() {
+        names.says_of(SERVICE, answer.clone());
+        let lost = format!("the service `{SERVICE}` cannot be resolved: ");
+        wait_until(&format!("{answer:?} to be noticed"), || {
+            site.log.count(&lost) == count + 1
+        });
+        let log = site.log.all();
+        let line = log.lines().rfind(|line| line.contains(&lost)).unwrap();
+        assert!(line.contains("; its last addresses are kept"), "{line}");
+        assert_eq!(answers(&site, 4), counts(&[("a", 2), ("b", 2)]));
+        says(&names, [record(0, 1, &a, "a"), record(0, 1, &b, "b")]);
+        wait_until("the service to be back", || {
+            site.log.count(is_back) == count + 1
+        });
+    }
+}
+
+#[test]
+fn a_service_that_leads_nowhere_is_accepted_and_tried_again() {
+    let [a, ..] = backends();
+    let names = names();
+    let site = site(&names);
+    assert_eq!(site.get("/").status, 502);
+    site.log.wait_for(
+        "the service `_http._tcp.app.internal` cannot be resolved: there is no such name",
+    );
+    let nowhere = status(&site).remove(0);
+    assert!(nowhere.is_unresolved, "{nowhere:?}");
+    assert_eq!(nowhere.name, "app.internal");
+    says(&names, [record(0, 1, &a, "a")]);
+    wait_until("the service to lead somewhere", || {
+        site.get("/").status == 200
+    });
+    // A root is an answer: nobody has it any more.
+    says(&names, [Record::service(0, 0, 0, ".")]);
+    wait_until("the service to be gone", || site.get("/").status == 502);
+    site.log
+        .wait_for("the service `_http._tcp.app.internal` says that it is not available");
+    assert!(status(&site)[0].is_unresolved);
+    says(&names, [record(0, 1, &a, "a")]);
+    wait_until("the service to be there again", || {
+        site.get("/").status == 200
+    });
+}
+
+#[test]
+fn a_target_without_addresses_takes_nothing_from_the_others() {
+    let [a, b, c] = backends();
+    let names = names();
+    names.says_of("c.internal", Answer::Failure);
+    let all = || {
+        [
+            record(0, 1, &a, "a"),
+            record(0, 1, &b, "b"),
+            record(0, 1, &c, "c"),
+        ]
+    };
+    says(&names, all());
+    let site = site(&names);
+    assert_eq!(answers(&site, 4), counts(&[("a", 2), ("b", 2)]));
+    site.log.wait_for("the target `c.internal` of the service");
+    assert!(site.log.has("it gets no requests"));
+    names.says_of("c.internal", Answer::addresses([HERE]));
+    wait_for(&site, &[("a", 1), ("b", 1), ("c", 1)]);
+    site.log
+        .wait_for("has no target `c.internal` any more that cannot be resolved");
+    // One that was good stays as long as the service names it.
+    names.says_of("b.internal", Answer::Nothing);
+    site.log
+        .wait_for("the target `b.internal` of the service `_http._tcp.app.internal` cannot be resolved: there is no such name; its last addresses are kept");
+    assert_eq!(answers(&site, 3), counts(&[("a", 1), ("b", 1), ("c", 1)]));
+    says(&names, [record(0, 1, &a, "a"), record(0, 1, &c, "c")]);
+    wait_for(&site, &[("a", 1), ("c", 1)]);
+}
+
+#[test]
+fn addresses_that_come_along_are_not_asked_for() {
+    let [a, b, _] = backends();
+    let names = names();
+    let records = vec![record(0, 1, &a, "a"), record(0, 1, &b, "b")];
+    let along = vec![
+        ("a.internal".to_owned(), HERE),
+        // Of somebody who is no target.
+        ("c.internal".to_owned(), IpAddr::from([192, 0, 2, 1])),
+    ];
+    names.says_of(SERVICE, Answer::WithAddresses(records, along));
+    let site = site(&names);
+    assert_eq!(answers(&site, 4), counts(&[("a", 2), ("b", 2)]));
+    assert_eq!(names.asked("a.internal"), 0);
+    assert!(names.asked("b.internal") > 0);
+    assert_eq!(names.asked("c.internal"), 0);
+}
+
+#[test]
+fn a_change_of_the_configuration_keeps_targets_and_connections() {
+    let [a, ..] = backends();
+    let names = names();
+    says(&names, [record(0, 1, &a, "a")]);
+    let site = site(&names);
+    assert_eq!(answers(&site, 1), counts(&[("a", 1)]));
+    names.says(Answer::Failure);
+    site.configure(&config(&names, r#""retries": 1,"#, "", 30.0))
+        .unwrap();
+    assert_eq!(answers(&site, 3), counts(&[("a", 3)]));
+    assert_eq!(a.connections(), 1);
+}
+
+#[test]
+fn no_request_is_lost_while_targets_change() {
+    let [a, b, c] = backends();
+    let backends = [("a", &a), ("b", &b), ("c", &c)];
+    let names = names();
+    says(&names, [record(0, 1, &a, "a")]);
+    let config = config(&names, "", "", 0.5);
+    let site = Site::new(2, move |_| config.clone());
+    assert_eq!(site.get("/").status, 200);
+    let load = Load::start(&LoadOptions::get(site.address(), "/x", 4));
+    let is_known = |host: &str, weight: u16| {
+        let status = status(&site);
+        status.iter().any(|server| {
+            let target = server.target.as_ref();
+            target.is_some_and(|target| {
+                target.weight == weight
+                    && target.host.as_deref() == Some(&format!("{host}.internal"))
+            })
+        })
+    };
+    for round in 1..=20_u16 {
+        // Each time another one stays out, and all have other weights.
+        let out = usize::from(round) % backends.len();
+        let now: Vec<Record> = backends
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| *index != out)
+            .map(|(index, (host, backend))| {
+                record((index as u16 + round) % 2, round, backend, host)
+            })
+            .collect();
+        let first = backends[(out + 1) % backends.len()].0;
+        if round % 10 == 0 {
+            let before = names.asked(SERVICE);
+            names.says_of(SERVICE, Answer::Garbage);
+            wait_until("the garbage to be taken", || names.asked(SERVICE) > before);
+        }
+        says(&names, now);
+        wait_until("the targets of this round", || is_known(first, round));
+        assert!(load.wait_for_answers(20, tutti_testkit::PATIENCE));
+    }
+    let outcome = load.stop();
+    assert_eq!(outcome.failures() + outcome.refused, 0, "{outcome}");
+    for (name, backend) in backends {
+        assert!(backend.requests().len() > 20, "{name} had its share");
+    }
+}

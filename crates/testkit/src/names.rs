@@ -1,0 +1,227 @@
+//! A name server of its own for each test: it answers on loopback what the test says, and something else when the test says so.
+//!
+//! RFC 1035 over UDP, and as much of it as is asked for here.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// An answer to a question.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// Those of these records that are of the type that is asked for.
+    Records(Vec<Record>),
+    /// The same, and addresses of other names that go along unasked.
+    WithAddresses(Vec<Record>, Vec<(String, IpAddr)>),
+    /// No such name.
+    Nothing,
+    /// It cannot say.
+    Failure,
+    /// It does not want to say.
+    Refused,
+    /// Something that is no answer: a record that ends before its time.
+    Garbage,
+}
+
+/// A record of a name.
+#[derive(Clone, Debug)]
+pub enum Record {
+    /// A or AAAA.
+    Address(IpAddr),
+    /// SRV (RFC 2782).
+    Service {
+        /// The lower ones come first.
+        priority: u16,
+        /// The share among those of one priority.
+        weight: u16,
+        /// Where the target listens.
+        port: u16,
+        /// A name, or `.`.
+        target: String,
+    },
+}
+
+impl Record {
+    /// A record of a service.
+    pub fn service(priority: u16, weight: u16, port: u16, target: &str) -> Self {
+        Record::Service {
+            priority,
+            weight,
+            port,
+            target: target.to_owned(),
+        }
+    }
+}
+
+impl Answer {
+    /// These addresses.
+    pub fn addresses(addresses: impl IntoIterator<Item = IpAddr>) -> Self {
+        Answer::Records(addresses.into_iter().map(Record::Address).collect())
+    }
+}
+
+/// The name server. It ends with the test program.
+pub struct NameServer {
+    /// Where it listens.
+    pub address: SocketAddr,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    /// For all names that are not in `names`.
+    otherwise: Answer,
+    names: HashMap<String, Answer>,
+    asked: Vec<String>,
+}
+
+impl NameServer {
+    /// One with the same answer for every name.
+    ///
+    /// # Panics
+    /// When there is no socket to be had.
+    #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    pub fn new(answer: Answer) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
+        let state = Arc::new(Mutex::new(State {
+            otherwise: answer,
+            names: HashMap::new(),
+            asked: Vec::new(),
+        }));
+        let shared = Arc::clone(&state);
+        std::thread::spawn(move || {
+            let mut buffer = [0; 1500];
+            while let Ok((count, peer)) = socket.recv_from(&mut buffer) {
+                let asked = buffer.get(..count).unwrap_or_default();
+                if let Some(reply) = reply(asked, &shared) {
+                    // Whoever asked may be gone.
+                    let _ = socket.send_to(&reply, peer);
+                }
+            }
+        });
+        Self { address, state }
+    }
+
+    /// From now on every name has this answer.
+    pub fn says(&self, answer: Answer) {
+        let mut state = self.state();
+        state.names.clear();
+        state.otherwise = answer;
+    }
+
+    /// From now on this name has this answer.
+    pub fn says_of(&self, name: &str, answer: Answer) {
+        self.state().names.insert(name.to_ascii_lowercase(), answer);
+    }
+
+    /// How often a name has been asked for, whatever of it.
+    pub fn asked(&self, name: &str) -> usize {
+        self.state().asked.iter().filter(|one| *one == name).count()
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Types of records (RFC 1035 §3.2.2, RFC 3596, RFC 2782).
+const A: u16 = 1;
+const AAAA: u16 = 28;
+const SRV: u16 = 33;
+
+fn reply(asked: &[u8], state: &Mutex<State>) -> Option<Vec<u8>> {
+    // The question: labels up to an empty one, type, class.
+    let length = asked.get(12..)?.iter().position(|byte| *byte == 0)?;
+    let question = asked.get(12..12 + length + 5)?;
+    let name = name_of(question)?;
+    let kind = u16::from_be_bytes([*question.get(length + 1)?, *question.get(length + 2)?]);
+    let answer = {
+        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.asked.push(name.clone());
+        state.names.get(&name).unwrap_or(&state.otherwise).clone()
+    };
+    let is_garbage = matches!(answer, Answer::Garbage);
+    let (code, records, addresses) = match answer {
+        Answer::Records(records) => (0, records, Vec::new()),
+        Answer::WithAddresses(records, addresses) => (0, records, addresses),
+        Answer::Garbage => (0, Vec::new(), Vec::new()),
+        Answer::Failure => (2, Vec::new(), Vec::new()),
+        Answer::Nothing => (3, Vec::new(), Vec::new()),
+        Answer::Refused => (5, Vec::new(), Vec::new()),
+    };
+    // A pointer to the question's name.
+    let records: Vec<Vec<u8>> = records
+        .iter()
+        .filter_map(|record| encoded(&[0xc0, 12], record, Some(kind)))
+        .collect();
+    let addresses: Vec<Vec<u8>> = addresses
+        .iter()
+        .filter_map(|(name, address)| encoded(&labels(name), &Record::Address(*address), None))
+        .collect();
+    let mut reply = asked.get(..2)?.to_vec();
+    reply.extend_from_slice(&[0x81, 0x80 | code, 0, 1]);
+    let answers = if is_garbage { 1 } else { records.len() };
+    reply.extend_from_slice(&u16::try_from(answers).ok()?.to_be_bytes());
+    reply.extend_from_slice(&[0, 0]);
+    reply.extend_from_slice(&u16::try_from(addresses.len()).ok()?.to_be_bytes());
+    reply.extend_from_slice(question);
+    if is_garbage {
+        // It says that 200 bytes follow, and 3 do.
+        reply.extend_from_slice(&[0xc0, 12, 0, 33, 0, 1, 0, 0, 0, 9, 0, 200, 1, 2, 3]);
+    }
+    reply.extend(records.into_iter().chain(addresses).flatten());
+    Some(reply)
+}
+
+/// One record, which lives for 0 seconds; `None`: it is of another type than `wanted`.
+fn encoded(name: &[u8], record: &Record, wanted: Option<u16>) -> Option<Vec<u8>> {
+    let (kind, data) = match record {
+        Record::Address(IpAddr::V4(address)) => (A, address.octets().to_vec()),
+        Record::Address(IpAddr::V6(address)) => (AAAA, address.octets().to_vec()),
+        Record::Service {
+            priority,
+            weight,
+            port,
+            target,
+        } => {
+            let numbers = [priority, weight, port];
+            let mut data: Vec<u8> = numbers.iter().flat_map(|one| one.to_be_bytes()).collect();
+            data.extend(labels(target));
+            (SRV, data)
+        }
+    };
+    if wanted.is_some_and(|wanted| wanted != kind) {
+        return None;
+    }
+    let mut bytes = name.to_vec();
+    bytes.extend_from_slice(&kind.to_be_bytes());
+    bytes.extend_from_slice(&[0, 1, 0, 0, 0, 0]);
+    bytes.extend_from_slice(&u16::try_from(data.len()).ok()?.to_be_bytes());
+    bytes.extend(data);
+    Some(bytes)
+}
+
+/// A name as it is sent.
+fn labels(name: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for label in name.split('.').filter(|label| !label.is_empty()) {
+        bytes.push(u8::try_from(label.len()).unwrap_or(63));
+        bytes.extend_from_slice(label.as_bytes());
+    }
+    bytes.push(0);
+    bytes
+}
+
+/// A name as it is written, in small letters.
+fn name_of(mut bytes: &[u8]) -> Option<String> {
+    let mut labels = Vec::new();
+    while let [length, rest @ ..] = bytes {
+        if *length == 0 {
+            break;
+        }
+        let (label, rest) = rest.split_at_checked((*length).into())?;
+        labels.push(String::from_utf8_lossy(label).to_ascii_lowercase());
+        bytes = rest;
+    }
+    Some(labels.join("."))
+}
