@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+mod address_pattern;
 mod build;
 mod check;
 pub mod context;

@@ -3,7 +3,7 @@
 /// The longest line. A slice of a thousand endpoints, the most there are, has about 500 kB.
 const LONGEST: usize = 8 << 20;
 
-/// What has come of a line that has no end yet.
+/// The beginning of a line that has no end yet.
 #[derive(Debug, Default)]
 pub(crate) struct Lines(Vec<u8>);
 

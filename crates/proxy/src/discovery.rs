@@ -121,7 +121,7 @@ struct Telling<S> {
     say: S,
 }
 
-/// What the log has been told last.
+/// The last words that the log has been told.
 #[derive(Default)]
 struct Told {
     /// Why the API server cannot be heard, if it cannot.

@@ -1,4 +1,4 @@
-//! What an application sends before its answer and behind it, and what clients send behind their requests.
+//! Fields that an application sends before its answer and behind it, and that clients send behind their requests.
 
 #![allow(
     clippy::unwrap_used,

@@ -146,7 +146,7 @@ fn a_higher_priority_serves_only_while_no_lower_one_can() {
         ],
     );
     let site = site(&names);
-    // What the first refuses goes to the second, never to the third.
+    // A request that the first refuses goes to the second, never to the third.
     assert_eq!(answers(&site, 6), counts(&[("b", 6)]));
     says(
         &names,

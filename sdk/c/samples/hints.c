@@ -1,4 +1,4 @@
-/* What goes before an answer and behind it: early hints, and a trailer field with a sum of the body.
+/* Fields before an answer and behind it: early hints, and a trailer field with a sum of the body.
  *
  *   cc -o hints hints.c -ltutti_worker
  *

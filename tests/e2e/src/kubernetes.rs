@@ -39,7 +39,7 @@ struct State {
     events: Vec<(u64, String)>,
     /// Watches from before this version are refused.
     oldest: u64,
-    /// What is answered in place of anything else.
+    /// The answer in place of any other.
     refusal: Option<(u16, String)>,
     /// Watches that began before this number end.
     ended: u64,

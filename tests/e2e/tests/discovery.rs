@@ -185,7 +185,7 @@ fn a_watch_goes_on_where_it_ended_and_a_forgotten_version_is_listed_anew() {
     cluster.put(&[ready(2)]);
     wait_for(&server, &[2]);
 
-    // What nobody was told is found by the list.
+    // The list has the change that nobody was told of.
     cluster.api.put_unheard("web-1", &[ready(3)]);
     wait_for(&server, &[3]);
     assert_eq!(cluster.asked().0, 2);
