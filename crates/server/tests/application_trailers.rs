@@ -1,4 +1,4 @@
-//! Fields that an application sends before its answer and behind it, and that clients send behind their requests.
+//! Applications send answers before the one and fields behind it; clients send fields behind their requests.
 
 #![allow(
     clippy::unwrap_used,
@@ -122,7 +122,7 @@ fn a_client_of_http1_gets_fields_that_the_head_has_announced_if_it_takes_them() 
     assert!(!answer.contains("X-Sum"), "{answer}");
 }
 
-/// Of an answer that is whole when its head is sent, and of one whose body ends later.
+/// One answer is whole when its head is sent, the body of the other ends later.
 #[test]
 fn a_client_of_http2_gets_fields_also_unannounced() {
     let app = App::new(1);

@@ -1,4 +1,4 @@
-/* Fields before an answer and behind it: early hints, and a trailer field with a sum of the body.
+/* Early hints go before an answer, and a trailer field with a sum of the body goes behind it.
  *
  *   cc -o hints hints.c -ltutti_worker
  *

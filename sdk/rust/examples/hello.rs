@@ -35,7 +35,7 @@ async fn clock() -> axum::body::Body {
     axum::body::Body::from_stream(ticks)
 }
 
-/// Parts of a body, and a field behind them.
+/// A body, and a field behind it.
 struct Summed(VecDeque<Frame<Bytes>>);
 
 impl http_body::Body for Summed {
@@ -52,10 +52,10 @@ impl http_body::Body for Summed {
 
 /// A body with its sum behind it, as services of gRPC have a status there. Clients of HTTP/1 get it if the head has a field `Trailer`.
 async fn summed(RawQuery(query): RawQuery) -> Response {
-    let parts = ["who", "le"].map(|part| Frame::data(Bytes::from_static(part.as_bytes())));
+    let whole = Frame::data(Bytes::from_static(b"whole"));
     let sum = HeaderMap::from_iter([(SUM, HeaderValue::from(5))]);
-    let body = parts.into_iter().chain([Frame::trailers(sum)]).collect();
-    let mut response = Response::new(axum::body::Body::new(Summed(body)));
+    let body = Summed([whole, Frame::trailers(sum)].into());
+    let mut response = Response::new(axum::body::Body::new(body));
     if query.as_deref() == Some("announced") {
         let name = HeaderValue::from_static("X-Sum");
         response.headers_mut().insert(http::header::TRAILER, name);

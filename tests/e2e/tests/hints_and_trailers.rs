@@ -12,8 +12,9 @@ use std::process::Command;
 
 use serde_json::json;
 use tutti_e2e::hints_and_trailers::{check_hints, check_trailers, check_unannounced_trailers};
+use tutti_e2e::http3::Client;
 use tutti_e2e::wasm::{self, WasmSite};
-use tutti_e2e::{external, java};
+use tutti_e2e::{external, http3_site, java};
 use tutti_testkit::{ServerOptions, Site};
 
 fn application(name: &str) -> PathBuf {
@@ -104,4 +105,33 @@ fn of_wasm() {
     let site = WasmSite::start(&wasm::rust(), &json!({}));
     check_trailers(&site, "/trailers?announced");
     check_unannounced_trailers(&site, "/trailers");
+}
+
+#[test]
+fn clients_of_http3_get_fields_behind_a_body() {
+    let server = http3_site::bare();
+    let component = server.write("app.wasm", std::fs::read(wasm::rust()).unwrap());
+    server.put(
+        "/config",
+        &json!({
+            "listeners": http3_site::listeners(&server, "applications/app", &json!(true)),
+            "applications": {"app": {"type": "wasm-wasi-component", "component": component}}
+        }),
+    );
+    http3_site::run(async {
+        let mut client = Client::connect(server.port()).await;
+        for path in ["/trailers?announced", "/trailers"] {
+            let answer = client.get(path).await.unwrap();
+            assert_eq!((answer.status.as_u16(), answer.text()), (200, "whole"));
+            let is_announced = path.ends_with("announced");
+            assert_eq!(answer.fields.contains_key("trailer"), is_announced);
+            let trailers = answer.trailers.unwrap();
+            assert_eq!(
+                (trailers.len(), &trailers["x-sum"]),
+                (1, &"5".parse().unwrap())
+            );
+        }
+        let plain = client.get("/").await.unwrap();
+        assert!(plain.trailers.is_none(), "{plain:?}");
+    });
 }
