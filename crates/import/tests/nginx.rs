@@ -597,3 +597,17 @@ fn requests_are_copied() {
     );
     assert_eq!(told, [(3, "mirror".to_owned())]);
 }
+
+#[test]
+fn services_of_the_dns_stay_services() {
+    let (whole, told) = location(
+        "upstream u { server app.internal service=http resolve weight=2; server b.internal resolve; }",
+        "",
+        "proxy_pass http://u;",
+    );
+    assert_eq!(told, []);
+    assert_eq!(
+        whole["upstreams"]["u"]["servers"],
+        json!({"app.internal": {"weight": 2, "service": "http"}, "b.internal:80": {}})
+    );
+}
