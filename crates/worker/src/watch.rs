@@ -306,6 +306,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri does not know `inotify_init1`")]
     fn code_counts_and_data_does_not() {
         let mut site = site();
         for data in [
@@ -332,6 +333,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri does not know `inotify_init1`")]
     fn new_folders_are_watched_too() {
         let mut site = site();
         fs::create_dir(site.folder.path().join("new")).unwrap();
@@ -347,6 +349,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri does not know `inotify_init1`")]
     fn changes_are_told_once_they_rest_and_not_too_often() {
         let mut site = site();
         let now = Instant::now();
@@ -366,6 +369,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri does not know `inotify_init1`")]
     fn named_files_and_links_count_whatever_they_are_called() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);

@@ -87,6 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri does not know `faccessat`")]
     fn a_name_is_looked_for_in_path_and_a_path_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("consume");
