@@ -117,16 +117,11 @@ pub unsafe extern "C" fn tutti_response_interim(
     count: usize,
 ) -> i32 {
     // SAFETY: by the contract of this function.
-    let Some(exchange) = (unsafe { exchange.as_ref() }) else {
-        return TUTTI_INVALID;
-    };
-    guard(TUTTI_FAULT, || {
-        // SAFETY: by the contract of this function.
-        match unsafe { fields_in(fields, count) } {
-            Some(fields) => code_of(exchange.0.interim(status, fields)),
-            None => TUTTI_INVALID,
-        }
-    })
+    unsafe {
+        send_fields(exchange, fields, count, |exchange, fields| {
+            exchange.interim(status, fields)
+        })
+    }
 }
 
 /// Sets the fields behind the body, between tutti_response_start and tutti_exchange_finish, with which they leave; a second call
@@ -145,25 +140,38 @@ pub unsafe extern "C" fn tutti_response_trailers(
     count: usize,
 ) -> i32 {
     // SAFETY: by the contract of this function.
+    unsafe {
+        send_fields(exchange, fields, count, |exchange, fields| {
+            exchange.trailers(fields)
+        })
+    }
+}
+
+/// Hands the caller's fields, which go around a response, to `send`.
+///
+/// # Safety
+/// As for the functions that the caller knows.
+unsafe fn send_fields<'a>(
+    exchange: *mut tutti_exchange,
+    fields: *const tutti_field,
+    count: usize,
+    send: impl FnOnce(&Exchange, Vec<(&'a [u8], &'a [u8])>) -> Result<(), HeadError>,
+) -> i32 {
+    // SAFETY: by the contract of this function.
     let Some(exchange) = (unsafe { exchange.as_ref() }) else {
         return TUTTI_INVALID;
     };
     guard(TUTTI_FAULT, || {
         // SAFETY: by the contract of this function.
-        match unsafe { fields_in(fields, count) } {
-            Some(fields) => code_of(exchange.0.trailers(fields)),
-            None => TUTTI_INVALID,
+        let Some(fields) = (unsafe { fields_in(fields, count) }) else {
+            return TUTTI_INVALID;
+        };
+        match send(&exchange.0, fields) {
+            Ok(()) => TUTTI_OK,
+            Err(HeadError::TooLarge(_)) => TUTTI_TOO_LARGE,
+            Err(_) => TUTTI_INVALID,
         }
     })
-}
-
-/// The result of setting fields around a response.
-fn code_of(outcome: Result<(), HeadError>) -> i32 {
-    match outcome {
-        Ok(()) => TUTTI_OK,
-        Err(HeadError::TooLarge(_)) => TUTTI_TOO_LARGE,
-        Err(_) => TUTTI_INVALID,
-    }
 }
 
 /// Adds to the response's body: how many bytes were taken. With `wait` all of them; without, as many as there is room
