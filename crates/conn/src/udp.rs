@@ -23,6 +23,9 @@ const BATCH: usize = 8;
 /// The longest train: the largest datagram there is (udp(7)).
 const TRAIN_BYTES: usize = 64 * 1024;
 
+/// Bytes that the kernel takes in one call: the largest payload of IPv4. It refuses a longer train whole, however it would be cut.
+const MOST_SENT: usize = 65_535 - 20 - 8;
+
 /// A datagram that has come.
 #[derive(Debug)]
 pub struct Datagram<'a> {
@@ -72,9 +75,10 @@ impl UdpSocket {
         })
     }
 
-    /// Datagrams that one train may have.
-    pub fn longest_train(&self) -> usize {
-        self.state.max_gso_segments()
+    /// Datagrams of `length` bytes that one train may have.
+    pub fn longest_train(&self, length: u16) -> usize {
+        let most = MOST_SENT / usize::from(length.max(1));
+        self.state.max_gso_segments().min(most).max(1)
     }
 
     /// True if no datagram is cut up on its way: then its length tells what the way takes.
@@ -173,4 +177,46 @@ fn is_of_one_datagram(error: &io::Error) -> bool {
                 | Errno::PERM
         )
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket as Peer;
+
+    use super::*;
+
+    /// A train counts as sent where the kernel refuses it, so what it has must come.
+    #[tokio::test]
+    async fn the_longest_train_arrives() {
+        for (own, peer) in [("127.0.0.1:0", "127.0.0.1:0"), ("[::1]:0", "[::1]:0")] {
+            let peer = Peer::bind(peer).unwrap();
+            rustix::net::sockopt::set_socket_recv_buffer_size(&peer, 1 << 20).unwrap();
+            let own = Peer::bind(own).unwrap();
+            own.set_nonblocking(true).unwrap();
+            let socket = UdpSocket::new(Arc::new(own.into())).unwrap();
+            for length in [1200, 1452, 8000, 65_000] {
+                let count = socket.longest_train(length);
+                let bytes = vec![7; usize::from(length) * count];
+                let train = Train {
+                    to: peer.local_addr().unwrap(),
+                    from: None,
+                    ecn: None,
+                    bytes: &bytes,
+                    each: (count > 1).then_some(usize::from(length)),
+                };
+                assert!(socket.try_send(&train));
+                peer.set_read_timeout(Some(std::time::Duration::from_secs(10)))
+                    .unwrap();
+                let mut room = vec![0; 1 << 16];
+                for number in 0..count {
+                    let come = peer.recv(&mut room);
+                    assert_eq!(
+                        come.ok(),
+                        Some(length.into()),
+                        "{number} of {count} × {length}"
+                    );
+                }
+            }
+        }
+    }
 }
