@@ -55,18 +55,21 @@ pub enum Hit {
 pub fn hit(fields: &mut FieldLines, stored: &Stored, hit: Hit, now: Millis) {
     let remaining = stored.freshness.remaining(now).div_euclid(1000);
     fields.push_with(b"Cache-Status", |line| {
-        let text = match hit {
-            Hit::There => format!("{NAME}; hit; ttl={remaining}"),
-            Hit::OnDisk => format!("{NAME}; hit; ttl={remaining}; detail=disk"),
-            Hit::Coalesced => format!("{NAME}; fwd=uri-miss; collapsed; ttl={remaining}"),
-            Hit::Validated => format!("{NAME}; fwd=stale; fwd-status=304; ttl={remaining}"),
-            Hit::Error(status) => {
-                format!(
-                    "{NAME}; hit; fwd=stale; fwd-status={status}; ttl={remaining}; detail=error"
-                )
-            }
+        line.extend_from_slice(NAME.as_bytes());
+        let (how, detail) = match hit {
+            Hit::There => ("; hit; ttl=", ""),
+            Hit::OnDisk => ("; hit; ttl=", "; detail=disk"),
+            Hit::Coalesced => ("; fwd=uri-miss; collapsed; ttl=", ""),
+            Hit::Validated => ("; fwd=stale; fwd-status=304; ttl=", ""),
+            Hit::Error(_) => ("; hit; fwd=stale; fwd-status=", "; detail=error"),
         };
-        line.extend_from_slice(text.as_bytes());
+        line.extend_from_slice(how.as_bytes());
+        if let Hit::Error(status) = hit {
+            line.extend_from_slice(itoa::Buffer::new().format(status).as_bytes());
+            line.extend_from_slice(b"; ttl=");
+        }
+        line.extend_from_slice(itoa::Buffer::new().format(remaining).as_bytes());
+        line.extend_from_slice(detail.as_bytes());
     });
 }
 

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use http::Response;
+use http::{Response, StatusCode};
 use tutti_spool::{Region, SpoolError};
 
 use crate::holdings::{Share, Store};
@@ -72,7 +72,7 @@ impl Output {
         self.sent >= self.bytes.len() && self.spilled.is_none() && self.heads.is_empty()
     }
 
-    /// Appends the head of a response on a stream of HTTP/2.
+    /// Appends the head of a response on a stream of HTTP/2 or 3.
     pub fn push_head(&mut self, head: StreamHead) {
         self.heads.push(head);
     }
@@ -167,13 +167,29 @@ impl Output {
     }
 }
 
-/// The head of a response on its way to a stream of HTTP/2.
+/// The head of a response on its way to a stream of HTTP/2 or 3.
 #[derive(Debug)]
 pub struct StreamHead {
-    /// The head; `None` if HTTP/2 cannot express it, so that the stream ends without an answer.
-    pub response: Option<Response<()>>,
+    /// The head; `None` if the protocol cannot express it, so that the stream ends without an answer.
+    pub form: Option<HeadForm>,
     /// Its size, for what counts as progress: the bytes that its fields have in HTTP/1.
     pub bytes: usize,
+}
+
+/// The head of a response in the form of its protocol.
+#[derive(Debug)]
+pub enum HeadForm {
+    /// HTTP/2's, which is compressed when it goes out.
+    Http2(Response<()>),
+    /// HTTP/3's, encoded.
+    Http3 {
+        /// The status, which the section has, too.
+        status: StatusCode,
+        /// Status and fields as QPACK has them.
+        section: Vec<u8>,
+        /// The length that the body is declared to have.
+        content_length: Option<u64>,
+    },
 }
 
 /// The part of an output that is in a file.

@@ -209,7 +209,34 @@ pub fn send_body(socket: &OwnedFd, output: &mut Output, body: &BodyPart<'_>) -> 
         second,
         Span::of(body.suffix),
     ];
-    let sent = match write_spans(socket.as_fd(), &spans) {
+    let sent = send_spans(socket, &spans)?;
+    if sent < total {
+        body.append_to(&mut output.bytes);
+        output.advance(sent);
+    } else {
+        output.advance(pending);
+    }
+    Ok(())
+}
+
+/// Sends `output` and then `bytes`, in one call. How many of these the socket took: none while some of `output` is left. No copy of them is
+/// kept.
+///
+/// # Errors
+/// The connection broke.
+pub fn send_directly(socket: &OwnedFd, output: &mut Output, bytes: &[u8]) -> Result<usize, Gone> {
+    if output.is_spilled() {
+        return Ok(0);
+    }
+    let pending = output.pending().len();
+    let sent = send_spans(socket, &[Span::of(output.pending()), Span::of(bytes)])?;
+    output.advance(sent.min(pending));
+    Ok(sent.saturating_sub(pending))
+}
+
+/// Sends these in one call; how many bytes the socket took.
+fn send_spans(socket: &OwnedFd, spans: &[Span]) -> Result<usize, Gone> {
+    let sent = match write_spans(socket.as_fd(), spans) {
         Ok(sent) => sent,
         Err(error)
             if matches!(
@@ -222,13 +249,7 @@ pub fn send_body(socket: &OwnedFd, output: &mut Output, body: &BodyPart<'_>) -> 
         Err(_) => return Err(Gone::Closed),
     };
     note_sent(sent);
-    if sent < total {
-        body.append_to(&mut output.bytes);
-        output.advance(sent);
-    } else {
-        output.advance(pending);
-    }
-    Ok(())
+    Ok(sent)
 }
 
 /// Ready when the other end has closed its sending side; wakes the task when it does.

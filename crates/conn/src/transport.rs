@@ -12,7 +12,8 @@ use tutti_tls::Facts;
 
 use crate::output::{Gone, Output};
 use crate::socket::{
-    Attempt, BodyPart, Received, poll_attempt, poll_closed, poll_receive, send_body, try_send,
+    Attempt, BodyPart, Received, poll_attempt, poll_closed, poll_receive, send_body, send_directly,
+    try_send,
 };
 use crate::tls::TlsSocket;
 
@@ -114,6 +115,17 @@ impl Transport {
                 body.append_to(&mut output.bytes);
                 tls.try_send(output).map(drop)
             }
+        }
+    }
+
+    /// Sends `output` and then `bytes`, where that goes without a copy of them; how many of these have gone out.
+    ///
+    /// # Errors
+    /// As of [`Transport::try_send`].
+    pub fn send_directly(&self, output: &mut Output, bytes: &[u8]) -> Result<usize, Gone> {
+        match self {
+            Self::Plain(io) => send_directly(io.get_ref(), output, bytes),
+            Self::Tls(_) => Ok(0),
         }
     }
 

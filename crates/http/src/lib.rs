@@ -86,7 +86,7 @@ pub use method::Method;
 pub use outgoing::OutgoingHead;
 pub use path::{PathError, normalise_path};
 pub use status::reason_phrase;
-pub use stream_head::stream_head;
+pub use stream_head::{EncodedHead, encoded_head, stream_head};
 pub use token::{InvalidField, is_field_name, is_field_value};
 pub use trailers::Trailers;
 pub use version::Version;

@@ -17,7 +17,7 @@ use tutti_http::{OutgoingHead, Trailers, status_has_body, stream_head};
 use tutti_tls::Facts;
 
 use tutti_conn::clock::Millis;
-use tutti_conn::output::{Gone, Output, StreamHead};
+use tutti_conn::output::{Gone, HeadForm, Output, StreamHead};
 use tutti_conn::socket::{BodyPart, Received};
 
 /// The state that the streams of one connection share.
@@ -268,7 +268,7 @@ impl Stream {
     /// The head as this stream can send it.
     pub fn head(&self, head: &OutgoingHead) -> StreamHead {
         StreamHead {
-            response: stream_head(head, self.is_websocket),
+            form: stream_head(head, self.is_websocket).map(HeadForm::Http2),
             bytes: head.fields.lines().len(),
         }
     }
@@ -279,7 +279,9 @@ impl Stream {
         respond: &mut SendResponse<Bytes>,
         head: StreamHead,
     ) -> Result<Option<Sending>, Gone> {
-        let response = head.response.ok_or(Gone::Closed)?;
+        let Some(HeadForm::Http2(response)) = head.form else {
+            return Err(Gone::Closed);
+        };
         let status = response.status();
         if status.is_informational() {
             respond

@@ -205,17 +205,20 @@ impl<C: Connection> Driver<C> {
 
     /// Sends what there is; true if something went out.
     fn transmit(&mut self, now: Instant) -> bool {
-        let most = self.endpoint.longest_train();
         let mut has_sent = false;
         for _ in 0..TURNS {
             if self.unsent.is_none() {
-                let mut bytes = Vec::with_capacity(2048);
-                let train = self
-                    .quic
-                    .state
-                    .borrow_mut()
-                    .poll_transmit(now, most, &mut bytes);
-                self.unsent = train.map(|train| (bytes, train));
+                let mut bytes = self.endpoint.train.take();
+                bytes.clear();
+                let mut state = self.quic.state.borrow_mut();
+                let most = self.endpoint.longest_train(state.current_mtu());
+                let train = state.poll_transmit(now, most, &mut bytes);
+                drop(state);
+                let Some(train) = train else {
+                    self.endpoint.train.replace(bytes);
+                    return has_sent;
+                };
+                self.unsent = Some((bytes, train));
             }
             let Some((bytes, train)) = &self.unsent else {
                 return has_sent;
@@ -230,7 +233,9 @@ impl<C: Connection> Driver<C> {
             if !self.endpoint.send(&train, &self.quic.waker.borrow()) {
                 return has_sent;
             }
-            self.unsent = None;
+            if let Some((bytes, _)) = self.unsent.take() {
+                self.endpoint.train.replace(bytes);
+            }
             has_sent = true;
         }
         has_sent

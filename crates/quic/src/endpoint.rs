@@ -69,6 +69,7 @@ impl<S: Server> Endpoint<S> {
             connections: RefCell::default(),
             handshakes: Cell::new(0),
             blocked: RefCell::default(),
+            train: RefCell::default(),
             waker: RefCell::default(),
         };
         Ok(Rc::new(Self {

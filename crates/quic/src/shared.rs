@@ -21,6 +21,8 @@ pub(crate) struct Shared {
     pub(crate) handshakes: Cell<usize>,
     /// Connections that wait for room in the socket.
     pub(crate) blocked: RefCell<Vec<Waker>>,
+    /// Memory of the last train that went out, for the next: as much anew for each would cost more than to fill it.
+    pub(crate) train: RefCell<Vec<u8>>,
     /// Wakes the task that takes datagrams.
     pub(crate) waker: RefCell<Option<Waker>>,
 }
@@ -72,9 +74,9 @@ impl Shared {
         }
     }
 
-    /// Datagrams that one train may have.
-    pub(crate) fn longest_train(&self) -> usize {
-        self.socket.borrow().longest_train()
+    /// Datagrams of `length` bytes that one train may have.
+    pub(crate) fn longest_train(&self, length: u16) -> usize {
+        self.socket.borrow().longest_train(length)
     }
 
     /// Sends a train; false if the socket is full: `waker` is woken when it has room.

@@ -10,22 +10,23 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::header::CONTENT_LENGTH;
 use quinn_proto::{ReadError, StreamId, WriteError};
 use tutti_http::http3::frame::{DATA, FrameHead, HEADERS};
-use tutti_http::http3::{
-    Code, Fault, MessageReader, Part, Section, encode_fields, encode_response,
-};
-use tutti_http::{OutgoingHead, Trailers, status_has_body, stream_head};
+use tutti_http::http3::{Code, Fault, MessageReader, Part, Section, encode_fields};
+use tutti_http::{OutgoingHead, Trailers, encoded_head, status_has_body};
 use tutti_tls::Facts;
 
 use crate::fault::fault;
 use crate::quic::{Quic, number};
-use tutti_conn::output::{Gone, Output, StreamHead};
+use tutti_conn::output::{Gone, HeadForm, Output, StreamHead};
 use tutti_conn::socket::{BodyPart, Received};
 
 /// Bytes that are taken from QUIC at once.
 const READ_BYTES: usize = 64 * 1024;
+
+/// A body's first bytes go out together with what is held before them, up to so many: each piece that QUIC is given costs memory and a
+/// place in its queue.
+const MERGED_BYTES: usize = 4096;
 
 /// Where the response is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +43,10 @@ enum State {
 
 struct Sending {
     state: State,
-    /// Heads of messages and frames that wait for room.
+    /// Heads of messages and frames that wait for room, and the first bytes of a frame behind them.
     held: Vec<u8>,
+    /// Bytes of a body at the end of those.
+    held_body: usize,
     /// Bytes of the frame that has begun, which are the next of the body.
     frame: u64,
     /// The trailer fields behind the body.
@@ -103,6 +106,7 @@ impl Stream {
             sending: RefCell::new(Sending {
                 state: State::Head,
                 held: Vec::new(),
+                held_body: 0,
                 frame: 0,
                 trailers: Trailers::default(),
             }),
@@ -274,28 +278,24 @@ impl Stream {
     pub fn try_send(&self, output: &mut Output) -> Result<bool, Gone> {
         let mut sending = self.sending.borrow_mut();
         loop {
-            if !self.send_held(&mut sending)? {
+            if output.is_empty() {
+                return self.send_held(&mut sending);
+            }
+            if sending.held.len() >= MERGED_BYTES && !self.send_held(&mut sending)? {
                 return Ok(false);
             }
-            if sending.frame > 0 && !output.is_empty() {
-                let front = output.front()?;
-                let most = usize::try_from(sending.frame).unwrap_or(usize::MAX);
-                let piece = front.get(..front.len().min(most)).unwrap_or_default();
-                if piece.is_empty() {
-                    // A head within a body.
-                    return Err(Gone::Closed);
-                }
-                let sent = self.write(piece)?;
-                sending.frame -= sent as u64;
-                output.advance(sent);
-                self.quic.note_taken(sent);
-                if sent == 0 {
+            if sending.frame > 0 {
+                let is_going_on = match sending.held.is_empty() {
+                    true => self.send_piece(&mut sending, output)?,
+                    false => {
+                        sending.take_along(output)?;
+                        sending.frame == 0 || self.send_held(&mut sending)?
+                    }
+                };
+                if !is_going_on {
                     return Ok(false);
                 }
                 continue;
-            }
-            if output.is_empty() {
-                return Ok(true);
             }
             match (sending.state, output.take_head()) {
                 (State::Head, Some(head)) => self.begin(&mut sending, head)?,
@@ -315,17 +315,43 @@ impl Stream {
         }
     }
 
+    /// Sends bytes of the frame; false if there is no room.
+    fn send_piece(&self, sending: &mut Sending, output: &mut Output) -> Result<bool, Gone> {
+        let sent = self.write(sending.next_piece(output, usize::MAX)?)?;
+        sending.frame -= sent as u64;
+        output.advance(sent);
+        self.quic.note_taken(sent);
+        Ok(sent > 0)
+    }
+
     /// Sends what is held; true if all of it has gone.
     fn send_held(&self, sending: &mut Sending) -> Result<bool, Gone> {
-        while !sending.held.is_empty() {
-            let sent = self.write(&sending.held)?;
-            sending.held.drain(..sent);
-            if sent == 0 {
-                return Ok(false);
-            }
-            self.quic.wake();
+        if sending.held.is_empty() {
+            return Ok(true);
         }
-        Ok(true)
+        if self.quic.has_ended.get() {
+            return Err(Gone::Closed);
+        }
+        let heads = sending.held.len() - sending.held_body;
+        let mut held = [Bytes::from(std::mem::take(&mut sending.held))];
+        let written = match self
+            .quic
+            .state
+            .borrow_mut()
+            .send_stream(self.id)
+            .write_chunks(&mut held)
+        {
+            Ok(written) => written.bytes,
+            Err(WriteError::Blocked) => 0,
+            Err(_) => return Err(Gone::Closed),
+        };
+        let [rest] = held;
+        sending.held_body = sending.held_body.min(rest.len());
+        sending.held = rest.into();
+        if written > 0 {
+            self.quic.note_taken(written.saturating_sub(heads));
+        }
+        Ok(sending.held.is_empty())
     }
 
     /// Gives bytes to QUIC; how many it took.
@@ -344,25 +370,30 @@ impl Stream {
     /// The head as this stream can send it.
     pub fn head(&self, head: &OutgoingHead) -> StreamHead {
         StreamHead {
-            response: stream_head(head, self.kind.is_websocket),
+            form: encoded_head(head, self.kind.is_websocket).map(|head| HeadForm::Http3 {
+                status: head.status,
+                section: head.section,
+                content_length: head.content_length,
+            }),
             bytes: head.fields.lines().len(),
         }
     }
 
     /// Begins with a head.
     fn begin(&self, sending: &mut Sending, head: StreamHead) -> Result<(), Gone> {
-        let response = head.response.ok_or(Gone::Closed)?;
-        let fields = response.headers().iter();
-        let fields = fields.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
-        let status = response.status();
-        let section = encode_response(status.as_u16(), fields);
+        let Some(HeadForm::Http3 {
+            status,
+            section,
+            content_length: declared,
+        }) = head.form
+        else {
+            return Err(Gone::Closed);
+        };
         sending.begin_frame(HEADERS, section.len() as u64);
         sending.held.extend_from_slice(&section);
         if status.is_informational() {
             return Ok(());
         }
-        let declared = response.headers().get(CONTENT_LENGTH);
-        let declared = declared.and_then(|value| value.to_str().ok()?.parse().ok());
         let is_empty = declared == Some(0) && !self.may_trail.get();
         let is_over = self.kind.is_head || !status_has_body(status.as_u16()) || is_empty;
         sending.state = match is_over {
@@ -431,6 +462,7 @@ impl Stream {
             sending.held.extend_from_slice(&section);
         }
         sending.state = State::Ended;
+        sending.held_body = 0;
         let tail = Bytes::from(std::mem::take(&mut sending.held));
         drop(sending);
         if !self.quic.has_ended.get() {
@@ -460,6 +492,28 @@ impl Stream {
 impl Sending {
     fn begin_frame(&mut self, kind: u64, length: u64) {
         FrameHead { kind, length }.write(&mut self.held);
+    }
+
+    /// The next bytes of the frame, `most` of them or fewer.
+    fn next_piece<'o>(&self, output: &'o mut Output, most: usize) -> Result<&'o [u8], Gone> {
+        let frame = usize::try_from(self.frame).unwrap_or(usize::MAX);
+        let front = output.front()?;
+        match front.get(..front.len().min(frame).min(most)) {
+            // A head within a body.
+            None | Some([]) => Err(Gone::Closed),
+            Some(piece) => Ok(piece),
+        }
+    }
+
+    /// Takes the next bytes of the frame to those that are held, as many as go out together.
+    fn take_along(&mut self, output: &mut Output) -> Result<(), Gone> {
+        let piece = self.next_piece(output, MERGED_BYTES - self.held.len())?;
+        self.held.extend_from_slice(piece);
+        let count = piece.len();
+        self.held_body += count;
+        self.frame -= count as u64;
+        output.advance(count);
+        Ok(())
     }
 }
 

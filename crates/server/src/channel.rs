@@ -113,6 +113,14 @@ impl Channel {
         }
     }
 
+    /// Sends `output` and then `bytes`, where that goes without a copy of them; how many of these have gone out.
+    pub(crate) fn send_directly(&self, output: &mut Output, bytes: &[u8]) -> Result<usize, Gone> {
+        match self {
+            Self::Transport(transport) => transport.send_directly(output, bytes),
+            Self::Stream(_) | Self::Quic | Self::Nobody => Ok(0),
+        }
+    }
+
     /// Sends `output` and then `body`, in one call if it can be; bytes that do not go out are kept in `output`.
     pub(crate) fn send_body(&self, output: &mut Output, body: &BodyPart<'_>) -> Result<(), Gone> {
         match self {

@@ -288,6 +288,18 @@ impl Answer {
         Ok(())
     }
 
+    /// True if the client gets the body as it is, with nothing around it.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.squeeze.is_none()
+            && self.begun.recording.is_none()
+            && matches!(self.begun.framing, ResponseFraming::Length(_))
+    }
+
+    /// So many bytes of a plain body have been sent past the output.
+    pub(crate) fn note_sent(&mut self, bytes: usize) {
+        self.body_bytes += bytes as u64;
+    }
+
     /// The body has ended, with these trailer fields behind it for a client that takes them.
     ///
     /// # Errors
