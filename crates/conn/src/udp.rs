@@ -204,7 +204,9 @@ mod tests {
                     bytes: &bytes,
                     each: (count > 1).then_some(usize::from(length)),
                 };
-                assert!(socket.try_send(&train));
+                while !socket.try_send(&train) {
+                    std::future::poll_fn(|cx| socket.poll_room(cx)).await;
+                }
                 peer.set_read_timeout(Some(std::time::Duration::from_secs(10)))
                     .unwrap();
                 let mut room = vec![0; 1 << 16];
