@@ -27,6 +27,7 @@ mod isolation;
 mod jobs;
 mod life;
 pub mod modules;
+mod nodes;
 mod own_process;
 mod pending;
 mod pid_file;

@@ -256,6 +256,9 @@ impl Supervisor {
 
     pub(super) fn begin_stop(&mut self, stop: Stop) {
         let is_graceful = stop.pace == Pace::Graceful;
+        if is_graceful && self.leaves_fleet_first() {
+            return;
+        }
         let Some(before) = self.life.stop(stop) else {
             return;
         };
@@ -265,7 +268,7 @@ impl Supervisor {
         self.router_restarts.cancel();
         self.controller_restarts.cancel();
         self.acme.kill();
-        self.fleet.kill();
+        self.end_fleet(is_graceful);
         if let Life::Upgrading(upgrade) = before {
             self.abandon_upgrade(upgrade);
         }

@@ -69,7 +69,7 @@ impl Supervisor {
     fn why_no_upgrade(&self) -> Option<&'static str> {
         if matches!(self.life, Life::Upgrading(_)) {
             Some("an upgrade is under way")
-        } else if self.is_stopping() {
+        } else if self.is_stopping() || self.fleet.nodes.is_leaving() {
             Some("the server is stopping")
         } else if !self
             .routers

@@ -17,6 +17,7 @@ mod gateways;
 mod guards;
 mod identity;
 mod jobs;
+mod fleet_nodes;
 mod kubernetes;
 mod listeners;
 mod pass;
