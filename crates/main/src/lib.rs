@@ -13,6 +13,7 @@ mod certificates;
 mod changes;
 mod children;
 pub mod config_files;
+mod config_watch;
 mod control_access;
 mod controller;
 mod dynamic_users;
