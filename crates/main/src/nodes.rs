@@ -68,7 +68,9 @@ impl Supervisor {
         let list = list.and_then(|text| serde_json::from_str::<Kept>(text).ok());
         let list = list.filter(|list| list.of == name_of(&plan.etcd));
         let known = &mut self.fleet.nodes.known;
-        if let (None, Some(list)) = (&known.nodes, list) {
+        if known.nodes.is_none()
+            && let Some(list) = list
+        {
             known.nodes = Some(list.nodes);
         }
         if self.fleet.nodes.is_followed {

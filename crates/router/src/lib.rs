@@ -98,18 +98,14 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
     let (scrapes, asked) = mpsc::unbounded_channel();
     let (posts, posted) = mpsc::unbounded_channel();
     let (files, wanted) = mpsc::unbounded_channel();
-    let (nodes, known) = watch::channel(LiveNodes::default());
-    let (needing, needed) = mpsc::unbounded_channel();
+    let (told, nodes, needed) = nodes_of_the_fleet();
     let server = Arc::new(Server::start(Options {
         threads: Arc::clone(&threads),
         log: sink.clone(),
         scrapes,
         posts,
         files,
-        nodes: Nodes {
-            known,
-            wanted: needing,
-        },
+        nodes,
     })?);
     let commands = commands::new(&link, &sink);
     let jobs = Jobs::new(Around {
@@ -153,7 +149,7 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         manager: manager.clone(),
         service: service.clone(),
         changes: Changes::new(service.clone(), Arc::clone(&link)),
-        nodes,
+        nodes: told,
     };
     tokio::spawn(news.handle(stop_sender));
     tokio::spawn({
@@ -191,6 +187,17 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Where main's word of the nodes of the fleet goes in, where the server reads it, and where the server says that it needs it.
+fn nodes_of_the_fleet() -> (
+    watch::Sender<LiveNodes>,
+    Nodes,
+    mpsc::UnboundedReceiver<()>,
+) {
+    let (told, known) = watch::channel(LiveNodes::default());
+    let (wanted, needed) = mpsc::unbounded_channel();
+    (told, Nodes { known, wanted }, needed)
 }
 
 /// Sends the last spans and writes the last responses, as far as that goes quickly.
