@@ -297,10 +297,7 @@ impl UpstreamAddress {
     ///
     /// # Errors
     /// The fault, and a cure where one is known.
-    pub(crate) fn fleet(
-        selector: &str,
-        port: u16,
-    ) -> Result<Self, (AddressError, Option<String>)> {
+    pub(crate) fn fleet(selector: &str, port: u16) -> Result<Self, (AddressError, Option<String>)> {
         if selector != ALL && !is_label_of_nodes(selector) {
             let message = format!("`{}` means no nodes of a fleet", shorten(selector));
             let hint = "write `all`, or `LABEL=VALUE` for the nodes with a label";

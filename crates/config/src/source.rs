@@ -80,7 +80,8 @@ mod tests {
 
     #[test]
     fn a_file_has_what_the_setting_takes() {
-        let yaml = "etcd:\n  endpoints: https://a\nname: web-1\nlabels: {zone: b}\naddress: fd00::7\n";
+        let yaml =
+            "etcd:\n  endpoints: https://a\nname: web-1\nlabels: {zone: b}\naddress: fd00::7\n";
         let source = of_text(yaml, Format::Yaml).unwrap();
         assert_eq!(source.name.as_deref(), Some("web-1"));
         assert_eq!(source.address, "fd00::7".parse().ok());

@@ -76,7 +76,11 @@ mod tests {
         let text = "a sentence with `/a/path/that/is/rather/long/and/has/no/blank` in it, and more";
         for width in 5..90 {
             for (begun, indent) in [(0, 0), (4, 2), (3, 4)] {
-                let whole = format!("{}{}", "x".repeat(begun), wrapped(text, begun, indent, width));
+                let whole = format!(
+                    "{}{}",
+                    "x".repeat(begun),
+                    wrapped(text, begun, indent, width)
+                );
                 for line in whole.lines() {
                     assert!(line.chars().count() <= width.max(begun), "{width}: {whole}");
                 }

@@ -66,7 +66,9 @@ pub(crate) async fn hold(
         let text = said.next(node.answer(), node.is_rolling(), Instant::now());
         let was_placed = node.is_placed();
         let place = node.place(store.local_address());
-        let is_held = store.hold(&texts(&node, text, place.as_ref()), &mut held).await;
+        let is_held = store
+            .hold(&texts(&node, text, place.as_ref()), &mut held)
+            .await;
         if node.is_leaving() && place.is_none() && !std::mem::replace(&mut has_left, true) {
             let spread = match is_held {
                 Ok(()) if was_placed => SPREAD,

@@ -66,10 +66,12 @@ async fn follow_once(
         // Not dropped while something has come: it would be lost with the future.
         match known.doubtful_until {
             None => entries = following.next().await?,
-            Some(until) => match timeout(until.saturating_duration_since(now), following.next()).await {
-                Ok(next) => entries = next?,
-                Err(_) => continue,
-            },
+            Some(until) => {
+                match timeout(until.saturating_duration_since(now), following.next()).await {
+                    Ok(next) => entries = next?,
+                    Err(_) => continue,
+                }
+            }
         }
         let end = tokio::time::Instant::now() + TOGETHER;
         while tokio::time::Instant::now() < end

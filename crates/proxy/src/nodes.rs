@@ -94,9 +94,8 @@ impl Told {
                     true => "; their last addresses are kept",
                     false => "",
                 };
-                let text = format!(
-                    "the nodes `{selector}` of the fleet cannot be followed: {why}{kept}"
-                );
+                let text =
+                    format!("the nodes `{selector}` of the fleet cannot be followed: {why}{kept}");
                 lines.push((NameEvent::Lost, text));
             }
             None if was_lost => {
@@ -138,7 +137,9 @@ mod tests {
         let nodes = [node("b", 2, "web"), node("a", 1, "web"), node("c", 3, "db")];
         let of = |selector| {
             let targets = targets(&nodes, selector, 80).into_iter();
-            targets.map(|one| one.address.to_string()).collect::<Vec<_>>()
+            targets
+                .map(|one| one.address.to_string())
+                .collect::<Vec<_>>()
         };
         assert_eq!(of("all"), ["10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80"]);
         assert_eq!(of("role=web"), ["10.0.0.1:80", "10.0.0.2:80"]);

@@ -190,11 +190,7 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
 }
 
 /// Where main's word of the nodes of the fleet goes in, where the server reads it, and where the server says that it needs it.
-fn nodes_of_the_fleet() -> (
-    watch::Sender<LiveNodes>,
-    Nodes,
-    mpsc::UnboundedReceiver<()>,
-) {
+fn nodes_of_the_fleet() -> (watch::Sender<LiveNodes>, Nodes, mpsc::UnboundedReceiver<()>) {
     let (told, known) = watch::channel(LiveNodes::default());
     let (wanted, needed) = mpsc::unbounded_channel();
     (told, Nodes { known, wanted }, needed)

@@ -46,8 +46,8 @@ pub fn client_config(
     };
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
     let chain = chain.map_err(|error| format!("the client's certificate: {error}"))?;
-    let key = PrivateKeyDer::from_pem_slice(key)
-        .map_err(|error| format!("the client's key: {error}"))?;
+    let key =
+        PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("the client's key: {error}"))?;
     builder
         .with_client_auth_cert(chain, key)
         .map_err(|error| format!("the client's certificate: {error}"))

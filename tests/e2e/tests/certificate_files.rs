@@ -67,7 +67,10 @@ fn files_are_served_renewed_and_kept() {
     server.wait_for_log(
         "a certificate cannot be renewed from its file, and the one from before goes on",
     );
-    assert_eq!(authority.shown_by(&server), ("201".to_owned(), second.clone()));
+    assert_eq!(
+        authority.shown_by(&server),
+        ("201".to_owned(), second.clone())
+    );
 
     // They are gone, and the server starts again.
     fs::remove_file(authority.path("privkey.pem")).unwrap();

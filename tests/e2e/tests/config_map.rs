@@ -23,7 +23,8 @@ struct Site {
 /// Two files that belong together: a listener, and the routes of this number that it needs.
 fn files(port: u16, number: u16) -> BTreeMap<&'static str, String> {
     let routes = format!("numbered-{number}");
-    let listener = json!({"listeners": {format!("127.0.0.1:{port}"): {"pass": format!("routes/{routes}")}}});
+    let listener =
+        json!({"listeners": {format!("127.0.0.1:{port}"): {"pass": format!("routes/{routes}")}}});
     let routes = json!({"routes": {routes: [{"action": {"return": number}}]}});
     BTreeMap::from([
         ("listener.json", listener.to_string()),
@@ -106,7 +107,8 @@ fn a_broken_config_map_changes_nothing_and_is_told() {
     assert_eq!(site.status(), 201);
     // No file at all.
     site.map.write(&BTreeMap::new());
-    site.server.wait_for_log("has no file that ends with one of");
+    site.server
+        .wait_for_log("has no file that ends with one of");
     assert_eq!(site.status(), 201);
     site.map.write(&files(site.port, 203));
     site.wait_for(203);

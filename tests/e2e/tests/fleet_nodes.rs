@@ -79,7 +79,12 @@ fn nodes_are_servers_as_they_come_and_go() {
     );
     wait_for(&first, &[1, 2, 3]);
     wait_for(&third, &[1, 2, 3]);
-    assert_eq!((0..6).map(|_| answer(&first)).collect::<std::collections::BTreeSet<_>>(), set(&[1, 2, 3]));
+    assert_eq!(
+        (0..6)
+            .map(|_| answer(&first))
+            .collect::<std::collections::BTreeSet<_>>(),
+        set(&[1, 2, 3])
+    );
     let name = format!("all (127.0.0.2:{})", fleet.port);
     let status = first.status("/upstreams/u/servers");
     assert_eq!(status[&name]["target"]["host"], "node-2", "{status}");
@@ -90,7 +95,11 @@ fn nodes_are_servers_as_they_come_and_go() {
     assert!(load.wait_for_answers(50, PATIENCE));
     second.stop(libc::SIGQUIT);
     assert_eq!(servers(&first), set(&[1, 3]));
-    assert!(second.log().contains("leaving the fleet"), "{}", second.log());
+    assert!(
+        second.log().contains("leaving the fleet"),
+        "{}",
+        second.log()
+    );
     // One comes.
     let fourth = fleet.node(4, "web", &fleet.all());
     wait_for(&first, &[1, 3, 4]);
@@ -174,7 +183,10 @@ fn without_a_source_there_are_no_nodes() {
     let told = refused.json();
     assert_eq!(told["path"], "/upstreams/u/servers/all/fleet", "{told}");
     assert!(
-        told["suggestion"].as_str().unwrap().contains("settings.source"),
+        told["suggestion"]
+            .as_str()
+            .unwrap()
+            .contains("settings.source"),
         "{told}"
     );
     // With one it is taken, also while nobody answers there.

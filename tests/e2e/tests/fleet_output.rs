@@ -28,7 +28,9 @@ fn refused() -> String {
 
 #[test]
 fn reasons_are_in_lines_that_a_terminal_has_room_for() {
-    let names: Vec<String> = (10..14).map(|number| format!("web-in-rack-{number}")).collect();
+    let names: Vec<String> = (10..14)
+        .map(|number| format!("web-in-rack-{number}"))
+        .collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let fleet = Fleet::start(1, &names);
     let words = fleet.put(&document(201));
@@ -37,7 +39,10 @@ fn reasons_are_in_lines_that_a_terminal_has_room_for() {
     let words = fleet.fail(&["put", &file, "--wait", "0", "--waves", "1"]);
     must_fit(&words, WIDTH);
     let together = words.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(together.contains("all nodes are back at generation 1"), "{words}");
+    assert!(
+        together.contains("all nodes are back at generation 1"),
+        "{words}"
+    );
     for last in 1..=4 {
         let address = format!("`192.0.2.{last}:8080`");
         assert!(together.contains(&address), "{words}");
@@ -50,7 +55,10 @@ fn reasons_are_in_lines_that_a_terminal_has_room_for() {
     let reason = status.lines().skip_while(|line| !line.contains("returned"));
     let reason = reason.skip(1).take_while(|line| !line.is_empty());
     let reason = reason.collect::<Vec<_>>().join("\n");
-    assert!(reason.contains("web-in-rack-10") && reason.lines().count() > 2, "{status}");
+    assert!(
+        reason.contains("web-in-rack-10") && reason.lines().count() > 2,
+        "{status}"
+    );
     must_fit(&reason, WIDTH);
 
     // A terminal says how wide it is.

@@ -61,7 +61,8 @@ impl<'d> Builder<'d> {
     fn own_address(&mut self, reader: &Reader<'d>) -> Option<IpAddr> {
         let (node, pointer) = reader.get(&SourceOptions::address)?;
         let address = node.as_str()?.parse::<IpAddr>().ok();
-        let address = address.filter(|address| !address.is_unspecified() && !address.is_multicast());
+        let address =
+            address.filter(|address| !address.is_unspecified() && !address.is_multicast());
         if address.is_none() {
             let fault = Diagnostic::new(pointer, "other nodes cannot reach this one there");
             let expected = "an IPv4 or IPv6 address of this machine, without a port";
