@@ -44,7 +44,7 @@ TIMED = @packaging/timed
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo test test-steps test-long test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-packages test-packages-debian test-image image chart dist site fuzz bench bench-quick lint clean
+.PHONY: help build deps server demo demo-stop time-demo test test-steps test-long test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-packages test-packages-debian test-chart test-image image chart dist site fuzz bench bench-quick lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -208,7 +208,10 @@ test-packages-debian: ## the same on SUITE (trixie), another Debian, built there
 image: ## the container image of the packages that `make dist` has made (root only), as dist/tutti-image.tar
 	packaging/build-image $(DIST)/deb $(DIST)/tutti-image.tar
 
-test-image: ## the image as Compose and the Helm chart run it; the Dockerfile and the chart are linted
+test-chart: ## the Helm chart: linted, rendered, held to Kubernetes' schemas and to docs/kubernetes.md
+	python3 tests/packages/chart.py
+
+test-image: test-chart ## the image as Compose runs it; the Dockerfile is linted
 	python3 tests/packages/image.py
 
 chart: ## the Helm chart, as dist/tutti-VERSION.tgz

@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
-"""The container image as Compose and the Helm chart run it: `tests/packages/image.py`, after `packaging/build-image`.
+"""The container image as Compose runs it: `tests/packages/image.py`, after `packaging/build-image`.
 
 What compose.yaml says is read from there: a read-only root, no capability, the folders, the time for a stop. A site is served by a user that
-is not root, the health check passes, the log is on the terminal, and a stop answers what has begun. Also lints the Dockerfile and the chart,
-with hadolint and helm, which are fetched where they are not installed. What cannot run here is told as skipped.
+is not root, the health check passes, the log is on the terminal, and a stop answers what has begun. Also lints the Dockerfile with hadolint, which
+is fetched where it is not installed. What cannot run here is told as skipped. The chart has a test of its own: chart.py.
 """
 
 import json
 import os
 import re
 import shlex
-import shutil
 import socket
 import subprocess
 import sys
@@ -19,6 +18,10 @@ import threading
 import time
 import urllib.request
 from pathlib import Path
+
+from chart import skipped as not_here
+from chart import tool as fetched_tool
+from chart import version
 
 try:
     import yaml
@@ -32,21 +35,11 @@ FLAGS = ["--no-healthcheck", "--ulimit", "nofile=4096:4096", "--ulimit", "nproc=
 
 
 def skipped(reason):
-    print(f"image: skipped: {reason}", flush=True)
-    if os.environ.get("TUTTI_SKIPPED"):
-        with open(os.environ["TUTTI_SKIPPED"], "a", encoding="utf-8") as file:
-            file.write(f"image\t{reason}\n")
+    not_here("image", reason)
 
 
 def podman(*words, check=True):
     return subprocess.run([*PODMAN, *words], capture_output=True, text=True, check=check, timeout=120)
-
-
-def version():
-    for line in (ROOT / "Cargo.toml").read_text().splitlines():
-        if line.startswith("version = "):
-            return line.split('"')[1]
-    raise AssertionError("Cargo.toml has no version")
 
 
 def free_port():
@@ -147,38 +140,8 @@ def is_built_as_the_guide_says():
     print("image: the archive is loaded, and the guide's build command makes an image")
 
 
-def tool(name):
-    """The path of a linter, which is fetched where it is not installed; None: it is not to be had, which is told."""
-    fetched = subprocess.run([ROOT / "packaging/fetch-tool", name], capture_output=True, text=True, check=False)
-    if fetched.returncode:
-        skipped(fetched.stderr.strip())
-        return None
-    return fetched.stdout.strip()
-
-
-def chart_and_version():
-    chart = (ROOT / "packaging/helm/tutti/Chart.yaml").read_text()
-    assert f"version: {version()}\nappVersion: {version()}\n" in chart, "packaging/helm/tutti/Chart.yaml has another version than Cargo.toml"
-    helm = tool("helm")
-    if not helm:
-        return
-    folder = ROOT / "packaging/helm/tutti"
-    subprocess.run([helm, "lint", "--strict", folder], check=True)
-    rendered = subprocess.run([helm, "template", "site", folder, "--set", "port=80"], check=True, capture_output=True, text=True).stdout
-    for expected in ("kind: Deployment", "kind: Service", "kind: ConfigMap", "kind: PodDisruptionBudget", "containerPort: 80", "readOnlyRootFilesystem: true"):
-        assert expected in rendered, f"{expected} in:\n{rendered}"
-    configuration = rendered.partition("site.yaml: |\n")[2].partition("---")[0]
-    tutti = shutil.which("tutti", path=os.environ.get("DIST", str(ROOT / "dist")) + "/bin")
-    if tutti:
-        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-            file.write("\n".join(line[4:] for line in configuration.splitlines()))
-            file.flush()
-            subprocess.run([tutti, "config", "check", file.name], check=True)
-    print("image: the chart is linted, and its configuration is one")
-
-
 def dockerfile():
-    hadolint = tool("hadolint")
+    hadolint = fetched_tool("hadolint", skipped)
     if not hadolint:
         return
     subprocess.run([hadolint, ROOT / "packaging/image/Dockerfile"], check=True)
@@ -187,7 +150,6 @@ def dockerfile():
 
 def main():
     if "inside" not in sys.argv:
-        chart_and_version()
         dockerfile()
         if os.geteuid() != 0:
             skipped("containers are root's here")

@@ -53,9 +53,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "acme",
         &["acme-names", "log", "protocol", "role", "sys", "tls"],
     ),
+    ("pauses", &[]),
     ("etcd", &["tls"]),
-    ("kubernetes", &["tls"]),
-    ("fleet-store", &["etcd", "options"]),
+    ("kubernetes", &["pauses", "tls"]),
+    ("fleet-store", &["etcd", "options", "pauses"]),
     (
         "fleet",
         &[
@@ -63,6 +64,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "fleet-store",
             "log",
             "options",
+            "pauses",
             "protocol",
             "role",
             "sys",

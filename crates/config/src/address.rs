@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use tutti_document::shorten;
+use tutti_options::source::{ALL, is_label as is_label_of_nodes};
 
 pub use crate::address_pattern::{AddressError, AddressPattern, AddressSet, IpRange};
 use crate::address_pattern::{parse_ip, parse_port, split_port};
@@ -85,6 +86,13 @@ pub enum UpstreamAddress {
         /// `None`: it has one.
         port: Option<ServicePort>,
     },
+    /// Nodes of the fleet, which the store tells.
+    Fleet {
+        /// `all`, or `LABEL=VALUE`.
+        selector: String,
+        /// The same for all of them.
+        port: u16,
+    },
     /// A unix socket's path.
     Unix(PathBuf),
     /// A unix socket's name in the abstract namespace, without the `@`.
@@ -109,6 +117,7 @@ impl std::fmt::Display for UpstreamAddress {
             UpstreamAddress::Kubernetes {
                 service, namespace, ..
             } => write!(f, "{service}.{namespace}"),
+            UpstreamAddress::Fleet { selector, .. } => f.write_str(selector),
             UpstreamAddress::Unix(path) => write!(f, "unix:{}", path.display()),
             UpstreamAddress::Abstract(name) => write!(f, "unix:@{name}"),
         }
@@ -284,15 +293,37 @@ impl UpstreamAddress {
         })
     }
 
-    /// The name that leads to it, which has to be looked up; `None`: this is an address itself.
+    /// A server that is nodes of the fleet.
+    ///
+    /// # Errors
+    /// The fault, and a cure where one is known.
+    pub(crate) fn fleet(selector: &str, port: u16) -> Result<Self, (AddressError, Option<String>)> {
+        if selector != ALL && !is_label_of_nodes(selector) {
+            let message = format!("`{}` means no nodes of a fleet", shorten(selector));
+            let hint = "write `all`, or `LABEL=VALUE` for the nodes with a label";
+            return Err((AddressError(message), Some(hint.to_owned())));
+        }
+        Ok(UpstreamAddress::Fleet {
+            selector: selector.to_owned(),
+            port,
+        })
+    }
+
+    /// True if somebody has to tell which addresses it has.
+    pub fn is_found(&self) -> bool {
+        matches!(self, UpstreamAddress::Fleet { .. }) || self.host().is_some()
+    }
+
+    /// The name that leads to it, which has to be looked up; `None`: this is an address itself, or its servers have names of their own.
     pub fn host(&self) -> Option<&str> {
         match self {
             UpstreamAddress::Name { host, .. }
             | UpstreamAddress::Service { host, .. }
             | UpstreamAddress::Kubernetes { host, .. } => Some(host),
-            UpstreamAddress::Inet(_) | UpstreamAddress::Unix(_) | UpstreamAddress::Abstract(_) => {
-                None
-            }
+            UpstreamAddress::Inet(_)
+            | UpstreamAddress::Fleet { .. }
+            | UpstreamAddress::Unix(_)
+            | UpstreamAddress::Abstract(_) => None,
         }
     }
 }
@@ -653,6 +684,18 @@ mod tests {
         ] {
             let outcome = UpstreamAddress::kubernetes(wrong, None);
             assert!(outcome.is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn nodes_of_a_fleet_are_all_or_those_with_a_label() {
+        for selector in ["all", "role=web", "zone=eu-1.a"] {
+            let address = UpstreamAddress::fleet(selector, 8080).unwrap();
+            assert_eq!(address.to_string(), selector);
+            assert!(address.is_found() && address.host().is_none());
+        }
+        for wrong in ["", "web", "role=", "=web", "a=b=c", "10.0.0.1:80", "all:80"] {
+            assert!(UpstreamAddress::fleet(wrong, 8080).is_err(), "{wrong}");
         }
     }
 

@@ -18,6 +18,8 @@ pub struct Context {
     pub certificates: Option<BTreeSet<String>>,
     /// The script modules that are stored; `None`: unknown, so any name is taken.
     pub js_modules: Option<Modules>,
+    /// A flag of the server names a source, whatever the configuration says; `None`: unknown, so there may be one.
+    pub is_given_source: Option<bool>,
 }
 
 /// An installed language module.
@@ -40,6 +42,15 @@ impl Context {
         Context {
             modules: modules.collect(),
             ..Context::default()
+        }
+    }
+
+    /// With a source that a flag names, or without one.
+    #[must_use]
+    pub fn with_given_source(self, is_given: bool) -> Self {
+        Context {
+            is_given_source: Some(is_given),
+            ..self
         }
     }
 

@@ -72,6 +72,7 @@ pub use tutti_options::application::Common;
 pub use tutti_options::log_target::LogTarget;
 pub use tutti_options::password::{HashKind, PasswordHash};
 pub use tutti_options::prefix::under;
+pub use tutti_options::source::{LiveNode, LiveNodes};
 pub use tutti_options::types::Special;
 
 pub use crate::template::{Part, Template};
@@ -466,13 +467,22 @@ impl Config {
         self.actions().flat_map(Action::proxies)
     }
 
+    /// True if a server of an upstream is nodes of the fleet.
+    pub fn follows_nodes(&self) -> bool {
+        self.has_server(|address| matches!(address, UpstreamAddress::Fleet { .. }))
+    }
+
     /// True if a server of an upstream is a Service of Kubernetes.
     pub fn follows_kubernetes(&self) -> bool {
+        self.has_server(|address| matches!(address, UpstreamAddress::Kubernetes { .. }))
+    }
+
+    fn has_server(&self, is_meant: impl Fn(&UpstreamAddress) -> bool) -> bool {
         let mut servers = self
             .upstreams
             .values()
             .flat_map(|upstream| &upstream.servers);
-        servers.any(|server| matches!(server.address, UpstreamAddress::Kubernetes { .. }))
+        servers.any(|server| is_meant(&server.address))
     }
 
     /// The guards of all actions, those of actions in a share and of error pages among them.

@@ -80,9 +80,11 @@ mod tests {
 
     #[test]
     fn a_file_has_what_the_setting_takes() {
-        let yaml = "etcd:\n  endpoints: https://a\nname: web-1\nlabels: {zone: b}\n";
+        let yaml =
+            "etcd:\n  endpoints: https://a\nname: web-1\nlabels: {zone: b}\naddress: fd00::7\n";
         let source = of_text(yaml, Format::Yaml).unwrap();
         assert_eq!(source.name.as_deref(), Some("web-1"));
+        assert_eq!(source.address, "fd00::7".parse().ok());
         assert_eq!(source.labels.get("zone").map(String::as_str), Some("b"));
         for wrong in [
             "{}",
@@ -95,6 +97,9 @@ mod tests {
             r#"{"etcd": {"endpoints": "https://a", "user": "root"}}"#,
             r#"{"etcd": {"endpoints": "https://a"}, "name": "a/b"}"#,
             r#"{"etcd": {"endpoints": "https://a"}, "labels": {"zone": "a b"}}"#,
+            r#"{"etcd": {"endpoints": "https://a"}, "address": "web-1"}"#,
+            r#"{"etcd": {"endpoints": "https://a"}, "address": "10.0.0.1:80"}"#,
+            r#"{"etcd": {"endpoints": "https://a"}, "address": "0.0.0.0"}"#,
         ] {
             assert!(of_text(wrong, Format::Json).is_err(), "{wrong}");
         }

@@ -168,6 +168,7 @@ fn status(news: &SourceNews) -> Value {
     let mut status = json!({
         "kind": "etcd",
         "node": news.name,
+        "address": news.address,
         "connected": news.error.is_none() && news.endpoint.is_some(),
         "endpoint": news.endpoint,
         "state": state,

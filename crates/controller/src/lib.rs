@@ -82,9 +82,9 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
                 service.plan_certificates();
                 service.plan_source();
             }
-            ToController::Reload => {
+            ToController::Reload { by } => {
                 let (control, log) = (control.clone(), log.clone());
-                tokio::spawn(async move { reload(&control, &log).await });
+                tokio::spawn(async move { reload(&control, &log, &by).await });
             }
             ToController::Acme { id, message } => {
                 tokio::spawn(service.clone().obey_acme(id, message));
@@ -168,8 +168,8 @@ fn stored_configuration(hello: &ControllerHello, log: &Log) -> (Option<Document>
 }
 
 /// Puts in force what the configuration files say now, or nothing.
-async fn reload(control: &Control, log: &Log) {
-    match control.reload("SIGHUP").await {
+async fn reload(control: &Control, log: &Log, by: &str) {
+    match control.reload(by).await {
         // The log has its warnings already.
         Ok(Some(_)) => log.line(Level::Notice, "the configuration files are in force"),
         Ok(None) => log.line(

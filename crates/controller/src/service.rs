@@ -179,6 +179,12 @@ impl Inner {
         self.context_with(&self.certificates.load(), &self.js_modules.load())
     }
 
+    /// The same for changes. What was stored before is not asked where its source is: a server that is started without one serves the rest.
+    fn context_of_changes(&self) -> Context {
+        self.context()
+            .with_given_source(self.given_source.is_some())
+    }
+
     fn context_with(&self, certificates: &Certificates, modules: &Modules) -> Context {
         context(&self.modules)
             .with_certificates(certificates.names())
@@ -211,7 +217,7 @@ impl Inner {
     async fn apply(&self, document: Document, cause: Cause) -> Result<Diagnostics, Diagnostics> {
         let _alone = self.changing.lock().await;
         self.must_take_changes()?;
-        let config = tutti_config::validate(&document, &self.context())?;
+        let config = tutti_config::validate(&document, &self.context_of_changes())?;
         let certificates = self.read_certificates(&config.certificate_files).await?;
         self.keep_certificates(certificates).await?;
         let grants = grants::of(&config);

@@ -31,6 +31,7 @@ mod stop;
 mod style;
 mod top;
 pub mod usage;
+mod wrap;
 
 use std::process::ExitCode;
 

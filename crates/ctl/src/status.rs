@@ -13,9 +13,7 @@ use serde_json::Value;
 use super::client::{Answer, Client};
 use super::reach::ControlArguments;
 use super::report::{Failure, say, write};
-
-/// Where nobody says how wide the terminal is.
-const WIDTH: usize = 80;
+use super::wrap::columns;
 
 /// Back to the first place, and away with all that is behind it.
 const CLEAR: &str = "\x1b[H\x1b[J";
@@ -119,11 +117,5 @@ fn look(client: &Client) -> Result<Answer, Failure> {
 
 /// Columns of the terminal; what goes elsewhere is cut nowhere.
 fn width() -> usize {
-    if !io::stdout().is_terminal() {
-        return usize::MAX;
-    }
-    match rustix::termios::tcgetwinsize(io::stdout()) {
-        Ok(size) if size.ws_col > 0 => size.ws_col.into(),
-        _ => WIDTH,
-    }
+    columns(io::stdout()).unwrap_or(usize::MAX)
 }

@@ -1,5 +1,6 @@
 //! Keys, transactions and leases of one member.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +45,7 @@ pub enum KeepAlive {
 pub struct Client {
     calls: Arc<Calls>,
     endpoint: Endpoint,
+    local: Option<IpAddr>,
 }
 
 impl Client {
@@ -57,6 +59,7 @@ impl Client {
             Ok(connected) => connected?,
             Err(_) => return Err(Error::Silent(options.patience.as_secs_f64())),
         };
+        let local = transport.local;
         let mut calls = Calls::new(transport, endpoint, options.patience);
         if let Some((name, password)) = &options.user {
             let question = Authenticate {
@@ -72,12 +75,18 @@ impl Client {
         Ok(Client {
             calls: Arc::new(calls),
             endpoint: endpoint.clone(),
+            local,
         })
     }
 
     /// The member that it is connected to.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
+    }
+
+    /// The address of this machine from which it is connected.
+    pub fn local_address(&self) -> Option<IpAddr> {
+        self.local
     }
 
     /// All keys that begin with these bytes, and the revision that they are of.

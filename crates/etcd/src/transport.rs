@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -66,6 +66,8 @@ pub struct Options {
 /// A connection of HTTP/2. Dropping it ends it.
 pub(crate) struct Transport {
     pub(crate) sender: SendRequest<Outgoing>,
+    /// The address that this end of it has.
+    pub(crate) local: Option<IpAddr>,
     driver: JoinHandle<()>,
 }
 
@@ -88,10 +90,11 @@ impl Transport {
         let stream = TcpStream::connect((endpoint.host.as_str(), endpoint.port))
             .await
             .map_err(|error| failed(&error))?;
+        let local = stream.local_addr().ok().map(|address| address.ip());
         // Small messages that somebody waits for.
         let _ = stream.set_nodelay(true);
         if !endpoint.is_secure {
-            return Transport::over(stream, options.patience).await;
+            return Transport::over(stream, local, options.patience).await;
         }
         let name = options.tls.server_name.as_deref().unwrap_or(&endpoint.host);
         let name = ServerName::try_from(name.to_owned())
@@ -106,10 +109,14 @@ impl Transport {
                 ),
                 _ => failed(&format!("TLS: {error}")),
             })?;
-        Transport::over(stream, options.patience).await
+        Transport::over(stream, local, options.patience).await
     }
 
-    async fn over<S>(stream: S, patience: Duration) -> Result<Transport, Error>
+    async fn over<S>(
+        stream: S,
+        local: Option<IpAddr>,
+        patience: Duration,
+    ) -> Result<Transport, Error>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -122,7 +129,11 @@ impl Transport {
             .map_err(|error| Error::Connection(told(&error)))?;
         // Its end is noticed by whoever calls next.
         let driver = tokio::spawn(async move { drop(connection.await) });
-        Ok(Transport { sender, driver })
+        Ok(Transport {
+            sender,
+            local,
+            driver,
+        })
     }
 }
 
@@ -138,46 +149,22 @@ pub(crate) fn told(error: &dyn std::error::Error) -> String {
 }
 
 fn tls_config(tls: &Tls) -> Result<ClientConfig, Error> {
-    let unusable = |what: &str, why: &dyn fmt::Display| Error::Unusable(format!("{what}: {why}"));
-    let builder = ClientConfig::builder_with_provider(tutti_tls::provider())
-        .with_safe_default_protocol_versions()
-        .map_err(|error| unusable("TLS", &error))?
-        .with_root_certificates(trusted(tls.ca.as_deref())?);
-    let mut config = match &tls.identity {
-        None => builder.with_no_client_auth(),
-        Some((chain, key)) => {
-            let chain: Result<Vec<_>, _> =
-                CertificateDer::pem_slice_iter(chain.as_bytes()).collect();
-            let chain = chain.map_err(|error| unusable("the client's certificate", &error))?;
-            let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
-                .map_err(|error| unusable("the client's key", &error))?;
-            builder
-                .with_client_auth_cert(chain, key)
-                .map_err(|error| unusable("the client's certificate", &error))?
-        }
-    };
+    let identity = tls.identity.as_ref();
+    let identity = identity.map(|(chain, key)| (chain.as_bytes(), key.as_bytes()));
+    let config = trusted(tls.ca.as_deref())
+        .and_then(|roots| tutti_tls::client_config(roots, identity, "etcd"));
+    let mut config = config.map_err(Error::Unusable)?;
     config.alpn_protocols = vec![b"h2".to_vec()];
     Ok(config)
 }
 
-fn trusted(ca: Option<&str>) -> Result<RootCertStore, Error> {
-    let mut store = RootCertStore::empty();
+fn trusted(ca: Option<&str>) -> Result<RootCertStore, String> {
     match ca {
+        Some(text) => tutti_tls::authorities(text.as_bytes()),
         None => {
-            let found = rustls_native_certs::load_native_certs();
-            store.add_parsable_certificates(found.certs);
-        }
-        Some(text) => {
-            for certificate in CertificateDer::pem_slice_iter(text.as_bytes()) {
-                let certificate = certificate.map_err(|e| Error::Unusable(format!("`ca`: {e}")))?;
-                let added = store.add(certificate);
-                added.map_err(|e| Error::Unusable(format!("`ca`: {e}")))?;
-            }
+            let mut roots = RootCertStore::empty();
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            Ok(roots)
         }
     }
-    if store.is_empty() {
-        let text = "there is no certificate that vouches for etcd; hint: name a file in `ca`";
-        return Err(Error::Unusable(text.to_owned()));
-    }
-    Ok(store)
 }

@@ -3,12 +3,13 @@
 //! One connection at a time. A call that fails is made again with the next member, once with each. What is followed is listed anew with
 //! each connection: no revision is remembered beyond a watch, since a store that was restored has others.
 
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tutti_etcd::{Client, Error, Event, KeepAlive, Operation, Options, Pair, Watch};
+use tutti_pauses::random_below;
 
-use crate::random::random_below;
 use crate::store::{BoxFuture, Entries, Entry, Following, Held, Store, StoreError};
 
 /// The longest text that is stored: etcd takes requests of 1.5 MiB.
@@ -253,35 +254,44 @@ impl Store for Arc<EtcdStore> {
 
     fn hold<'a>(
         &'a self,
-        name: &'a str,
-        text: &'a str,
+        texts: &'a Entries,
         held: &'a mut Held,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
-            let key = self.key(name);
-            let key = key.as_slice();
             if let Some(number) = held.number {
                 let kept = self.with(|client| async move { client.keep_alive(number).await });
                 if kept.await? == KeepAlive::Lost {
                     held.number = None;
                 }
             }
-            let number = match held.number {
-                Some(_) if held.text == text => return Ok(()),
+            if held.number.is_some() && held.texts == *texts {
+                return Ok(());
+            }
+            // Unless this succeeds they are not there, and the next call begins anew.
+            let number = match held.number.take() {
                 Some(number) => number,
                 None => {
+                    held.texts.clear();
                     let life = self.life;
                     self.with(|client| async move { client.grant(life).await })
                         .await?
                 }
             };
-            // Unless this succeeds it is not there, and the next call begins anew.
-            held.number = None;
-            let put =
-                |client: Client| async move { client.put(key, text.as_bytes(), number).await };
-            self.with(put).await?;
+            for (name, text) in texts {
+                if held.texts.get(name) != Some(text) {
+                    let key = self.key(name);
+                    let (key, text) = (key.as_slice(), text.as_bytes());
+                    self.with(|client| async move { client.put(key, text, number).await })
+                        .await?;
+                }
+            }
+            let gone = held.texts.keys().filter(|name| !texts.contains_key(*name));
+            let gone: Vec<Entry> = gone.map(|name| (name.clone(), None)).collect();
+            if !gone.is_empty() {
+                self.swap(&[], &gone).await?;
+            }
+            held.texts.clone_from(texts);
             held.number = Some(number);
-            text.clone_into(&mut held.text);
             Ok(())
         })
     }
@@ -290,6 +300,11 @@ impl Store for Arc<EtcdStore> {
         let state = self.state();
         let client = state.client.as_ref();
         client.map(|client| client.endpoint().to_string())
+    }
+
+    fn local_address(&self) -> Option<IpAddr> {
+        let state = self.state();
+        state.client.as_ref().and_then(Client::local_address)
     }
 }
 

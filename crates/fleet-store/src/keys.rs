@@ -1,7 +1,6 @@
 //! Names of things in the store, below the fleet's prefix.
 
-/// The selector of a head for all nodes.
-pub const ALL: &str = "all";
+pub use tutti_options::source::ALL;
 
 /// Heads are below this: `heads/all`, `heads/LABEL=VALUE`.
 pub const HEADS: &str = "heads/";
@@ -11,6 +10,9 @@ pub const DOCUMENTS: &str = "documents/";
 
 /// Answers of nodes are below this, by the node's name.
 pub const NODES: &str = "nodes/";
+
+/// The addresses of nodes are below this, by the node's name. They change seldom, and are followed by all nodes: answers are not.
+pub const ADDRESSES: &str = "addresses/";
 
 /// Roll-outs are below this, by their number.
 pub const LOG: &str = "log/";
@@ -28,6 +30,11 @@ pub fn document(generation: u64) -> String {
 /// The answer of a node.
 pub fn node(name: &str) -> String {
     format!("{NODES}{name}")
+}
+
+/// The address of a node.
+pub fn address(name: &str) -> String {
+    format!("{ADDRESSES}{name}")
 }
 
 /// The record of a roll-out. Names are in the order of numbers.

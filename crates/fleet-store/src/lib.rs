@@ -12,7 +12,7 @@
 //! | [`gate`] | when a wave of a roll-out is over; no I/O |
 //! | [`store`] | what a store has to do |
 //! | [`etcd`] | etcd as a store |
-//! | `random`, `times` | random words and numbers, the clock |
+//! | `random`, `times` | random words, the clock |
 
 #![forbid(unsafe_code)]
 
@@ -24,5 +24,5 @@ pub mod records;
 pub mod store;
 mod times;
 
-pub use random::{random_below, random_word};
+pub use random::random_word;
 pub use times::{now, patience, seconds};

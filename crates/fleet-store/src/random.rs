@@ -1,4 +1,4 @@
-//! Random words and numbers.
+//! Random words.
 
 /// A random word, for a roll-out or a process.
 pub fn random_word() -> String {
@@ -10,13 +10,4 @@ pub fn random_word() -> String {
         return format!("{now:032x}");
     }
     data_encoding::HEXLOWER.encode(&bytes)
-}
-
-/// A random number below a bound, for pauses and orders that are not the same everywhere.
-pub fn random_below(bound: u64) -> u64 {
-    let mut bytes = [0; 8];
-    match aws_lc_rs::rand::fill(&mut bytes) {
-        Ok(()) => u64::from_le_bytes(bytes) % bound.max(1),
-        Err(_) => 0,
-    }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 
 /// An answer that takes time.
@@ -26,19 +27,19 @@ pub struct StoreError {
     pub is_final: bool,
 }
 
-/// A text that is in the store as long as its owner says that it is there.
+/// Texts that are in the store as long as their owner says that they are there.
 #[derive(Debug, Default)]
 pub struct Held {
-    /// The store's number of it; `None`: it is not there.
+    /// The store's number of them; `None`: they are not there.
     pub(crate) number: Option<i64>,
-    /// As it is in the store.
-    pub(crate) text: String,
+    /// As they are in the store.
+    pub(crate) texts: Entries,
 }
 
 impl Held {
-    /// The store may not have it as it was: it may be an older copy of itself.
+    /// The store may not have them as they were: it may be an older copy of itself.
     pub fn say_again(&mut self) {
-        self.text.clear();
+        self.texts.clear();
     }
 }
 
@@ -64,16 +65,19 @@ pub trait Store: Send + Sync {
         prefix: &'a str,
     ) -> BoxFuture<'a, Result<Box<dyn Following>, StoreError>>;
 
-    /// Puts a text there, or keeps it there: called again and again, at most a third of its life apart.
+    /// Puts texts there, or keeps them there, and takes those out that were held before and are not among them: called again and again, at
+    /// most a third of their life apart. All of them go together with their owner.
     fn hold<'a>(
         &'a self,
-        name: &'a str,
-        text: &'a str,
+        texts: &'a Entries,
         held: &'a mut Held,
     ) -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// Whom it is connected to now, for people.
     fn connected_to(&self) -> Option<String>;
+
+    /// The address of this machine from which it is connected.
+    fn local_address(&self) -> Option<IpAddr>;
 }
 
 /// Texts that are followed.

@@ -7,11 +7,13 @@ use tokio::time::timeout;
 use tutti_fleet_store::keys;
 use tutti_fleet_store::now;
 use tutti_fleet_store::records::Answer;
-use tutti_fleet_store::store::{Held, Store};
+use tutti_fleet_store::store::{Entries, Held, Store};
+use tutti_log::{Level, Log};
+use tutti_options::source::LiveNode;
+use tutti_pauses::Pauses;
 use tutti_protocol::{FleetAnswer, FleetRequest};
 
 use crate::controller::Controller;
-use crate::pause::Pauses;
 use crate::state::{Counts, Node};
 
 /// Between two looks while a roll-out is under way.
@@ -19,6 +21,9 @@ const ROLLING: Duration = Duration::from_secs(1);
 
 /// Between two words to `/status`: a controller that was started anew knows nothing.
 const NEWS: Duration = Duration::from_secs(5);
+
+/// After this node's address is gone, others may still take so long to hear of it, and to end with what they have sent on the way.
+const SPREAD: Duration = Duration::from_millis(500);
 
 /// While nothing but counts changes, and nobody waits for them, they are told this often.
 const COUNTS: Duration = Duration::from_secs(30);
@@ -35,31 +40,54 @@ pub(crate) async fn tell_news(node: Arc<Node>, controller: Arc<Controller>) {
     }
 }
 
-/// Keeps this node's answer in the store, for ever.
+/// Keeps this node's answer and its address in the store, for ever.
 pub(crate) async fn hold(
     node: Arc<Node>,
     store: Arc<dyn Store>,
     controller: Arc<Controller>,
     life: Duration,
+    log: Log,
 ) {
-    let key = keys::node(&node.name);
     let mut held = Held::default();
     let mut found = 0;
     let mut said = Said::default();
     let mut changes = node.changes();
     let mut pauses = Pauses::new(life / 3);
+    let (mut is_told, mut has_left) = (false, false);
     loop {
         changes.borrow_and_update();
         if node.times_found() != found {
             found = node.times_found();
             held.say_again();
         }
-        look(&node, &controller).await;
+        if !node.is_leaving() {
+            look(&node, &controller).await;
+        }
         let text = said.next(node.answer(), node.is_rolling(), Instant::now());
-        let pause = match store.hold(&key, &text, &mut held).await {
+        let was_placed = node.is_placed();
+        let place = node.place(store.local_address());
+        let is_held = store
+            .hold(&texts(&node, text, place.as_ref()), &mut held)
+            .await;
+        if node.is_leaving() && place.is_none() && !std::mem::replace(&mut has_left, true) {
+            let spread = match is_held {
+                Ok(()) if was_placed => SPREAD,
+                // Nobody has to be told, or can be.
+                _ => Duration::ZERO,
+            };
+            tokio::spawn(leave(Arc::clone(&controller), spread));
+        }
+        let pause = match is_held {
             Ok(()) => {
                 pauses.begin_anew();
+                node.placed(place.as_ref().map(|place| place.address));
+                let now = node.place(store.local_address());
+                if now.is_none() && !node.is_leaving() && !std::mem::replace(&mut is_told, true) {
+                    let text = "other nodes are not told an address of this one, which reaches the store from its own machine: `address` of the source says one";
+                    log.line(Level::Info, text);
+                }
                 match node.is_rolling() {
+                    _ if now != place => Duration::ZERO,
                     true => ROLLING.min(life / 3),
                     false => life / 3,
                 }
@@ -69,6 +97,22 @@ pub(crate) async fn hold(
         };
         let _ = timeout(pause, changes.changed()).await;
     }
+}
+
+/// The texts of this node in the store.
+fn texts(node: &Node, answer: String, place: Option<&LiveNode>) -> Entries {
+    let mut texts = Entries::from([(keys::node(&node.name), answer)]);
+    if let Some(place) = place {
+        // Strings and an address: this cannot fail.
+        let text = serde_json::to_string(place).unwrap_or_default();
+        texts.insert(keys::address(&node.name), text);
+    }
+    texts
+}
+
+async fn leave(controller: Arc<Controller>, spread: Duration) {
+    tokio::time::sleep(spread).await;
+    controller.tell_left();
 }
 
 async fn look(node: &Node, controller: &Controller) {

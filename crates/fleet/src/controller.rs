@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
+use tutti_options::source::LiveNodes;
 use tutti_protocol::{FleetAnswer, FleetRequest, FromFleet, ToFleet};
 
 /// Asks main, and hears its news.
@@ -47,6 +48,16 @@ impl Controller {
             // Whoever asked may have given up.
             let _ = sender.send(answer);
         }
+    }
+
+    /// Tells main of the nodes of the fleet, which it passes on to routers.
+    pub(crate) fn tell_nodes(&self, known: LiveNodes) {
+        self.link.tell(&FromFleet::Nodes { known });
+    }
+
+    /// Tells main that other nodes have been told of the stop, or cannot be.
+    pub(crate) fn tell_left(&self) {
+        self.link.tell(&FromFleet::Left);
     }
 
     /// Has main keep this for the next process of this kind.

@@ -10,10 +10,10 @@ use tutti_fleet_store::keys::{self, HEADS};
 use tutti_fleet_store::records::{Head, Refusal, State, Version, choose, digest, read_all};
 use tutti_fleet_store::store::{Entries, Store, StoreError};
 use tutti_log::{Level, Log};
+use tutti_pauses::Pauses;
 use tutti_protocol::{FleetAnswer, FleetRequest};
 
 use crate::controller::Controller;
-use crate::pause::Pauses;
 use crate::state::{Node, Task};
 
 /// The pause before a document is brought again that could not be looked at.

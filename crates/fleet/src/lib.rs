@@ -11,14 +11,14 @@
 //! | `state` | what this node is to run, runs, and has refused |
 //! | `follow` | new documents, from the store to the controller |
 //! | `answer` | what this node tells the fleet, and `/status` |
-//! | `pause` | pauses between attempts |
+//! | `nodes` | the nodes of the fleet that take requests |
 
 #![forbid(unsafe_code)]
 
 mod answer;
 mod controller;
 mod follow;
-mod pause;
+mod nodes;
 mod state;
 
 use std::io;
@@ -32,7 +32,7 @@ use tutti_fleet_store::etcd::EtcdStore;
 use tutti_fleet_store::store::Store;
 use tutti_fleet_store::{patience, seconds};
 use tutti_log::Log;
-use tutti_options::source::is_name;
+use tutti_options::source::{LiveNodes, is_name};
 use tutti_protocol::{FleetHello, SourcePlan, SourceSecrets, ToFleet};
 use tutti_role::{own_log, unprivileged};
 
@@ -80,22 +80,52 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
                 Arc::clone(&store),
                 Arc::clone(&controller),
                 life,
+                log.clone(),
             );
             tokio::spawn(answering);
-            let following =
-                follow::follow(node, store, controller.clone(), log.clone(), longest_pause);
+            let following = follow::follow(
+                Arc::clone(&node),
+                Arc::clone(&store),
+                Arc::clone(&controller),
+                log.clone(),
+                longest_pause,
+            );
             tokio::spawn(following);
+            let nodes = nodes::follow(store, Arc::clone(&controller), life, longest_pause);
+            serve_main(&link, &controller, &log, &node, Some(nodes)).await
         }
         // The log has it already.
-        Err(reason) => node.lost(&reason),
+        Err(reason) => {
+            node.lost(&reason);
+            controller.tell_nodes(LiveNodes {
+                nodes: None,
+                lost: Some(reason),
+            });
+            let nothing: Option<std::future::Ready<()>> = None;
+            serve_main(&link, &controller, &log, &node, nothing).await
+        }
     }
+}
+
+/// Does what main says, until it goes. `nodes` follows the nodes of the fleet, once they are needed; `None`: there is no store to be had.
+async fn serve_main(
+    link: &Link,
+    controller: &Controller,
+    log: &Log,
+    node: &Node,
+    mut nodes: Option<impl Future<Output = ()> + Send + 'static>,
+) -> io::Result<()> {
+    let is_connecting = nodes.is_some();
     loop {
         let Some((news, descriptors)) = link.news().await? else {
             return Ok(());
         };
         match news {
             ToFleet::Answer { id, answer } => controller.answered(id, answer),
-            ToFleet::LogReopened => own_log::reopen(&log, descriptors),
+            ToFleet::LogReopened => own_log::reopen(log, descriptors),
+            ToFleet::FollowNodes => drop(nodes.take().map(tokio::spawn)),
+            ToFleet::Leave if is_connecting => node.leave(),
+            ToFleet::Leave => controller.tell_left(),
             ToFleet::Hello(_) => {}
         }
     }

@@ -1,12 +1,14 @@
 //! The documents that this node is to run, runs, and has refused. No I/O.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tutti_fleet_store::now;
 use tutti_fleet_store::records::{Answer, Health, Refusal, Version};
+use tutti_options::source::LiveNode;
 use tutti_protocol::{RefusedDocument, SourceNews, SourcePlan};
 
 /// The document that is in force, as main keeps it for the next process.
@@ -60,12 +62,18 @@ struct State {
     before: Option<Counts>,
     counts: Counts,
     differs: bool,
+    /// The address that is in the store.
+    placed: Option<IpAddr>,
+    /// The server stops.
+    is_leaving: bool,
 }
 
 /// This node of the fleet.
 pub(crate) struct Node {
     pub(crate) name: String,
     pub(crate) labels: BTreeMap<String, String>,
+    /// Its address for others, where the configuration says it.
+    address: Option<IpAddr>,
     state: Mutex<State>,
     changes: watch::Sender<u64>,
 }
@@ -85,6 +93,7 @@ impl Node {
         Node {
             name,
             labels: plan.labels.clone(),
+            address: plan.address,
             state: Mutex::new(State {
                 applied,
                 ..State::default()
@@ -101,6 +110,40 @@ impl Node {
         let done = change(&mut self.state());
         self.changes.send_modify(|number| *number += 1);
         done
+    }
+
+    /// This node as others reach it; `None`: they do not. `local` is the address from which it reaches the store: that of this machine alone
+    /// is of no use to others.
+    pub(crate) fn place(&self, local: Option<IpAddr>) -> Option<LiveNode> {
+        let local = local.filter(|local| !local.is_loopback() && !local.is_unspecified());
+        let address = self.address.or(local)?;
+        (!self.is_leaving()).then(|| LiveNode {
+            name: self.name.clone(),
+            address,
+            labels: self.labels.clone(),
+        })
+    }
+
+    /// This address is in the store, or none.
+    pub(crate) fn placed(&self, address: Option<IpAddr>) {
+        if self.state().placed != address {
+            self.change(|state| state.placed = address);
+        }
+    }
+
+    /// True if others have been told an address.
+    pub(crate) fn is_placed(&self) -> bool {
+        self.state().placed.is_some()
+    }
+
+    /// The server stops: others are to send nothing more.
+    pub(crate) fn leave(&self) {
+        self.change(|state| state.is_leaving = true);
+    }
+
+    /// True if it stops.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.state().is_leaving
     }
 
     /// Tells of changes of what this node would say.
@@ -222,6 +265,7 @@ impl Node {
         let wanted = state.wanted.as_ref();
         SourceNews {
             name: self.name.clone(),
+            address: state.placed,
             endpoint: state.endpoint.clone(),
             error: state.error.clone(),
             wanted: wanted.map(|version| version.generation),
@@ -250,6 +294,7 @@ mod tests {
         let plan = SourcePlan {
             name: None,
             labels: BTreeMap::new(),
+            address: None,
             etcd: EtcdPlan {
                 members: Vec::new(),
                 prefix: String::new(),
@@ -311,6 +356,23 @@ mod tests {
         assert_eq!(node.want(Some(("all", &one)), false), Task::Nothing);
         assert_eq!(node.answer().refused, None);
         assert!(node.news().refused.is_some());
+    }
+
+    #[test]
+    fn others_are_told_an_address_at_which_they_reach_this_node() {
+        let of = |node: &Node, local: &str| node.place(local.parse().ok()).map(|one| one.address);
+        let plain = node(None);
+        assert_eq!(of(&plain, "10.0.0.1"), "10.0.0.1".parse().ok());
+        for own in ["127.0.0.1", "::1", "0.0.0.0", ""] {
+            assert_eq!(of(&plain, own), None, "{own}");
+        }
+        let written = Node {
+            address: "127.0.0.2".parse().ok(),
+            ..node(None)
+        };
+        assert_eq!(of(&written, "10.0.0.1"), "127.0.0.2".parse().ok());
+        written.leave();
+        assert_eq!(of(&written, "10.0.0.1"), None);
     }
 
     #[test]

@@ -11,9 +11,8 @@ use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -77,7 +76,7 @@ impl Connection {
             true => format!("[{}]:{}", access.host, access.port),
             false => format!("{}:{}", access.host, access.port),
         };
-        let config = Arc::new(tls_config(ca)?);
+        let config = Arc::new(tls_config(ca).map_err(Failure::new)?);
         let name = ServerName::try_from(access.host.clone())
             .map_err(|error| Failure::new(format!("`{}`: {error}", access.host)))?;
         let mut last = Failure::new("the API server's name has no address");
@@ -219,21 +218,6 @@ fn told(error: impl std::error::Error) -> String {
     text
 }
 
-fn tls_config(ca: &[u8]) -> Result<ClientConfig, Failure> {
-    let mut store = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(ca) {
-        let certificate = certificate.map_err(|error| Failure::new(format!("`ca`: {error}")))?;
-        let added = store.add(certificate);
-        added.map_err(|error| Failure::new(format!("`ca`: {error}")))?;
-    }
-    if store.is_empty() {
-        let text = "the file of `ca` has no certificate that could vouch for the API server";
-        return Err(Failure::new(text));
-    }
-    let config = ClientConfig::builder_with_provider(tutti_tls::provider())
-        .with_safe_default_protocol_versions()
-        .map_err(|error| Failure::new(format!("TLS: {error}")))?
-        .with_root_certificates(store)
-        .with_no_client_auth();
-    Ok(config)
+fn tls_config(ca: &[u8]) -> Result<ClientConfig, String> {
+    tutti_tls::client_config(tutti_tls::authorities(ca)?, None, "the API server")
 }

@@ -7,12 +7,12 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use tutti_pauses::{Pauses, random_time_below};
 
 use crate::client::{Access, Connection, Papers, piece};
 use crate::failure::Failure;
 use crate::lines::Lines;
 use crate::objects::{Bookmark, EndpointSlice, Event, List, Status};
-use crate::pauses::{Pauses, random_below};
 use crate::slices::{Endpoint, Port, Slices};
 
 /// Slices of one page of a list. Each has a hundred endpoints as a rule.
@@ -27,6 +27,10 @@ const GRACE: Duration = Duration::from_secs(30);
 
 /// A watch that stood so long was a good one, whatever became of it.
 const STEADY: Duration = Duration::from_secs(10);
+
+/// The longest pause: an API server that is away for a night is not to be asked every second by everybody, nor to be missed long when it is
+/// back.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// A boxed future.
 pub type Pinned<'s, T> = Pin<Box<dyn Future<Output = T> + Send + 's>>;
@@ -76,7 +80,7 @@ pub async fn follow(
         tell,
         slices: Slices::default(),
         version: None,
-        pauses: Pauses::new(),
+        pauses: Pauses::new(LONGEST_PAUSE),
     };
     loop {
         let began = Instant::now();
@@ -195,7 +199,7 @@ impl Following<'_> {
         token: &str,
         version: &str,
     ) -> Result<(), Failure> {
-        let time = WATCH + random_below(WATCH / 2);
+        let time = WATCH + random_time_below(WATCH / 2);
         let seconds = time.as_secs();
         let version = utf8_percent_encode(version, NON_ALPHANUMERIC);
         let target = self.target(&format!(

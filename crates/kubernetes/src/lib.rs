@@ -14,7 +14,6 @@ mod failure;
 mod follow;
 mod lines;
 mod objects;
-mod pauses;
 mod slices;
 
 pub use client::Access;

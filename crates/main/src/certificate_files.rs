@@ -9,9 +9,13 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use tutti_sys::error::context;
+use tutti_sys::mark::Mark;
 
 /// More than any chain or key has.
 const MOST_BYTES: u64 = 1 << 20;
+
+/// Attempts to read a certificate and its key that are being replaced meanwhile.
+const ATTEMPTS: usize = 10;
 
 /// Every block of PEM begins so.
 const BEGIN: &str = "-----BEGIN ";
@@ -22,12 +26,22 @@ const BEGIN: &str = "-----BEGIN ";
 /// # Errors
 /// A file cannot be read, is too large, or is no PEM.
 pub(super) fn read(config: Option<&Path>, file: &Path, key: Option<&Path>) -> io::Result<String> {
-    let mut text = read_one(&absolute(config, file)?)?;
-    if let Some(key) = key {
-        text.push('\n');
-        text.push_str(&read_one(&absolute(config, key)?)?);
+    let file = absolute(config, file)?;
+    let Some(key) = key else {
+        return read_one(&file);
+    };
+    let key = absolute(config, key)?;
+    let marks = || [&file, &key].map(|path| path.metadata().ok().map(|found| Mark::of(&found)));
+    for _ in 0..ATTEMPTS {
+        let before = marks();
+        let text = read_one(&file).and_then(|text| Ok(format!("{text}\n{}", read_one(&key)?)));
+        // A folder of both may be changed as a whole, by a link, between one and the other.
+        if marks() == before {
+            return text;
+        }
     }
-    Ok(text)
+    let message = format!("`{}` changes all the time while it is read", file.display());
+    Err(io::Error::new(io::ErrorKind::InvalidData, message))
 }
 
 fn absolute(config: Option<&Path>, path: &Path) -> io::Result<PathBuf> {
@@ -116,6 +130,46 @@ mod tests {
             assert!(error.contains(told), "{name}: {error}");
             assert!(!error.contains("secret"), "{error}");
         }
+    }
+
+    /// Issue 15: the kubelet replaces both by one link.
+    #[test]
+    fn a_certificate_is_never_read_with_the_key_of_another() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for number in 0..2 {
+            std::fs::create_dir(path(&format!("..{number}"))).unwrap();
+            for name in ["tls.crt", "tls.key"] {
+                let file = path(&format!("..{number}")).join(name);
+                std::fs::write(file, format!("{BEGIN}{number}")).unwrap();
+            }
+        }
+        let swap = |number: usize| {
+            std::os::unix::fs::symlink(format!("..{number}"), path("..new")).unwrap();
+            std::fs::rename(path("..new"), path("..data")).unwrap();
+        };
+        swap(0);
+        let (file, key) = (path("..data/tls.crt"), path("..data/tls.key"));
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in (0..2).cycle() {
+                    if is_over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    swap(number);
+                }
+            });
+            for _ in 0..2000 {
+                // It may be refused, for it does change all the time.
+                if let Ok(text) = read(None, &file, Some(&key)) {
+                    let halves = text.split_once('\n').unwrap();
+                    assert_eq!(halves.0, halves.1);
+                }
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
     }
 
     #[test]

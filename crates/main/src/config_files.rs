@@ -1,6 +1,7 @@
 //! Reading configuration files: one, or those of a folder in the order of their names.
 //!
-//! Called by main, which may read what the router may not, and by the command line. What is in them is not looked at here.
+//! Called by main, which may read what the router may not, and by the command line. What is in them is not looked at here. Must never happen:
+//! that files of two moments are taken for one configuration.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use std::path::{Path, PathBuf};
 use tutti_options::Format;
 use tutti_protocol::ConfigFile;
 use tutti_sys::error::context;
+use tutti_sys::mark::Mark;
 
 /// More files than this are somebody's home folder, not a configuration.
 const MOST_FILES: usize = 1000;
@@ -15,16 +17,52 @@ const MOST_FILES: usize = 1000;
 /// Largest configuration, all files together.
 const MOST_BYTES: u64 = 128 << 20;
 
-/// Reads the file or folder.
+/// Attempts to read files that are being changed meanwhile.
+const ATTEMPTS: usize = 10;
+
+/// The files with their marks; one that a link leads to nowhere has none.
+pub(super) type Look = Vec<(PathBuf, Option<Mark>)>;
+
+/// Looks at the file or folder, and at nothing that is in the files.
 ///
 /// # Errors
-/// A file cannot be read, is no text, or there is too much; a folder without any file of ours.
+/// There is no such file or folder, or a folder has no file of ours.
+pub(super) fn look(path: &Path) -> io::Result<Look> {
+    let files = list(path)?.into_iter();
+    let marked = files.map(|file| {
+        let metadata = std::fs::metadata(&file).ok();
+        (file, metadata.map(|metadata| Mark::of(&metadata)))
+    });
+    Ok(marked.collect())
+}
+
+/// Reads the file or folder, all files as they are at one moment: a folder may be changed as a whole, by a link, while it is read.
+///
+/// # Errors
+/// A file cannot be read, is no text, or there is too much; a folder without any file of ours; it changes all the time.
 pub fn read(path: &Path) -> io::Result<Vec<ConfigFile>> {
+    for _ in 0..ATTEMPTS {
+        let before = look(path)?;
+        let files = read_once(path, before.iter().map(|(file, _)| file));
+        if look(path).is_ok_and(|after| after == before) {
+            return files;
+        }
+    }
+    let shown = path.display();
+    Err(invalid(format!(
+        "`{shown}` changes all the time while it is read"
+    )))
+}
+
+fn read_once<'f>(
+    path: &Path,
+    list: impl Iterator<Item = &'f PathBuf>,
+) -> io::Result<Vec<ConfigFile>> {
     let mut left = MOST_BYTES;
     let mut files = Vec::new();
-    for file in list(path)? {
+    for file in list {
         let named = |error| context(format!("reading `{}`", file.display()), error);
-        let size = std::fs::metadata(&file).map_err(named)?.len();
+        let size = std::fs::metadata(file).map_err(named)?.len();
         left = left.checked_sub(size).ok_or_else(|| {
             invalid(format!(
                 "`{}`: the configuration has more than {} MB",
@@ -32,7 +70,7 @@ pub fn read(path: &Path) -> io::Result<Vec<ConfigFile>> {
                 MOST_BYTES >> 20
             ))
         })?;
-        let bytes = std::fs::read(&file).map_err(named)?;
+        let bytes = std::fs::read(file).map_err(named)?;
         let text = String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
             let before = error.as_bytes().get(..at).unwrap_or_default();
@@ -97,6 +135,48 @@ mod tests {
             .map(|file| file.text)
             .collect();
         assert_eq!(texts, ["a.json", "b.yaml", "f.toml"]);
+    }
+
+    /// Issue 15: the kubelet changes a folder by its link `..data` while it is read.
+    #[test]
+    fn files_of_two_moments_are_never_one_configuration() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for number in 0..2 {
+            let of_number = path(&format!("..{number}"));
+            std::fs::create_dir(&of_number).unwrap();
+            for name in ["a.json", "b.json", "c.json"] {
+                std::fs::write(of_number.join(name), number.to_string()).unwrap();
+            }
+        }
+        let swap = |number: usize| {
+            std::os::unix::fs::symlink(format!("..{number}"), path("..data_tmp")).unwrap();
+            std::fs::rename(path("..data_tmp"), path("..data")).unwrap();
+        };
+        swap(0);
+        for name in ["a.json", "b.json", "c.json"] {
+            std::os::unix::fs::symlink(format!("..data/{name}"), path(name)).unwrap();
+        }
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        let is_over = &is_over;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in (0..2).cycle() {
+                    if is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                        return;
+                    }
+                    swap(number);
+                }
+            });
+            for _ in 0..2000 {
+                // It may be refused, for it does change all the time.
+                if let Ok(files) = read(folder.path()) {
+                    let texts: Vec<&str> = files.iter().map(|file| file.text.as_str()).collect();
+                    assert!(texts == ["0"; 3] || texts == ["1"; 3], "{texts:?}");
+                }
+            }
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
     }
 
     #[test]

@@ -76,6 +76,10 @@ pub struct Flags {
     #[arg(long, requires = "config")]
     pub lenient: bool,
 
+    /// Read the files of --config again whenever they have changed, without a signal
+    #[arg(long, requires = "config")]
+    pub watch: bool,
+
     /// Store that the configuration comes from, as of a node of a fleet: `etcd://HOST:PORT,HOST:PORT/PREFIX` (`etcds://` with TLS), or a file
     /// with what `settings.source` takes
     #[arg(long, value_name = "URL_OR_FILE")]
@@ -140,6 +144,8 @@ pub struct Places {
     pub config: Option<PathBuf>,
     /// Where that one has faults, the stored one is used.
     pub is_lenient: bool,
+    /// Files of `config` are read again when they have changed.
+    pub is_watching: bool,
     /// The store that the configuration comes from: a URL, or a file.
     pub source: Option<PathBuf>,
 }
@@ -317,6 +323,7 @@ impl Flags {
             state: absolute(self.statedir.clone().unwrap_or(state)),
             config: self.config.clone().map(absolute),
             is_lenient: self.lenient,
+            is_watching: self.watch,
             source: self.source.clone().map(|source| {
                 // A URL is no path.
                 match source.to_str().is_some_and(|text| text.contains("://")) {

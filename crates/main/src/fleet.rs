@@ -8,6 +8,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Instant;
 
+use tutti_options::source::LiveNodes;
 use tutti_protocol::{FromFleet, SourcePlan, SourceSecrets};
 use tutti_sys::credentials;
 use tutti_sys::error::context;
@@ -31,6 +32,8 @@ pub(super) struct Fleet {
     pub(super) restarts: Restarts,
     /// Requests that the controller has.
     pub(super) asked: BTreeSet<u64>,
+    /// The nodes of the fleet, this one among them.
+    pub(super) nodes: Nodes,
 }
 
 impl Fleet {
@@ -41,7 +44,8 @@ impl Fleet {
     /// When something is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let ending = self.process.as_ref().and_then(OwnProcess::end_deadline);
-        self.restarts.deadline().into_iter().chain(ending).min()
+        let dues = [self.restarts.deadline(), self.nodes.deadline(), ending];
+        dues.into_iter().flatten().min()
     }
 
     /// Ends the process, which is started anew if it is wanted.
@@ -51,6 +55,31 @@ impl Fleet {
         if let Some(process) = self.process.take() {
             process.kill();
         }
+    }
+}
+
+/// Everything that main knows of the nodes, and of this one among them.
+#[derive(Default)]
+pub(super) struct Nodes {
+    pub(super) known: LiveNodes,
+    /// A router needs them.
+    pub(super) is_followed: bool,
+    /// The controller has said which source there is, or that there is none.
+    pub(super) is_planned: bool,
+    /// This node leaves the fleet before it stops, until then at most.
+    pub(super) leaving: Option<Instant>,
+    pub(super) has_left: bool,
+}
+
+impl Nodes {
+    /// When the stop begins that waits for others to be told.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.leaving
+    }
+
+    /// True while a stop waits for others to be told.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.leaving.is_some()
     }
 }
 

@@ -110,6 +110,9 @@ pub(crate) struct Handover {
     /// The store that the configuration comes from.
     #[serde(default)]
     pub(super) source: Option<PathBuf>,
+    /// The configuration files are read again when they have changed.
+    #[serde(default)]
+    pub(super) is_watching: bool,
     pub(super) has_own_temporary_folder: bool,
     pub(super) is_daemon: bool,
     pub(super) configuration: Option<String>,
@@ -169,6 +172,7 @@ impl Handover {
             config: self.config.clone(),
             // Said at a start; an upgrade is none.
             is_lenient: false,
+            is_watching: self.is_watching,
             source: self.source.clone(),
         }
     }

@@ -181,6 +181,13 @@ impl Holdings {
                 let file = jobs::open(&instance.places.state);
                 opened(id, file.map(|file| vec![file]))
             }
+            // What it is told then is the supervisor's.
+            FromRouter::FollowNodes { id } => {
+                if !rights.is_some_and(Rights::has_nodes) {
+                    return self.refuse(instance, router, id, &message);
+                }
+                done(id, Vec::new())
+            }
             FromRouter::OpenCache { id, ref cache } => self.open_cache(instance, router, id, cache),
             FromRouter::CloseFile { path } => {
                 self.files.remove(&path);
@@ -243,6 +250,7 @@ impl Holdings {
             FromRouter::ReadFile { path, .. } => format!("the file {path:?}"),
             FromRouter::OpenSpool { folder, .. } => format!("the folder {folder:?}"),
             FromRouter::OpenJobs { .. } => "the file of jobs".to_owned(),
+            FromRouter::FollowNodes { .. } => "the nodes of the fleet".to_owned(),
             FromRouter::OpenCache { cache, .. } => format!("the file of the cache {cache:?}"),
             FromRouter::Start { name, start, .. } => {
                 format!("to start application {name:?} as {start}")
@@ -834,6 +842,7 @@ mod tests {
                 id: 1,
                 path: folder.path().join("x/../granted.log"),
             },
+            FromRouter::FollowNodes { id: 1 },
             FromRouter::ReadFile {
                 id: 1,
                 path: "/etc/shadow".into(),

@@ -32,6 +32,7 @@ struct Granted {
     spools: HashSet<PathBuf>,
     jobs: bool,
     caches: HashSet<CacheGrant>,
+    nodes: bool,
     applications: Vec<Rc<ApplicationGrant>>,
     commands: Vec<Rc<CommandGrant>>,
 }
@@ -54,6 +55,7 @@ impl Granted {
             spools: grants.spools.iter().cloned().collect(),
             jobs: grants.jobs,
             caches: grants.caches.iter().cloned().collect(),
+            nodes: grants.nodes,
             applications: applications.collect(),
             commands: grants.commands.iter().cloned().map(Rc::new).collect(),
         }
@@ -179,6 +181,10 @@ impl Rights {
         self.all().any(|granted| granted.jobs)
     }
 
+    pub(super) fn has_nodes(&self) -> bool {
+        self.all().any(|granted| granted.nodes)
+    }
+
     pub(super) fn has_cache(&self, cache: &CacheGrant) -> bool {
         self.all().any(|granted| granted.caches.contains(cache))
     }
@@ -211,6 +217,7 @@ impl Rights {
             FromRouter::ReadFile { path, .. } => granted.files.contains(path),
             FromRouter::OpenSpool { folder, .. } => granted.spools.contains(folder),
             FromRouter::OpenJobs { .. } => granted.jobs,
+            FromRouter::FollowNodes { .. } => granted.nodes,
             FromRouter::OpenCache { cache, .. } => granted.caches.contains(cache),
             FromRouter::Start { name, start, .. } => {
                 let mut applications = granted.applications.iter();
@@ -255,6 +262,7 @@ impl Rights {
             spools: self.in_force.spools.iter().cloned().collect(),
             jobs: self.in_force.jobs,
             caches: self.in_force.caches.iter().cloned().collect(),
+            nodes: self.in_force.nodes,
             applications: applications
                 .map(|grant| ApplicationGrant::clone(grant))
                 .collect(),
@@ -284,6 +292,7 @@ mod tests {
             spools: vec![format!("/spool/{port}").into()],
             jobs: true,
             caches: vec![cache(port)],
+            nodes: false,
             applications: applications
                 .iter()
                 .map(|(name, start)| ApplicationGrant {

@@ -141,17 +141,23 @@ impl Supervisor {
             | FromRouter::UnlistenDatagrams { .. }
             | FromRouter::CloseFile { .. }
                 if !is_serving => {}
-            message => {
-                let answer = self
-                    .holdings
-                    .carry_out(&self.instance, pid, message, descriptors);
-                let router = self.router(pid);
-                if let (Some((answer, descriptors)), Some(router)) = (answer, router)
-                    && let Err(error) = router.send(&answer, descriptors)
-                {
-                    self.log(Level::Alert, &format!("cannot answer the router: {error}"));
-                }
+            message @ FromRouter::FollowNodes { .. } => {
+                self.carry_out(pid, message, descriptors);
+                self.router_follows_nodes(pid);
             }
+            message => self.carry_out(pid, message, descriptors),
+        }
+    }
+
+    fn carry_out(&mut self, pid: i32, message: FromRouter, descriptors: Vec<OwnedFd>) {
+        let answer = self
+            .holdings
+            .carry_out(&self.instance, pid, message, descriptors);
+        let router = self.router(pid);
+        if let (Some((answer, descriptors)), Some(router)) = (answer, router)
+            && let Err(error) = router.send(&answer, descriptors)
+        {
+            self.log(Level::Alert, &format!("cannot answer the router: {error}"));
         }
     }
 }

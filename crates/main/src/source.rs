@@ -37,6 +37,7 @@ impl Supervisor {
         if self.is_stopping() || (plan == self.fleet.plan && self.fleet.process.is_some()) {
             return;
         }
+        self.follow_nodes_of(plan.as_deref());
         self.fleet.plan = plan;
         self.fleet.kill();
         self.start_fleet();
@@ -44,7 +45,7 @@ impl Supervisor {
 
     fn start_fleet(&mut self) {
         let Some(plan) = self.fleet.plan.clone() else {
-            return;
+            return self.tell_all_of_nodes();
         };
         let (mut kept, errors) = stored::load_shelf(&self.instance.places.state, Shelf::Fleet);
         for error in errors {
@@ -57,7 +58,7 @@ impl Supervisor {
         }
         let hello = FleetHello {
             log: self.instance.log.style().clone(),
-            plan: *plan,
+            plan: (*plan).clone(),
             secrets,
             kept: kept.remove(KEPT),
         };
@@ -66,6 +67,7 @@ impl Supervisor {
                 let text = format!("source of the configuration: process {}", process.pid);
                 self.log(Level::Info, &text);
                 self.fleet.process = Some(process);
+                self.begin_with_nodes(&kept, &plan);
             }
             Err(error) => {
                 self.log(Level::Alert, &error.to_string());
@@ -74,7 +76,7 @@ impl Supervisor {
         }
     }
 
-    fn tell_fleet(&mut self, message: &ToFleet, descriptors: Vec<OwnedFd>) {
+    pub(super) fn tell_fleet(&mut self, message: &ToFleet, descriptors: Vec<OwnedFd>) {
         let Some(process) = &mut self.fleet.process else {
             return;
         };
@@ -114,6 +116,8 @@ impl Supervisor {
     fn obey_fleet(&mut self, message: FromFleet) {
         match message {
             FromFleet::Tell { id, request } => self.pass_to_controller(id, request),
+            FromFleet::Nodes { known } => self.nodes_told(known),
+            FromFleet::Left => self.fleet_left(),
             FromFleet::Keep { text } => {
                 let state = &self.instance.places.state;
                 let kept = match text.len() <= MOST_BYTES {
@@ -171,6 +175,10 @@ impl Supervisor {
             // The document that it has put in force is kept, so it is always worth another.
             self.fleet.restarts.ended(process.started, true);
         }
+        // Nobody can tell others any more that this node leaves.
+        if self.fleet.nodes.is_leaving() {
+            self.fleet_left();
+        }
         true
     }
 
@@ -178,6 +186,9 @@ impl Supervisor {
     pub(super) fn mind_fleet(&mut self, now: Instant) {
         if self.fleet.restarts.take_due(now) && !self.is_stopping() {
             self.start_fleet();
+        }
+        if self.fleet.nodes.deadline().is_some_and(|at| at <= now) {
+            self.fleet_left();
         }
         let process = self.fleet.process.as_mut();
         if let Some(text) = process.and_then(|process| process.kill_overdue(now)) {

@@ -14,6 +14,7 @@ use tutti_sys::process::{self, Ended};
 use tutti_sys::signal::Signals;
 
 use super::acme::Acme;
+use super::config_watch::ConfigWatch;
 use super::fleet::Fleet;
 use super::instance::Instance;
 use super::isolation::Cgroups;
@@ -48,13 +49,18 @@ pub(super) struct Supervisor {
     pub(super) router_restarts: Restarts,
     pub(super) acme: Acme,
     pub(super) fleet: Fleet,
+    /// The look at the configuration files, if there is to be one.
+    config_watch: Option<ConfigWatch>,
     /// Longest silence of the router before it is taken for hanging.
     pub(super) longest_silence: Option<Duration>,
 }
 
 impl Supervisor {
     pub(super) fn new(instance: Instance, signals: Signals, starter: Starter) -> Supervisor {
+        let places = &instance.places;
+        let watched = places.config.as_ref().filter(|_| places.is_watching);
         Supervisor {
+            config_watch: watched.map(|path| ConfigWatch::new(path, Instant::now())),
             instance,
             signals,
             starter,
@@ -205,6 +211,7 @@ impl Supervisor {
             self.controller_restarts.deadline(),
             self.acme.deadline(),
             self.fleet.deadline(),
+            self.config_watch.as_ref().map(ConfigWatch::deadline),
             self.life.deadline(),
             self.holdings.children.next_deadline(),
             self.next_look(),
@@ -231,7 +238,7 @@ impl Supervisor {
                 libc::SIGTERM | libc::SIGINT => self.begin_stop(Stop::quick(ExitCode::SUCCESS)),
                 libc::SIGUSR1 => self.reopen_logs(),
                 libc::SIGUSR2 => self.begin_upgrade(None),
-                libc::SIGHUP => self.reload(),
+                libc::SIGHUP => self.reload("SIGHUP"),
                 libc::SIGCHLD => self.reap(),
                 _ => {}
             }
@@ -239,13 +246,16 @@ impl Supervisor {
     }
 
     /// Has the controller read the configuration files again.
-    fn reload(&mut self) {
+    fn reload(&mut self, by: &str) {
         if self.instance.places.config.is_none() {
             let text = "SIGHUP is ignored: there is no `--config` to read again; configure through the control socket";
             return self.log(Level::Info, text);
         }
         match self.controllers.serving {
-            Some(_) => self.tell_controller(&ToController::Reload, Vec::new()),
+            Some(_) => {
+                let by = by.to_owned();
+                self.tell_controller(&ToController::Reload { by }, Vec::new());
+            }
             // The next one begins with what is in force; the files can be read again when it is there.
             None => self.log(
                 Level::Alert,
@@ -254,8 +264,25 @@ impl Supervisor {
         }
     }
 
+    /// Reads the configuration files again if they have changed, and if they can be used now.
+    fn mind_config(&mut self, now: Instant) {
+        let is_serving = matches!(self.life, Life::Serving) && self.controllers.serving.is_some();
+        let Some(watch) = self.config_watch.as_mut() else {
+            return;
+        };
+        if !is_serving {
+            watch.wait(now);
+        } else if watch.is_changed(now) {
+            self.log(Level::Info, "the configuration files have changed");
+            self.reload("--watch");
+        }
+    }
+
     pub(super) fn begin_stop(&mut self, stop: Stop) {
         let is_graceful = stop.pace == Pace::Graceful;
+        if is_graceful && self.leaves_fleet_first() {
+            return;
+        }
         let Some(before) = self.life.stop(stop) else {
             return;
         };
@@ -265,7 +292,7 @@ impl Supervisor {
         self.router_restarts.cancel();
         self.controller_restarts.cancel();
         self.acme.kill();
-        self.fleet.kill();
+        self.end_fleet(is_graceful);
         if let Life::Upgrading(upgrade) = before {
             self.abandon_upgrade(upgrade);
         }
@@ -442,6 +469,7 @@ impl Supervisor {
         }
         self.mind_acme(now);
         self.mind_fleet(now);
+        self.mind_config(now);
         if self.is_stopping() && self.routers.is_empty() {
             self.end_controllers();
         }

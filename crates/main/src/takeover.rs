@@ -69,7 +69,7 @@ impl Supervisor {
     fn why_no_upgrade(&self) -> Option<&'static str> {
         if matches!(self.life, Life::Upgrading(_)) {
             Some("an upgrade is under way")
-        } else if self.is_stopping() {
+        } else if self.is_stopping() || self.fleet.nodes.is_leaving() {
             Some("the server is stopping")
         } else if !self
             .routers
@@ -248,6 +248,7 @@ impl Supervisor {
             state: places.state.clone(),
             config: self.instance.places.config.clone(),
             source: self.instance.places.source.clone(),
+            is_watching: self.instance.places.is_watching,
             temporary: places.temporary.clone(),
             has_own_temporary_folder: instance.has_own_temporary_folder,
             is_daemon: instance.is_daemon,

@@ -1,5 +1,7 @@
 //! Options of a source: a store that a node of a fleet takes its configuration from.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use crate::kinds::STRINGS;
@@ -16,6 +18,9 @@ options! {
         name: Option<String> [kind(Kind::String(Text::NotEmpty)), beyond()],
         /// Labels of this node: `{"zone": "a"}`; documents may be for the nodes with a label. Names and values as of `name`
         labels: Unread [kind(Kind::Map(Names::NotEmpty, &Kind::String(Text::NotEmpty))), beyond()],
+        /// The IP address at which other nodes reach this one, where upstreams have `fleet`; without it, the one from which it reaches the
+        /// store
+        address: Option<String> [kind(Kind::String(Text::NotEmpty)), beyond()],
     }
 }
 
@@ -62,6 +67,47 @@ pub fn is_name(text: &str) -> bool {
 pub fn is_label(text: &str) -> bool {
     let parts = text.split_once('=');
     parts.is_some_and(|(label, value)| is_name(label) && is_name(value))
+}
+
+/// The selector of all nodes of a fleet; that of those with a label is `LABEL=VALUE`.
+pub const ALL: &str = "all";
+
+/// A node of a fleet that takes requests of others: it is in the store as long as it runs.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct LiveNode {
+    /// Its name.
+    pub name: String,
+    /// Where others reach it.
+    pub address: IpAddr,
+    /// Its labels.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+}
+
+impl LiveNode {
+    /// True if a selector means it: `all`, or one of its labels.
+    pub fn is_meant_by(&self, selector: &str) -> bool {
+        let label = selector.split_once('=');
+        selector == ALL
+            || label.is_some_and(|(label, value)| {
+                self.labels.get(label).is_some_and(|own| own == value)
+            })
+    }
+}
+
+/// Everything that is known of the nodes of a fleet that take requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct LiveNodes {
+    /// Those that are there, as far as the store has told; `None`: it has not yet.
+    pub nodes: Option<Vec<LiveNode>>,
+    /// Why the store cannot be heard now, if it cannot.
+    pub lost: Option<String>,
+}
+
+impl LiveNodes {
+    /// Nodes that are told at most: a store that says more is not believed.
+    pub const MOST: usize = 10_000;
 }
 
 /// The port of etcd for clients, as registered with IANA.
@@ -141,6 +187,19 @@ mod tests {
             "http://[::1]x",
         ] {
             assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_node_is_meant_by_all_and_by_its_labels() {
+        let node = LiveNode {
+            name: "a".to_owned(),
+            address: [10, 0, 0, 1].into(),
+            labels: BTreeMap::from([("zone".to_owned(), "b".to_owned())]),
+        };
+        assert!(node.is_meant_by(ALL) && node.is_meant_by("zone=b"));
+        for other in ["zone=a", "zone", "role=b", "", "zone=", "b"] {
+            assert!(!node.is_meant_by(other), "{other}");
         }
     }
 

@@ -101,7 +101,10 @@ pub enum ToController {
     /// Take changes again.
     Thaw,
     /// Read the configuration files again.
-    Reload,
+    Reload {
+        /// Who wants it, for the history.
+        by: String,
+    },
     /// The process for automatic certificates wants something; answered with [`FromController::AcmeDone`].
     Acme {
         /// Its number of the request.

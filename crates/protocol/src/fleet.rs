@@ -1,11 +1,12 @@
 //! The messages between main and the process that follows a source, and what it and the controller say to each other through main.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use tutti_options::logging::LogStyle;
-use tutti_options::source::Member;
+use tutti_options::source::{LiveNodes, Member};
 
 /// `by` of a change that comes from a source: no client of the control API is called so.
 pub const FLEET: &str = "fleet";
@@ -17,6 +18,9 @@ pub struct SourcePlan {
     pub name: Option<String>,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
+    /// Its address for other nodes; `None`: the one from which it reaches the store.
+    #[serde(default)]
+    pub address: Option<IpAddr>,
     /// The store.
     pub etcd: EtcdPlan,
 }
@@ -133,6 +137,9 @@ pub enum FleetAnswer {
 pub struct SourceNews {
     /// The name of this node.
     pub name: String,
+    /// Its address for other nodes, as it is in the store.
+    #[serde(default)]
+    pub address: Option<IpAddr>,
     /// Where it is connected to.
     pub endpoint: Option<String>,
     /// Why it is not.
@@ -179,6 +186,10 @@ pub enum ToFleet {
         /// The answer.
         answer: FleetAnswer,
     },
+    /// Tell of the nodes of the fleet from now on: [`FromFleet::Nodes`].
+    FollowNodes,
+    /// The server stops: take its address out of the store; answered with [`FromFleet::Left`].
+    Leave,
     /// The daemon's log was reopened. Descriptor: the log.
     LogReopened,
 }
@@ -194,6 +205,13 @@ pub enum FromFleet {
         /// The request.
         request: FleetRequest,
     },
+    /// The nodes of the fleet, or why they cannot be followed.
+    Nodes {
+        /// Without nodes, what was told before still holds.
+        known: LiveNodes,
+    },
+    /// Other nodes do not send requests here any more, as far as they can be told.
+    Left,
     /// Keep this for the next process of this kind.
     Keep {
         /// All of it.

@@ -33,6 +33,9 @@ pub struct Grants {
     /// Files of caches.
     #[serde(default)]
     pub caches: Vec<CacheGrant>,
+    /// The nodes of the fleet.
+    #[serde(default)]
+    pub nodes: bool,
     /// Applications that may be started.
     pub applications: Vec<ApplicationGrant>,
     /// Commands that may be run.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use tutti_options::logging::LogStyle;
+use tutti_options::source::LiveNodes;
 
 use super::{CacheGrant, Challenge, Change, Fault, Module, Place, Question, Status, Totals};
 
@@ -124,6 +125,11 @@ pub enum ToRouter {
         /// Its number.
         job: u64,
     },
+    /// Everything that is known of the nodes of the fleet, after [`FromRouter::FollowNodes`] and with each change.
+    Nodes {
+        /// All of it.
+        known: LiveNodes,
+    },
     /// Give a sign of life, once all listen threads have: [`FromRouter::Alive`].
     Probe {
         /// To be repeated.
@@ -216,6 +222,11 @@ pub enum FromRouter {
         id: u64,
         /// Which.
         cache: CacheGrant,
+    },
+    /// Tell of the nodes of the fleet from now on; answered, and then by [`ToRouter::Nodes`].
+    FollowNodes {
+        /// Number of the request.
+        id: u64,
     },
     /// Start a prototype; answered with its process number. Descriptors: control, segment, spool, output, one event per
     /// thread. What it is and as whom it runs is in the grant.

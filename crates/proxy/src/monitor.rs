@@ -1,4 +1,5 @@
-//! The thread that monitors upstreams: it looks names up again, follows Services of Kubernetes, and checks that servers work, so that no listen thread ever waits for that.
+//! The thread that monitors upstreams: it looks names up again, follows Services of Kubernetes and nodes of the fleet, and checks that servers work,
+//! so that no listen thread ever waits for that.
 //!
 //! Started when a configuration first has something to monitor; it ends with the [`Monitor`]. It is told of every configuration that comes into
 //! force, and goes on with the upstreams that did not change.
@@ -15,6 +16,7 @@ use tutti_upstream::{NameEvent, Upstream, keep_resolved};
 
 use crate::discovery::{Around, FileWanted, keep_followed};
 use crate::health::{Report, check};
+use crate::nodes::{Nodes, keep_told};
 
 /// The upstreams to be monitored from now on.
 struct Command {
@@ -35,15 +37,22 @@ pub struct Ways {
 pub struct Monitor {
     /// The thread, if there is one yet.
     thread: Mutex<Option<UnboundedSender<Command>>>,
+    means: Means,
+}
+
+/// Everything from outside that servers are found with.
+#[derive(Clone)]
+struct Means {
     files: UnboundedSender<FileWanted>,
+    nodes: Nodes,
 }
 
 impl Monitor {
-    /// One that monitors nothing yet. `files` takes requests for files that are needed to find servers.
-    pub fn new(files: UnboundedSender<FileWanted>) -> Self {
+    /// One that monitors nothing yet. `files` takes requests for files that are needed to find servers, `nodes` tells of the fleet.
+    pub fn new(files: UnboundedSender<FileWanted>, nodes: Nodes) -> Self {
         Monitor {
             thread: Mutex::default(),
-            files,
+            means: Means { files, nodes },
         }
     }
 
@@ -62,7 +71,7 @@ impl Monitor {
             if command.upstreams.is_empty() {
                 return;
             }
-            match start(self.files.clone(), Arc::clone(report)) {
+            match start(self.means.clone(), Arc::clone(report)) {
                 Ok(sender) => *inbox = Some(sender),
                 Err(error) => {
                     let text = format!(
@@ -79,10 +88,7 @@ impl Monitor {
     }
 }
 
-fn start(
-    files: UnboundedSender<FileWanted>,
-    report: Report,
-) -> io::Result<UnboundedSender<Command>> {
+fn start(means: Means, report: Report) -> io::Result<UnboundedSender<Command>> {
     let (sender, inbox) = unbounded_channel();
     let runtime = Builder::new_current_thread()
         .enable_io()
@@ -90,7 +96,7 @@ fn start(
         .build()?;
     std::thread::Builder::new()
         .name("upstreams".to_owned())
-        .spawn(move || runtime.block_on(run(inbox, &files, &report)))?;
+        .spawn(move || runtime.block_on(run(inbox, &means, &report)))?;
     Ok(sender)
 }
 
@@ -100,11 +106,7 @@ struct Monitored {
     tasks: Vec<AbortHandle>,
 }
 
-async fn run(
-    mut inbox: UnboundedReceiver<Command>,
-    files: &UnboundedSender<FileWanted>,
-    report: &Report,
-) {
+async fn run(mut inbox: UnboundedReceiver<Command>, means: &Means, report: &Report) {
     let mut monitored: Vec<Monitored> = Vec::new();
     let mut ways = Ways::default();
     while let Some(command) = inbox.recv().await {
@@ -123,7 +125,7 @@ async fn run(
                 .iter()
                 .any(|known| Arc::ptr_eq(&known.upstream, &upstream))
             {
-                let tasks = tasks(&upstream, &ways, files, report);
+                let tasks = tasks(&upstream, &ways, means, report);
                 monitored.push(Monitored { upstream, tasks });
             }
         }
@@ -133,7 +135,7 @@ async fn run(
 fn tasks(
     upstream: &Arc<Upstream>,
     ways: &Ways,
-    files: &UnboundedSender<FileWanted>,
+    means: &Means,
     report: &Report,
 ) -> Vec<AbortHandle> {
     let check = upstream.model().health_check.clone().map(|rules| {
@@ -152,21 +154,20 @@ fn tasks(
         };
         let (upstream, wanted) = (Arc::clone(upstream), wanted.clone());
         let resolver = ways.resolver.clone();
-        if !matches!(wanted, UpstreamAddress::Kubernetes { .. }) {
-            let task = keep_resolved(upstream, index, wanted, resolver, say);
-            return tokio::spawn(task).abort_handle();
-        }
-        let files = files.clone();
-        let around = Around { files, resolver };
-        let task = keep_followed(
-            upstream,
-            index,
-            wanted,
-            ways.kubernetes.clone(),
-            around,
-            say,
-        );
-        tokio::spawn(task).abort_handle()
+        let task = match wanted {
+            UpstreamAddress::Kubernetes { .. } => {
+                let files = means.files.clone();
+                let around = Around { files, resolver };
+                let api = ways.kubernetes.clone();
+                tokio::spawn(keep_followed(upstream, index, wanted, api, around, say))
+            }
+            UpstreamAddress::Fleet { .. } => {
+                let nodes = means.nodes.clone();
+                tokio::spawn(keep_told(upstream, index, wanted, nodes, say))
+            }
+            _ => tokio::spawn(keep_resolved(upstream, index, wanted, resolver, say)),
+        };
+        task.abort_handle()
     });
     names.chain(check).collect()
 }

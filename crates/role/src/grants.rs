@@ -58,6 +58,7 @@ pub fn of(config: &Config) -> Grants {
         spools: spool.collect(),
         jobs: config.all_spoolers().next().is_some(),
         caches: caches_of(config).collect(),
+        nodes: config.follows_nodes(),
         applications: applications.map(|one| application_grant(one)).collect(),
         commands: commands(config),
     }

@@ -35,6 +35,13 @@ impl RouterService {
         }
     }
 
+    /// Has main tell of the nodes of the fleet, each time that an upstream needs them anew.
+    pub(super) async fn follow_nodes(self, mut needed: mpsc::UnboundedReceiver<()>) {
+        while needed.recv().await.is_some() {
+            self.0.openings.follow_nodes().await;
+        }
+    }
+
     /// Answers clients that want the metrics, all that wait with one look.
     pub(super) async fn answer_scrapes(self, mut asked: mpsc::UnboundedReceiver<Scrape>) {
         let mut waiting = Vec::new();

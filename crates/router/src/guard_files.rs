@@ -1,9 +1,8 @@
-//! The files that say who is let in: their content, and the state by which a change is seen.
+//! The files that say who is let in.
 
 use std::collections::HashMap;
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 /// The largest file: a hundred thousand users.
@@ -11,9 +10,6 @@ const MOST_BYTES: u64 = 16 << 20;
 
 /// Content of files, or why they cannot be read.
 pub(super) type GuardFiles = HashMap<PathBuf, Result<Vec<u8>, String>>;
-
-/// The state of a file that changes with its content.
-pub(super) type Mark = (u64, u64, u64, i64, i64, i64, i64);
 
 /// Reads all of a file.
 pub(super) fn content(mut file: &File) -> Result<Vec<u8>, String> {
@@ -24,16 +20,4 @@ pub(super) fn content(mut file: &File) -> Result<Vec<u8>, String> {
         Ok(_) => Ok(bytes),
         Err(error) => Err(format!("cannot be read: {error}")),
     }
-}
-
-pub(super) fn mark(metadata: &Metadata) -> Mark {
-    (
-        metadata.dev(),
-        metadata.ino(),
-        metadata.size(),
-        metadata.mtime(),
-        metadata.mtime_nsec(),
-        metadata.ctime(),
-        metadata.ctime_nsec(),
-    )
 }

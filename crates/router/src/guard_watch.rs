@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tutti_log::Level;
+use tutti_sys::mark::Mark;
 
-use super::guard_files::{Mark, content, mark};
+use super::guard_files::content;
 use super::service::RouterService;
 
 /// How often they are looked at. Who is to be kept out waits no longer.
@@ -34,7 +35,7 @@ async fn look(service: &RouterService, path: PathBuf, seen: &mut Seen) {
     let before = seen.get(&path);
     let outcome = match service.0.openings.guard_file(&path).await {
         Err(why) => Err(why),
-        Ok(file) => match file.metadata().map(|metadata| mark(&metadata)) {
+        Ok(file) => match file.metadata().map(|metadata| Mark::of(&metadata)) {
             Err(error) => Err(error.to_string()),
             Ok(mark) if before == Some(&Ok(mark)) => return,
             Ok(mark) => match content(&file) {

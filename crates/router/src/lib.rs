@@ -32,7 +32,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tutti_config::Document;
-use tutti_config::model::Http;
+use tutti_config::model::{Http, LiveNodes};
 use tutti_jobs::Jobs;
 use tutti_log::Level;
 use tutti_log::Log;
@@ -41,7 +41,7 @@ use tutti_protocol::{FromRouter, RouterHello, Status, ToRouter};
 use tutti_role::certificates::Certificates;
 use tutti_role::unprivileged;
 use tutti_role::{context, js_modules, log_faults};
-use tutti_server::{FileWanted, Options, Scrape, Server};
+use tutti_server::{FileWanted, Nodes, Options, Scrape, Server};
 use tutti_sys::{daemon, log_stream, proc};
 use tutti_telemetry::Exporters;
 
@@ -98,12 +98,14 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
     let (scrapes, asked) = mpsc::unbounded_channel();
     let (posts, posted) = mpsc::unbounded_channel();
     let (files, wanted) = mpsc::unbounded_channel();
+    let (told, nodes, needed) = nodes_of_the_fleet();
     let server = Arc::new(Server::start(Options {
         threads: Arc::clone(&threads),
         log: sink.clone(),
         scrapes,
         posts,
         files,
+        nodes,
     })?);
     let commands = commands::new(&link, &sink);
     let jobs = Jobs::new(Around {
@@ -139,7 +141,7 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         threads: count,
     });
     service.take_challenges(&hello.challenges);
-    spawn_watches(&service, &jobs, asked, wanted);
+    spawn_watches(&service, &jobs, asked, (wanted, needed));
     let (stop_sender, stop) = watch::channel(Stop::No);
     let news = News {
         link: Arc::clone(&link),
@@ -147,6 +149,7 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         manager: manager.clone(),
         service: service.clone(),
         changes: Changes::new(service.clone(), Arc::clone(&link)),
+        nodes: told,
     };
     tokio::spawn(news.handle(stop_sender));
     tokio::spawn({
@@ -184,6 +187,13 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Where main's word of the nodes of the fleet goes in, where the server reads it, and where the server says that it needs it.
+fn nodes_of_the_fleet() -> (watch::Sender<LiveNodes>, Nodes, mpsc::UnboundedReceiver<()>) {
+    let (told, known) = watch::channel(LiveNodes::default());
+    let (wanted, needed) = mpsc::unbounded_channel();
+    (told, Nodes { known, wanted }, needed)
 }
 
 /// Sends the last spans and writes the last responses, as far as that goes quickly.
@@ -395,17 +405,22 @@ async fn end(
     let _ = tokio::time::timeout(QUICK_STOP, all).await;
 }
 
-/// Spawns what goes on as long as the router runs: schedules, the look at files of secrets, the answers to who wants metrics or a file.
+/// Spawns what goes on as long as the router runs: schedules, the look at files of secrets, the answers to who wants metrics, a file or the
+/// nodes of the fleet.
 fn spawn_watches(
     service: &RouterService,
     jobs: &Jobs,
     asked: mpsc::UnboundedReceiver<Scrape>,
-    wanted: mpsc::UnboundedReceiver<FileWanted>,
+    (wanted, needed): (
+        mpsc::UnboundedReceiver<FileWanted>,
+        mpsc::UnboundedReceiver<()>,
+    ),
 ) {
     tokio::spawn(jobs.clone().run_schedules());
     tokio::spawn(guard_watch::watch(service.clone()));
     tokio::spawn(service.clone().answer_scrapes(asked));
     tokio::spawn(service.clone().read_files(wanted));
+    tokio::spawn(service.clone().follow_nodes(needed));
 }
 
 /// Hears what main tells without being asked.
@@ -415,6 +430,7 @@ struct News {
     manager: Manager,
     service: RouterService,
     changes: Changes,
+    nodes: watch::Sender<LiveNodes>,
 }
 
 impl News {
@@ -490,6 +506,9 @@ impl News {
             }
             (ToRouter::JobDelivered { spooler, job }, _) => {
                 self.service.0.jobs.delivered_before(spooler, job);
+            }
+            (ToRouter::Nodes { known }, _) => {
+                self.nodes.send_replace(known);
             }
             (ToRouter::Totals { totals }, _) => self.service.count_others(totals),
             (ToRouter::Exited { pid, status }, _) => {

@@ -463,6 +463,13 @@ impl Openings {
         opened.map(File::from).map_err(|refused| refused.message)
     }
 
+    /// Has main tell of the nodes of the fleet from now on.
+    pub(super) async fn follow_nodes(&self) {
+        let make = |id| FromRouter::FollowNodes { id };
+        // One that is refused has lost the right to it on the way: its upstream is no more.
+        let _ = self.link.request(&make, Vec::new()).await;
+    }
+
     async fn one_descriptor(
         &self,
         make: &(dyn Fn(u64) -> FromRouter + Sync),

@@ -187,7 +187,9 @@ fn name_pattern(names: Names) -> Option<&'static str> {
         Names::Any => None,
         Names::Listener => Some(r"^(unix:.+|(\*|[0-9.]+|\[[0-9A-Fa-f:.]+\]):[0-9]+)$"),
         Names::NotEmpty | Names::Argument => Some("."),
-        Names::Server => Some(r"^(unix:.+|([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?)$"),
+        Names::Server => Some(
+            r"^(unix:.+|([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?|[A-Za-z0-9_.-]+=[A-Za-z0-9_.-]+)$",
+        ),
         Names::HeaderName | Names::ResponseHeader | Names::RequestHeader => {
             Some("^[-!#$%&'*+.^_`|~0-9A-Za-z]+$")
         }

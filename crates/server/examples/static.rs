@@ -53,6 +53,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         posts: tokio::sync::mpsc::unbounded_channel().0,
         // Nor does anybody read files of Kubernetes.
         files: tokio::sync::mpsc::unbounded_channel().0,
+        nodes: tutti_server::Nodes {
+            known: tokio::sync::watch::channel(Default::default()).1,
+            wanted: tokio::sync::mpsc::unbounded_channel().0,
+        },
     })?;
     let document = format!(
         r#"{{"listeners": {{"127.0.0.1:{port}": {{"pass": "routes"}}}},

@@ -65,7 +65,7 @@ pub use tutti_cache::{CacheStatus, Purge};
 pub use tutti_conn::counters::Totals;
 pub use tutti_conn::holdings::Held;
 pub use tutti_conn::listener::Listener;
-pub use tutti_proxy::FileWanted;
+pub use tutti_proxy::{FileWanted, Nodes};
 pub use tutti_quic::Datagrams;
 pub use tutti_snapshot::{Prepared, SpoolsNeeded, Surroundings};
 pub use tutti_upstream::{Health, ServerStatus};

@@ -14,7 +14,7 @@ use tokio::sync::{oneshot, watch};
 use tutti_config::model::UpstreamTls;
 use tutti_config::{Config, Diagnostics};
 use tutti_pool::{Level, LogSink, Threads};
-use tutti_proxy::{FileWanted, Monitor, Report, Ways};
+use tutti_proxy::{FileWanted, Monitor, Nodes, Report, Ways};
 use tutti_quic::Ports;
 use tutti_upstream::{ServerStatus, Upstream};
 
@@ -41,6 +41,8 @@ pub struct Options {
     pub posts: UnboundedSender<Post>,
     /// Takes requests for files that the configuration names, and that are needed to find servers of upstreams.
     pub files: UnboundedSender<FileWanted>,
+    /// Tells of the nodes of the fleet.
+    pub nodes: Nodes,
 }
 
 /// Listen threads and the live configuration.
@@ -85,6 +87,7 @@ impl Server {
             scrapes,
             posts,
             files,
+            nodes,
         } = options;
         let (scraper, desk) = (Scraper(scrapes), Desk::new(posts));
         let shared = Shared::new(threads, log, senders, cache_limits, scraper, desk)?;
@@ -104,7 +107,7 @@ impl Server {
             shared,
             threads,
             running,
-            monitor: Monitor::new(files),
+            monitor: Monitor::new(files, nodes),
         })
     }
 

@@ -290,6 +290,45 @@ fn addresses_that_come_along_are_not_asked_for() {
     assert_eq!(names.asked("c.internal"), 0);
 }
 
+/// Issue 15: a service with many targets has an answer that is too long for a datagram.
+#[test]
+fn an_answer_that_is_cut_is_asked_for_over_tcp() {
+    let names = names();
+    let hosts = |count: u8| {
+        let record = |last| Record::service(0, 1, 80, &format!("target-{last:03}.internal."));
+        (1..=count).map(record).collect::<Vec<_>>()
+    };
+    for last in 1..=100 {
+        let address = IpAddr::from([127, 0, 0, last]);
+        let name = format!("target-{last:03}.internal");
+        names.says_of(&name, Answer::addresses([address]));
+    }
+    says(&names, hosts(100));
+    let site = site(&names);
+    let wait_for = |count| {
+        wait_until(&format!("{count} targets"), || {
+            let status = status(&site);
+            status.iter().filter(|one| one.target.is_some()).count() == count
+        });
+    };
+    wait_for(100);
+    assert!(names.asked_over_tcp() > 0);
+    // Nobody answers there: nothing is taken away.
+    names.is_deaf_over_tcp(true);
+    let lost = format!("the service `{SERVICE}` cannot be resolved");
+    wait_until("that to be noticed", || site.log.count(&lost) == 1);
+    wait_for(100);
+    names.is_deaf_over_tcp(false);
+    says(&names, hosts(90));
+    wait_for(90);
+    // A short one comes in a datagram.
+    says(&names, hosts(2));
+    wait_for(2);
+    let asked = (names.asked_over_tcp(), names.asked(SERVICE));
+    wait_until("another look", || names.asked(SERVICE) > asked.1);
+    assert_eq!(names.asked_over_tcp(), asked.0);
+}
+
 #[test]
 fn a_change_of_the_configuration_keeps_targets_and_connections() {
     let [a, ..] = backends();

@@ -23,6 +23,7 @@ pub mod lifeline;
 pub mod listen;
 pub mod log_line;
 pub mod log_stream;
+pub mod mark;
 pub mod memfd;
 pub mod port_group;
 pub mod priority;

@@ -1,9 +1,11 @@
 //! A name server of its own for each test: it answers on loopback what the test says, and something else when the test says so.
 //!
-//! RFC 1035 over UDP, and as much of it as is asked for here.
+//! RFC 1035 over UDP and TCP, and as much of it as is asked for here. An answer that is too long for UDP is cut there, as name servers do it:
+//! all of it is to be had over TCP.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// An answer to a question.
@@ -72,6 +74,10 @@ struct State {
     otherwise: Answer,
     names: HashMap<String, Answer>,
     asked: Vec<String>,
+    /// Questions over TCP.
+    over_tcp: usize,
+    /// Nothing is answered over TCP.
+    is_deaf: bool,
 }
 
 impl NameServer {
@@ -81,22 +87,31 @@ impl NameServer {
     /// When there is no socket to be had.
     #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
     pub fn new(answer: Answer) -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (socket, listener) = sockets();
         let address = socket.local_addr().unwrap();
         let state = Arc::new(Mutex::new(State {
             otherwise: answer,
             names: HashMap::new(),
             asked: Vec::new(),
+            over_tcp: 0,
+            is_deaf: false,
         }));
         let shared = Arc::clone(&state);
         std::thread::spawn(move || {
             let mut buffer = [0; 1500];
             while let Ok((count, peer)) = socket.recv_from(&mut buffer) {
                 let asked = buffer.get(..count).unwrap_or_default();
-                if let Some(reply) = reply(asked, &shared) {
+                if let Some(reply) = reply(asked, &shared).and_then(|reply| cut(asked, reply)) {
                     // Whoever asked may be gone.
                     let _ = socket.send_to(&reply, peer);
                 }
+            }
+        });
+        let shared = Arc::clone(&state);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let shared = Arc::clone(&shared);
+                std::thread::spawn(move || answer_over_tcp(stream, &shared));
             }
         });
         Self { address, state }
@@ -119,9 +134,82 @@ impl NameServer {
         self.state().asked.iter().filter(|one| *one == name).count()
     }
 
+    /// How many questions have come over TCP.
+    pub fn asked_over_tcp(&self) -> usize {
+        self.state().over_tcp
+    }
+
+    /// From now on nothing is answered over TCP; or it is again.
+    pub fn is_deaf_over_tcp(&self, is_deaf: bool) {
+        self.state().is_deaf = is_deaf;
+    }
+
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// One of each kind, at one port.
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+fn sockets() -> (UdpSocket, TcpListener) {
+    loop {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        if let Ok(listener) = TcpListener::bind(socket.local_addr().unwrap()) {
+            return (socket, listener);
+        }
+    }
+}
+
+/// Each message has its length before it (RFC 1035 §4.2.2).
+fn answer_over_tcp(mut stream: TcpStream, state: &Mutex<State>) {
+    let mut length = [0; 2];
+    while stream.read_exact(&mut length).is_ok() {
+        let mut asked = vec![0; u16::from_be_bytes(length).into()];
+        if stream.read_exact(&mut asked).is_err() {
+            return;
+        }
+        {
+            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.over_tcp += 1;
+            if state.is_deaf {
+                return;
+            }
+        }
+        let Some(reply) = reply(&asked, state) else {
+            return;
+        };
+        let length = u16::try_from(reply.len()).unwrap_or(u16::MAX);
+        let mut message = length.to_be_bytes().to_vec();
+        message.extend(reply);
+        if stream.write_all(&message).is_err() {
+            return;
+        }
+    }
+}
+
+/// The longest answer over UDP of which nothing else is said (RFC 1035 §4.2.1).
+const LONGEST: usize = 512;
+
+/// The answer as it fits into a datagram: where it does not, without records, and with the bit that says so.
+fn cut(asked: &[u8], mut reply: Vec<u8>) -> Option<Vec<u8>> {
+    let question = question_length(asked)?;
+    // Behind the question, a record of the type OPT says how much whoever asks can take (RFC 6891 §6.1.2).
+    let longest = match asked.get(12 + question..)? {
+        [0, 0, 41, high, low, ..] => usize::from(u16::from_be_bytes([*high, *low])).max(LONGEST),
+        _ => LONGEST,
+    };
+    if reply.len() > longest {
+        reply.truncate(12 + question);
+        *reply.get_mut(2)? |= 0x02;
+        reply.get_mut(6..12)?.fill(0);
+    }
+    Some(reply)
+}
+
+/// The length of a question: labels up to an empty one, type, class.
+fn question_length(asked: &[u8]) -> Option<usize> {
+    let length = asked.get(12..)?.iter().position(|byte| *byte == 0)?;
+    Some(length + 5)
 }
 
 /// Types of records (RFC 1035 §3.2.2, RFC 3596, RFC 2782).
@@ -130,11 +218,10 @@ const AAAA: u16 = 28;
 const SRV: u16 = 33;
 
 fn reply(asked: &[u8], state: &Mutex<State>) -> Option<Vec<u8>> {
-    // The question: labels up to an empty one, type, class.
-    let length = asked.get(12..)?.iter().position(|byte| *byte == 0)?;
-    let question = asked.get(12..12 + length + 5)?;
+    let length = question_length(asked)?;
+    let question = asked.get(12..12 + length)?;
     let name = name_of(question)?;
-    let kind = u16::from_be_bytes([*question.get(length + 1)?, *question.get(length + 2)?]);
+    let kind = u16::from_be_bytes([*question.get(length - 4)?, *question.get(length - 3)?]);
     let answer = {
         let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
         state.asked.push(name.clone());

@@ -132,7 +132,7 @@ impl Upstream {
         previous: Option<&Upstream>,
     ) -> Upstream {
         let names = model.servers.iter().map(|server| match &server.address {
-            name if name.host().is_some() => previous
+            name if name.is_found() => previous
                 .and_then(|previous| previous.addresses_of(name))
                 .unwrap_or(Addresses::Unknown),
             _ => Addresses::Written,
@@ -174,10 +174,11 @@ impl Upstream {
         let mut list: Vec<Member> = Vec::new();
         let servers = self.model.servers.iter().zip(names);
         for (settings, addresses) in servers {
-            let (host, targets) = match (settings.address.host(), addresses) {
-                (Some(host), Addresses::Known(targets)) => (host, targets),
-                (Some(_), _) => continue,
-                (None, _) => {
+            let host = settings.address.host();
+            let targets = match (settings.address.is_found(), addresses) {
+                (true, Addresses::Known(targets)) => targets,
+                (true, _) => continue,
+                (false, _) => {
                     let address = settings.address.clone();
                     self.add(&mut list, known, settings, address, None);
                     continue;
@@ -185,7 +186,7 @@ impl Upstream {
             };
             for (target, share) in targets.iter().zip(shares(targets)) {
                 let address = UpstreamAddress::Inet(target.address);
-                if let Some(member) = self.add(&mut list, known, settings, address, Some(host)) {
+                if let Some(member) = self.add(&mut list, known, settings, address, host) {
                     member.weight *= share.weight;
                     member.rank.1 = share.rank;
                     member.target = target.host.is_some().then(|| target.clone());
@@ -220,7 +221,9 @@ impl Upstream {
                         format!("{} ({})", settings.name, inet.ip())
                     }
                     (
-                        UpstreamAddress::Service { .. } | UpstreamAddress::Kubernetes { .. },
+                        UpstreamAddress::Service { .. }
+                        | UpstreamAddress::Kubernetes { .. }
+                        | UpstreamAddress::Fleet { .. },
                         UpstreamAddress::Inet(inet),
                     ) => format!("{} ({inet})", settings.name),
                     _ => settings.name.clone(),
@@ -246,7 +249,7 @@ impl Upstream {
     pub fn names(&self) -> impl Iterator<Item = (usize, &UpstreamAddress)> {
         let servers = self.model.servers.iter().enumerate();
         let servers = servers.map(|(index, server)| (index, &server.address));
-        servers.filter(|(_, address)| address.host().is_some())
+        servers.filter(|(_, address)| address.is_found())
     }
 
     /// Where the name of this number leads, as far as that is known.

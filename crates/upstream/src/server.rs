@@ -320,7 +320,8 @@ impl Server {
             // There is a server for each of its addresses.
             UpstreamAddress::Name { .. }
             | UpstreamAddress::Service { .. }
-            | UpstreamAddress::Kubernetes { .. } => {
+            | UpstreamAddress::Kubernetes { .. }
+            | UpstreamAddress::Fleet { .. } => {
                 return Err(std::io::ErrorKind::AddrNotAvailable.into());
             }
             UpstreamAddress::Unix(path) => Endpoint::Unix(net::SocketAddr::from_pathname(path)?),
@@ -345,6 +346,7 @@ fn server_name(
         UpstreamAddress::Name { .. }
         | UpstreamAddress::Service { .. }
         | UpstreamAddress::Kubernetes { .. }
+        | UpstreamAddress::Fleet { .. }
         | UpstreamAddress::Unix(_)
         | UpstreamAddress::Abstract(_) => None,
     });

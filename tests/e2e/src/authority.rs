@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use tutti_testkit::Server;
+
 /// The value of `openssl req -newkey` for a key on P-256.
 pub const EC: &str = "ec -pkeyopt ec_paramgen_curve:P-256";
 
@@ -100,5 +102,24 @@ impl Authority {
         ]
         .map(|file| self.read(&file))
         .concat()
+    }
+
+    /// The status of a request as `example.com`, and the serial number of the certificate that is shown.
+    ///
+    /// # Panics
+    /// If curl is not installed.
+    pub fn shown_by(&self, server: &Server) -> (String, String) {
+        let output = Command::new("curl")
+            .args(["-sS", "--output", "/dev/null", "--cacert"])
+            .arg(self.path("ca.pem"))
+            .args(["--write-out", "%{http_code} %{certs}", "--resolve"])
+            .arg(format!("example.com:{}:127.0.0.1", server.port()))
+            .arg(format!("https://example.com:{}/", server.port()))
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let serial = text.lines().find(|line| line.starts_with("Serial"));
+        let status = text.split(' ').next().unwrap_or_default();
+        (status.to_owned(), serial.unwrap_or_default().to_owned())
     }
 }

@@ -35,6 +35,7 @@ pub mod node;
 pub mod pebble;
 pub mod peer;
 pub mod perl;
+pub mod projected;
 pub mod python;
 pub mod ruby;
 pub mod scrape;

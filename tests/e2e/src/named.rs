@@ -1,7 +1,10 @@
 //! Servers that answer every request with their own name, for tests that ask who got it.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+
+use tutti_testkit::{Server, wait_until};
 
 /// One of them. It ends with the test program.
 pub struct Named {
@@ -57,4 +60,49 @@ fn answer(name: u8, mut stream: TcpStream) {
             Ok(count) => got.extend_from_slice(&buffer[..count]),
         }
     }
+}
+
+/// The last numbers of the addresses of all servers that the upstream `u` has found.
+///
+/// # Panics
+/// If one has another address than these.
+pub fn servers(server: &Server) -> BTreeSet<u8> {
+    let status = server.status("/upstreams/u/servers");
+    let servers = status.as_object().unwrap().iter();
+    let servers = servers.filter(|(_, server)| server["state"] != "unresolved");
+    servers
+        .map(|(name, _)| {
+            let (_, address) = name.split_once("(127.0.0.").unwrap();
+            address.split_once(':').unwrap().0.parse().unwrap()
+        })
+        .collect()
+}
+
+/// Waits until those are the servers of the upstream `u`.
+///
+/// # Panics
+/// If they are not in time.
+pub fn wait_for(server: &Server, expected: &[u8]) {
+    let expected = set(expected);
+    wait_until(&format!("the servers {expected:?}"), || {
+        servers(server) == expected
+    });
+}
+
+/// Who answers so many requests, in turn.
+///
+/// # Panics
+/// If one is not answered 200.
+pub fn answers(server: &Server, count: usize) -> BTreeSet<u8> {
+    let one = |_| {
+        let reply = server.get("/");
+        assert_eq!(reply.status, 200, "{}", server.log());
+        reply.text().parse().unwrap()
+    };
+    (0..count).map(one).collect()
+}
+
+/// These numbers.
+pub fn set(list: &[u8]) -> BTreeSet<u8> {
+    list.iter().copied().collect()
 }

@@ -5,7 +5,6 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::{Value, json};
 use tutti_e2e::authority::{Authority, EC};
@@ -38,29 +37,13 @@ fn files(authority: &Authority) -> Value {
     json!({"file": authority.path("fullchain.pem"), "key": authority.path("privkey.pem")})
 }
 
-/// The status of a request as `example.com`, and the serial number of the certificate that is shown.
-fn ask(server: &Server, authority: &Authority) -> (String, String) {
-    let output = Command::new("curl")
-        .args(["-sS", "--output", "/dev/null", "--cacert"])
-        .arg(authority.path("ca.pem"))
-        .args(["--write-out", "%{http_code} %{certs}", "--resolve"])
-        .arg(format!("example.com:{}:127.0.0.1", server.port()))
-        .arg(format!("https://example.com:{}/", server.port()))
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let serial = text.lines().find(|line| line.starts_with("Serial"));
-    let status = text.split(' ').next().unwrap_or_default();
-    (status.to_owned(), serial.unwrap_or_default().to_owned())
-}
-
 #[test]
 fn files_are_served_renewed_and_kept() {
     let mut server = Server::start(&ServerOptions::default());
     let authority = Authority::new(server.folder());
     issue(&authority);
     server.put("/config", &configuration(&server, &files(&authority)));
-    let (status, first) = ask(&server, &authority);
+    let (status, first) = authority.shown_by(&server);
     assert_eq!(status, "201");
     assert!(!first.is_empty());
     let name = authority.path("fullchain.pem").display().to_string();
@@ -71,12 +54,12 @@ fn files_are_served_renewed_and_kept() {
     // The one who renews them tells nobody.
     issue(&authority);
     wait_until("the new one is shown", || {
-        let (status, serial) = ask(&server, &authority);
+        let (status, serial) = authority.shown_by(&server);
         assert_eq!(status, "201");
         serial != first
     });
     server.wait_for_log("is renewed from its file");
-    let (_, second) = ask(&server, &authority);
+    let (_, second) = authority.shown_by(&server);
 
     // The key of another certificate.
     authority.bundle("other", EC, "DNS:example.com");
@@ -84,13 +67,16 @@ fn files_are_served_renewed_and_kept() {
     server.wait_for_log(
         "a certificate cannot be renewed from its file, and the one from before goes on",
     );
-    assert_eq!(ask(&server, &authority), ("201".to_owned(), second.clone()));
+    assert_eq!(
+        authority.shown_by(&server),
+        ("201".to_owned(), second.clone())
+    );
 
     // They are gone, and the server starts again.
     fs::remove_file(authority.path("privkey.pem")).unwrap();
     server.start_again(&ServerOptions::default());
     wait_until("it serves what it has read last", || {
-        ask(&server, &authority) == ("201".to_owned(), second.clone())
+        authority.shown_by(&server) == ("201".to_owned(), second.clone())
     });
     server.wait_for_log("privkey.pem");
 
@@ -146,7 +132,7 @@ fn what_is_wrong_with_a_file_is_told_with_its_place() {
     }
     let config = server.call("GET", "/config", &Value::Null);
     assert_eq!(config.json(), good);
-    assert_eq!(ask(&server, &authority).0, "201");
+    assert_eq!(authority.shown_by(&server).0, "201");
 }
 
 #[test]
@@ -174,19 +160,19 @@ fn files_beside_those_of_the_configuration() {
         assert_eq!(reply.status, 200, "{}", reply.text());
     };
     reload();
-    let (status, first) = ask(&server, &authority);
+    let (status, first) = authority.shown_by(&server);
     assert_eq!(status, "201");
     // A reload looks at once, also where nothing else has changed.
     bundle();
     reload();
-    let (status, second) = ask(&server, &authority);
+    let (status, second) = authority.shown_by(&server);
     assert_eq!(status, "201");
     assert_ne!(first, second);
     // So does a start, before it serves.
     bundle();
     server.start_again(&options);
     wait_until("the third one is shown", || {
-        let (status, serial) = ask(&server, &authority);
+        let (status, serial) = authority.shown_by(&server);
         status == "201" && serial != second && serial != first
     });
 }

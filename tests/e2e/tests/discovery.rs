@@ -3,7 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -11,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tutti_e2e::authority::{Authority, EC};
 use tutti_e2e::kubernetes::{ApiServer, TOKEN, endpoint, ready};
-use tutti_e2e::named::{Named, at_one_port};
+use tutti_e2e::named::{Named, answers, at_one_port, servers, set, wait_for};
 use tutti_testkit::names::{Answer, NameServer, Record};
 use tutti_testkit::{Load, LoadOptions, PATIENCE, Server, ServerOptions, wait_until};
 
@@ -94,40 +93,6 @@ fn configure(server: &Server, servers: &Value, kubernetes: &Value) {
             "settings": {"kubernetes": kubernetes},
         }),
     );
-}
-
-/// The last numbers of the addresses of all servers that there are.
-fn servers(server: &Server) -> BTreeSet<u8> {
-    let status = server.status("/upstreams/u/servers");
-    let servers = status.as_object().unwrap().iter();
-    let servers = servers.filter(|(_, server)| server["state"] != "unresolved");
-    servers
-        .map(|(name, _)| {
-            let (_, address) = name.split_once("(127.0.0.").unwrap();
-            address.split_once(':').unwrap().0.parse().unwrap()
-        })
-        .collect()
-}
-
-fn wait_for(server: &Server, expected: &[u8]) {
-    let expected = expected.iter().copied().collect();
-    wait_until(&format!("the servers {expected:?}"), || {
-        servers(server) == expected
-    });
-}
-
-/// Who answers so many requests, in turn.
-fn answers(server: &Server, count: usize) -> BTreeSet<u8> {
-    let one = |_| {
-        let reply = server.get("/");
-        assert_eq!(reply.status, 200, "{}", server.log());
-        reply.text().parse().unwrap()
-    };
-    (0..count).map(one).collect()
-}
-
-fn set(list: &[u8]) -> BTreeSet<u8> {
-    list.iter().copied().collect()
 }
 
 #[test]

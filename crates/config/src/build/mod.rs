@@ -12,6 +12,7 @@ mod cache;
 mod compression;
 mod dashboard;
 mod delivery;
+mod fleet_nodes;
 mod forwarded;
 mod gateways;
 mod guards;

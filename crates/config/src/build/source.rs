@@ -1,6 +1,7 @@
 //! `settings.source`: a store that the configuration comes from.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use tutti_document::Diagnostic;
 use tutti_options::source::{Member, is_name, read_member};
@@ -24,6 +25,7 @@ impl<'d> Builder<'d> {
             self.faults.value(fault, node);
         }
         let labels = self.labels(reader);
+        let address = self.own_address(reader);
         let etcd = reader.inner(&SourceOptions::etcd)?;
         let tls = etcd.inner_or_nothing(&EtcdOptions::tls);
         for option in [
@@ -48,10 +50,25 @@ impl<'d> Builder<'d> {
         Some(Source {
             name: options.name,
             labels,
+            address,
             members,
             etcd: etcd.read(),
             tls: tls.read(),
         })
+    }
+
+    /// The address of this node for others.
+    fn own_address(&mut self, reader: &Reader<'d>) -> Option<IpAddr> {
+        let (node, pointer) = reader.get(&SourceOptions::address)?;
+        let address = node.as_str()?.parse::<IpAddr>().ok();
+        let address =
+            address.filter(|address| !address.is_unspecified() && !address.is_multicast());
+        if address.is_none() {
+            let fault = Diagnostic::new(pointer, "other nodes cannot reach this one there");
+            let expected = "an IPv4 or IPv6 address of this machine, without a port";
+            self.faults.value(fault.expect(expected), node);
+        }
+        address
     }
 
     fn labels(&mut self, reader: &Reader<'d>) -> BTreeMap<String, String> {

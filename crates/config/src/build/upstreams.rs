@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tutti_document::{Diagnostic, Node, Pointer, Value, shorten};
+use tutti_options::source::is_label;
 
 use super::builder::Builder;
 use super::kubernetes::service_port;
@@ -188,7 +189,12 @@ impl<'d> Builder<'d> {
             let address = match address {
                 Ok(address) => address,
                 // An address of no form has been reported, and so has a service that is none.
-                Err(_) if UpstreamAddress::parse(&member.name, Ports::HTTPS).is_err() => continue,
+                Err(_)
+                    if UpstreamAddress::parse(&member.name, Ports::HTTPS).is_err()
+                        && !is_label(&member.name) =>
+                {
+                    continue;
+                }
                 Err(_)
                     if reader
                         .get(&ServerOptions::service)
@@ -237,10 +243,18 @@ impl<'d> Builder<'d> {
             let message = "`service` and `kubernetes` exclude each other";
             self.refuse(server, &ServerOptions::service, message);
         }
-        match (&options.service, pod) {
-            (_, Some(pod)) => UpstreamAddress::kubernetes(name, service_port(&pod)),
-            (Some(service), None) => UpstreamAddress::service(name, service),
-            (None, None) => UpstreamAddress::parse(name, ports)
+        let nodes = server.inner(&ServerOptions::fleet);
+        if nodes.is_some() {
+            for other in [&ServerOptions::service, &ServerOptions::kubernetes] {
+                let message = format!("`{}` and `fleet` exclude each other", other.name);
+                self.refuse(server, other, message);
+            }
+        }
+        match (&options.service, pod, nodes) {
+            (_, _, Some(nodes)) => self.nodes_of_fleet(name, server, &nodes),
+            (_, Some(pod), None) => UpstreamAddress::kubernetes(name, service_port(&pod)),
+            (Some(service), None, None) => UpstreamAddress::service(name, service),
+            (None, None, None) => UpstreamAddress::parse(name, ports)
                 .map_err(|error| (error, Some(SERVER_FORMS.to_owned()))),
         }
     }

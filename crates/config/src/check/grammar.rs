@@ -5,6 +5,7 @@
 use std::net::IpAddr;
 
 use tutti_document::{shorten, suggest};
+use tutti_options::source::is_label;
 use tutti_options::syslog::SyslogTarget;
 
 use crate::address::{
@@ -166,6 +167,7 @@ pub(super) fn of_name(names: Names, value: &str) -> Grammar {
             }
         }
         // Which port it has where none is written depends on what is spoken there: `build` tells.
+        Names::Server if is_label(value) => Ok(()),
         Names::Server => UpstreamAddress::parse(value, Ports::HTTPS)
             .map(drop)
             .map_err(|error| {

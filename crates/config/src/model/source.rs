@@ -1,6 +1,7 @@
 //! A source: a store that the configuration comes from.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use tutti_options::source::Member;
 
@@ -13,6 +14,8 @@ pub struct Source {
     pub name: Option<String>,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
+    /// Where other nodes reach it; `None`: where it comes from to the store.
+    pub address: Option<IpAddr>,
     /// The members of the etcd.
     pub members: Vec<Member>,
     /// Texts and paths of the etcd.

@@ -49,9 +49,9 @@ pub use tutti_options::tls::{
     TlsSessionOptions, UPSTREAM_TLS, UpstreamTlsOptions,
 };
 pub use upstreams::{
-    BalanceWord, ForwardedHeaders, HEALTH_CHECK, HealthCheckOptions, HttpVersion,
-    KUBERNETES_SERVICE, KubernetesServiceOptions, PROXY_OPTIONS, ProxyVersion, SERVER,
-    ServerOptions, UPSTREAM, UpstreamGroup, UpstreamOptions,
+    BalanceWord, FLEET_NODES, FleetNodesOptions, ForwardedHeaders, HEALTH_CHECK,
+    HealthCheckOptions, HttpVersion, KUBERNETES_SERVICE, KubernetesServiceOptions, PROXY_OPTIONS,
+    ProxyVersion, SERVER, ServerOptions, UPSTREAM, UpstreamGroup, UpstreamOptions,
 };
 
 pub(crate) use logs::DEFAULT_LOG_FORMAT;

@@ -12,7 +12,7 @@ options! {
     /// A group of servers; a request goes to one of them
     pub struct UpstreamGroup: UPSTREAM = "upstream", followed_by [UpstreamOptions::ROWS] {
         /// Servers, by address: `ADDRESS:PORT`, `[IPV6]:PORT`, `NAME:PORT`, `unix:PATH`; by `NAME` alone with `service` or
-        /// `kubernetes`
+        /// `kubernetes`; by `all` or `LABEL=VALUE` with `fleet`
         servers: Unread [kind(Kind::Map(Names::Server, &ServerOptions::KIND)), required()],
         /// How a server is chosen: in turn by weight, the one with the fewest requests for its weight, or always the
         /// same for the same `key`
@@ -51,6 +51,17 @@ options! {
         /// The name is a Service of Kubernetes, `SERVICE.NAMESPACE`: its servers are those of its endpoints that are ready, as the API
         /// server tells them (`kubernetes` of `settings`)
         kubernetes: Unread [kind(KubernetesServiceOptions::KIND), beyond()],
+        /// Its servers are nodes of the fleet that this server is one of (`source` of `settings`): all that are there, with the name `all`, or
+        /// those with a label, `LABEL=VALUE`
+        fleet: Unread [kind(FleetNodesOptions::KIND), beyond()],
+    }
+}
+
+options! {
+    /// Nodes of the fleet as servers
+    pub struct FleetNodesOptions: FLEET_NODES = "fleet nodes" {
+        /// The port at which each of them takes these requests
+        port: u16 [kind(Kind::Integer(1, 65_535)), required(), beyond()],
     }
 }
 

@@ -14,6 +14,7 @@ use super::roll::{Bounds, Roll, generation};
 use crate::history::difference;
 use crate::report::{Failure, say};
 use crate::style;
+use crate::wrap::for_stdout;
 
 /// How long nodes may take, before it is told that some do not run it yet.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -72,7 +73,8 @@ pub(super) async fn log(fleet: &Fleet, is_json: bool) -> Result<ExitCode, Failur
             style::quiet(&head.by)
         ));
         for words in [&head.comment, &head.reason].into_iter().flatten() {
-            say(&format!("   {}", words.replace(char::is_control, " ")));
+            let words = words.replace(char::is_control, " ");
+            say(&format!("   {}", for_stdout(&words, 3, 3)));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -15,12 +15,16 @@ use super::arguments::nodes;
 use super::reach::{Fleet, failed};
 use crate::report::{Failure, say};
 use crate::style;
+use crate::wrap::{for_stderr, for_stdout};
 
 /// Between two looks: answers come by themselves, but nothing tells that a time is over.
 const TICK: Duration = Duration::from_millis(500);
 
 /// How long nodes may take to go back, before it is told that some have not.
 const WAY_BACK: Duration = Duration::from_secs(30);
+
+/// The word before the message of a failure.
+const ERROR: &str = "error: ";
 
 /// The bounds that a wave has to keep to.
 pub(super) struct Bounds {
@@ -122,8 +126,9 @@ impl Roll<'_> {
         waves: &[Vec<String>],
     ) -> Result<ExitCode, Failure> {
         for number in 1..=waves.len() {
-            let nodes = head.nodes.join(" ");
-            self.say(&format!("wave {number} of {}: {nodes}", waves.len()));
+            let begin = format!("wave {number} of {}: ", waves.len());
+            let nodes = for_stdout(&head.nodes.join(" "), begin.len(), 2);
+            self.say(&format!("{begin}{nodes}"));
             if let Some(fault) = self.wave(&head).await? {
                 return self.go_back(head, &fault).await;
             }
@@ -272,9 +277,11 @@ impl Roll<'_> {
             ),
             None => "there is no earlier generation: nodes that run it keep it".to_owned(),
         };
+        let text = format!("generation {generation} was not rolled out, {back}");
         Err(Failure::new(format!(
-            "generation {generation} was not rolled out, {back}\n  {}",
-            fault.text()
+            "{}\n  {}",
+            for_stderr(&text, ERROR.len(), 2),
+            for_stderr(&fault.text(), 2, 4)
         )))
     }
 

@@ -13,6 +13,7 @@ use super::roll::generation;
 use crate::report::{Failure, say};
 use crate::status::page::time;
 use crate::style;
+use crate::wrap::for_stdout;
 
 /// The state of a node, in one word.
 fn state(answer: &Answer, heads: &BTreeMap<String, Head>) -> &'static str {
@@ -80,7 +81,8 @@ pub(super) async fn run(fleet: &Fleet, is_json: bool) -> Result<ExitCode, Failur
                 "node `{}` refuses generation {}",
                 answer.name, refused.version.generation
             );
-            say(&format!("{}: {}", style::bad(&text), refused.reason));
+            let reason = for_stdout(&refused.reason, text.chars().count() + 2, 2);
+            say(&format!("{}: {reason}", style::bad(&text)));
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -122,7 +124,7 @@ fn head_line(head: &Head) -> String {
         head.by
     );
     if let Some(reason) = &head.reason {
-        line.push_str(&format!("\n  {reason}"));
+        line.push_str(&format!("\n  {}", for_stdout(reason, 2, 2)));
     }
     line
 }

@@ -87,6 +87,10 @@ impl Site {
             posts: tokio::sync::mpsc::unbounded_channel().0,
             // Nor does anybody read files of Kubernetes.
             files: tokio::sync::mpsc::unbounded_channel().0,
+            nodes: tutti_server::Nodes {
+                known: tokio::sync::watch::channel(Default::default()).1,
+                wanted: tokio::sync::mpsc::unbounded_channel().0,
+            },
         };
         let server = Server::start(options).unwrap();
         let site = Self {

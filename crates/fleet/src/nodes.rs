@@ -1,0 +1,191 @@
+//! The nodes of the fleet that take requests, from the store to main.
+//!
+//! Followed only where a router needs them: answers of nodes change often, addresses do not. Must never happen: that a store which is away,
+//! or which has only come back, takes a node away that is there.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::{sleep, timeout, timeout_at};
+use tutti_fleet_store::keys::ADDRESSES;
+use tutti_fleet_store::records::read_all;
+use tutti_fleet_store::store::{Entries, Store, StoreError};
+use tutti_options::source::{LiveNode, LiveNodes};
+use tutti_pauses::Pauses;
+
+use crate::controller::Controller;
+
+/// Changes within this time are told together: a fleet that starts is one change.
+const TOGETHER: Duration = Duration::from_millis(50);
+
+/// Follows the addresses of nodes for ever. `life` is how long a node may take to be in the store again.
+pub(crate) async fn follow(
+    store: Arc<dyn Store>,
+    controller: Arc<Controller>,
+    life: Duration,
+    longest_pause: Duration,
+) {
+    let mut pauses = Pauses::new(longest_pause);
+    let mut known = Known::default();
+    let mut is_lost = false;
+    loop {
+        let ended = follow_once(&*store, &controller, life, &mut known, || {
+            pauses.begin_anew();
+            is_lost = false;
+        });
+        let Err(error) = ended.await;
+        if !std::mem::replace(&mut is_lost, true) {
+            controller.tell_nodes(LiveNodes {
+                nodes: None,
+                lost: Some(error.message),
+            });
+        }
+        sleep(pauses.after_failure()).await;
+    }
+}
+
+async fn follow_once(
+    store: &dyn Store,
+    controller: &Controller,
+    life: Duration,
+    known: &mut Known,
+    found: impl FnOnce(),
+) -> Result<Infallible, StoreError> {
+    let mut following = store.follow(ADDRESSES).await?;
+    let mut entries = following.next().await?;
+    found();
+    known.found(Instant::now(), life);
+    loop {
+        let now = Instant::now();
+        controller.tell_nodes(LiveNodes {
+            nodes: Some(known.update(&entries, now)),
+            lost: None,
+        });
+        // Not dropped while something has come: it would be lost with the future.
+        match known.doubtful_until {
+            None => entries = following.next().await?,
+            Some(until) => {
+                match timeout(until.saturating_duration_since(now), following.next()).await {
+                    Ok(next) => entries = next?,
+                    Err(_) => continue,
+                }
+            }
+        }
+        let end = tokio::time::Instant::now() + TOGETHER;
+        while tokio::time::Instant::now() < end
+            && let Ok(more) = timeout_at(end, following.next()).await
+        {
+            entries = more?;
+        }
+    }
+}
+
+/// The nodes that were told last.
+#[derive(Default)]
+struct Known {
+    nodes: BTreeMap<String, LiveNode>,
+    /// Nodes from before the store was lost that have not been in it since.
+    doubtful: BTreeMap<String, LiveNode>,
+    /// Until then they still count.
+    doubtful_until: Option<Instant>,
+}
+
+impl Known {
+    /// The store is there, again or for the first time. Leases may have ended meanwhile, for want of a store to prolong them.
+    fn found(&mut self, now: Instant, life: Duration) {
+        self.doubtful.append(&mut self.nodes);
+        self.doubtful_until = (!self.doubtful.is_empty()).then(|| now + life);
+    }
+
+    /// The nodes that count now.
+    fn update(&mut self, entries: &Entries, now: Instant) -> Vec<LiveNode> {
+        let nodes: BTreeMap<String, LiveNode> = read_all(entries, ADDRESSES);
+        let nodes = nodes.into_iter().filter(|(name, node)| node.name == *name);
+        self.nodes = nodes.take(LiveNodes::MOST).collect();
+        if self.doubtful_until.is_some_and(|until| until <= now) {
+            self.doubtful.clear();
+        }
+        // What is in the store again, and goes then, is gone.
+        let nodes = &self.nodes;
+        self.doubtful.retain(|name, _| !nodes.contains_key(name));
+        if self.doubtful.is_empty() {
+            self.doubtful_until = None;
+        }
+        let all = self.nodes.values().chain(self.doubtful.values());
+        let mut all: Vec<LiveNode> = all.cloned().collect();
+        all.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIFE: Duration = Duration::from_secs(15);
+
+    fn entries(names: &[&str]) -> Entries {
+        let entries = names.iter().map(|&name| {
+            let node = LiveNode {
+                name: name.to_owned(),
+                address: [10, 0, 0, 1].into(),
+                labels: BTreeMap::new(),
+            };
+            let text = serde_json::to_string(&node).unwrap();
+            (format!("{ADDRESSES}{name}"), text)
+        });
+        entries.collect()
+    }
+
+    fn names(nodes: &[LiveNode]) -> Vec<&str> {
+        nodes.iter().map(|node| node.name.as_str()).collect()
+    }
+
+    #[test]
+    fn nodes_come_and_go_with_the_store() {
+        let mut known = Known::default();
+        let now = Instant::now();
+        known.found(now, LIFE);
+        assert_eq!(names(&known.update(&entries(&["b", "a"]), now)), ["a", "b"]);
+        assert_eq!(names(&known.update(&entries(&["b"]), now)), ["b"]);
+        assert_eq!(known.doubtful_until, None);
+        // A text that is none, and one under another's name.
+        let mut odd = entries(&["c"]);
+        odd.insert(format!("{ADDRESSES}d"), "{".to_owned());
+        let other = odd.values().next().cloned().unwrap_or_default();
+        odd.insert(format!("{ADDRESSES}e"), other);
+        assert_eq!(names(&known.update(&odd, now)), ["c"]);
+    }
+
+    #[test]
+    fn a_store_that_was_away_takes_nodes_away_when_they_had_time_to_come_back() {
+        let mut known = Known::default();
+        let now = Instant::now();
+        known.found(now, LIFE);
+        known.update(&entries(&["a", "b", "c"]), now);
+        // Only one has found it again so far.
+        known.found(now, LIFE);
+        assert_eq!(names(&known.update(&entries(&["a"]), now)), ["a", "b", "c"]);
+        // One comes and goes, one comes, one never does.
+        known.update(&entries(&["a", "b"]), now);
+        assert_eq!(names(&known.update(&entries(&["a"]), now)), ["a", "c"]);
+        assert!(known.doubtful_until.is_some());
+        let later = now + LIFE;
+        assert_eq!(names(&known.update(&entries(&["a"]), later)), ["a"]);
+        assert_eq!(known.doubtful_until, None);
+    }
+
+    #[test]
+    fn a_store_that_is_lost_twice_takes_nothing_away_either() {
+        let mut known = Known::default();
+        let now = Instant::now();
+        known.found(now, LIFE);
+        known.update(&entries(&["a", "b"]), now);
+        known.found(now, LIFE);
+        known.update(&entries(&[]), now);
+        known.found(now, LIFE);
+        assert_eq!(names(&known.update(&entries(&[]), now)), ["a", "b"]);
+    }
+}

@@ -1,0 +1,207 @@
+//! The nodes of the fleet: from the process that follows them to routers whose configuration has them as servers; and the way of this node
+//! out of the fleet before a stop.
+//!
+//! `impl` blocks of [`Supervisor`]. Main looks at nothing of what it passes on. The last list is kept on disk, so that a server which starts
+//! while the store is away has servers to ask. Must never happen: that a store which cannot be heard takes nodes away, or that a stop
+//! waits for it without an end.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use tutti_log::Level;
+use tutti_options::source::{LiveNode, LiveNodes};
+use tutti_protocol::{EtcdPlan, SourcePlan, ToFleet, ToRouter};
+
+use super::life::{Life, Stop};
+use super::stored::{self, Shelf};
+use super::supervisor::Supervisor;
+
+/// The name of the list that is kept.
+const KEPT: &str = "nodes";
+
+/// A graceful stop waits so long for other nodes to be told. The process that tells them needs half a second.
+const LONGEST_LEAVE: Duration = Duration::from_secs(3);
+
+/// The list as it is kept.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    /// The store that it is of.
+    of: String,
+    nodes: Vec<LiveNode>,
+}
+
+/// Tells a store from another.
+fn name_of(store: &EtcdPlan) -> String {
+    let members = store.members.iter();
+    let mut members: Vec<String> = members
+        .map(|member| format!("{}:{}", member.host, member.port))
+        .collect();
+    members.sort_unstable();
+    format!("{} {}", members.join(","), store.prefix)
+}
+
+impl Supervisor {
+    /// The controller says which source to follow, which was this one before.
+    pub(super) fn follow_nodes_of(&mut self, plan: Option<&SourcePlan>) {
+        let name = |plan: &SourcePlan| name_of(&plan.etcd);
+        let before = self.fleet.plan.as_deref().map(name);
+        let is_same = before == plan.map(name);
+        if self.fleet.nodes.is_planned && is_same {
+            return;
+        }
+        self.fleet.nodes.is_planned = true;
+        self.fleet.nodes.known = match plan {
+            Some(_) => LiveNodes::default(),
+            None => LiveNodes {
+                nodes: None,
+                lost: Some(
+                    "this server is no node of a fleet; hint: name its store in `settings.source`, or with `--source`".to_owned(),
+                ),
+            },
+        };
+    }
+
+    /// Begins with what was kept, and has the new process follow nodes if they are needed.
+    pub(super) fn begin_with_nodes(&mut self, kept: &BTreeMap<String, String>, plan: &SourcePlan) {
+        let list = kept.get(KEPT);
+        let list = list.and_then(|text| serde_json::from_str::<Kept>(text).ok());
+        let list = list.filter(|list| list.of == name_of(&plan.etcd));
+        let known = &mut self.fleet.nodes.known;
+        if known.nodes.is_none()
+            && let Some(list) = list
+        {
+            known.nodes = Some(list.nodes);
+        }
+        if self.fleet.nodes.is_followed {
+            self.tell_fleet(&ToFleet::FollowNodes, Vec::new());
+        }
+        self.tell_all_of_nodes();
+    }
+
+    /// The process that follows the source tells of nodes.
+    pub(super) fn nodes_told(&mut self, told: LiveNodes) {
+        let known = &mut self.fleet.nodes.known;
+        known.lost = told.lost;
+        if let Some(nodes) = told.nodes.filter(|nodes| nodes.len() <= LiveNodes::MOST)
+            && known.nodes.as_ref() != Some(&nodes)
+        {
+            known.nodes = Some(nodes);
+            self.keep_nodes();
+        }
+        self.tell_all_of_nodes();
+    }
+
+    fn keep_nodes(&self) {
+        let nodes = self.fleet.nodes.known.nodes.as_ref();
+        let (Some(plan), Some(nodes)) = (&self.fleet.plan, nodes) else {
+            return;
+        };
+        let kept = Kept {
+            of: name_of(&plan.etcd),
+            nodes: nodes.clone(),
+        };
+        // Strings, addresses and maps of strings: this cannot fail.
+        let text = serde_json::to_string(&kept).unwrap_or_default();
+        let state = &self.instance.places.state;
+        if let Err(error) = stored::keep_on(state, Shelf::Fleet, KEPT, &text) {
+            let text = format!("cannot keep the list of nodes: {error}");
+            self.log(Level::Alert, &text);
+        }
+    }
+
+    /// A router needs the nodes, and may.
+    pub(super) fn router_follows_nodes(&mut self, pid: i32) {
+        if !self.may_have_nodes(pid) {
+            return;
+        }
+        if !std::mem::replace(&mut self.fleet.nodes.is_followed, true) {
+            self.tell_fleet(&ToFleet::FollowNodes, Vec::new());
+        }
+        let known = self.fleet.nodes.known.clone();
+        self.tell_router(pid, &ToRouter::Nodes { known });
+    }
+
+    fn may_have_nodes(&self, pid: i32) -> bool {
+        let rights = self.holdings.rights.get(&pid);
+        rights.is_some_and(super::rights::Rights::has_nodes)
+    }
+
+    pub(super) fn tell_all_of_nodes(&mut self) {
+        for pid in self.router_pids() {
+            if self.may_have_nodes(pid) {
+                let known = self.fleet.nodes.known.clone();
+                self.tell_router(pid, &ToRouter::Nodes { known });
+            }
+        }
+    }
+
+    /// Before a graceful stop: other nodes are to send nothing more here. True if the stop has to wait for that: it begins by itself then.
+    pub(super) fn leaves_fleet_first(&mut self) -> bool {
+        if self.fleet.nodes.is_leaving() {
+            return true;
+        }
+        let is_serving = matches!(self.life, Life::Serving);
+        if !is_serving || self.fleet.nodes.has_left || self.fleet.process.is_none() {
+            return false;
+        }
+        self.log(Level::Info, "leaving the fleet");
+        self.fleet.nodes.leaving = Some(Instant::now() + LONGEST_LEAVE);
+        self.tell_fleet(&ToFleet::Leave, Vec::new());
+        true
+    }
+
+    /// Other nodes have been told, or cannot be.
+    pub(super) fn fleet_left(&mut self) {
+        if self.is_stopping() {
+            return self.fleet.kill();
+        }
+        if self.fleet.nodes.leaving.take().is_some() {
+            self.fleet.nodes.has_left = true;
+            self.begin_stop(Stop::graceful());
+        }
+    }
+
+    /// The stop begins: gracefully, when others have been told; quickly, while they are told.
+    pub(super) fn end_fleet(&mut self, is_graceful: bool) {
+        self.fleet.nodes.leaving = None;
+        if is_graceful || self.fleet.process.is_none() {
+            return self.fleet.kill();
+        }
+        self.fleet.asked.clear();
+        self.fleet.restarts.cancel();
+        // It ends when it has done so, and with main at the latest.
+        self.tell_fleet(&ToFleet::Leave, Vec::new());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tutti_options::source::Member;
+
+    use super::*;
+
+    #[test]
+    fn a_list_is_of_one_store() {
+        let store = |hosts: &[&str], prefix: &str| EtcdPlan {
+            members: hosts
+                .iter()
+                .map(|&host| Member {
+                    is_secure: false,
+                    host: host.to_owned(),
+                    port: 2379,
+                })
+                .collect(),
+            prefix: prefix.to_owned(),
+            user: None,
+            password_file: None,
+            ca: None,
+            identity: None,
+            server_name: None,
+        };
+        let one = name_of(&store(&["a", "b"], "/shop/"));
+        assert_eq!(one, name_of(&store(&["b", "a"], "/shop/")));
+        assert_ne!(one, name_of(&store(&["a", "b"], "/mail/")));
+        assert_ne!(one, name_of(&store(&["a"], "/shop/")));
+    }
+}
