@@ -30,6 +30,7 @@ pub(super) fn plan(source: &Source) -> SourcePlan {
     SourcePlan {
         name: source.name.clone(),
         labels: source.labels.clone(),
+        secret_file: source.secret_file.clone(),
         etcd: EtcdPlan {
             members: source.members.clone(),
             prefix: etcd.prefix.clone(),

@@ -11,16 +11,21 @@
 //! | [`records`] | documents, heads, answers of nodes; which document a node is to run; no I/O |
 //! | [`gate`] | when a wave of a roll-out is over; no I/O |
 //! | [`store`] | what a store has to do |
-//! | [`etcd`] | etcd as a store |
+//! | [`locks`] | names that one owner has at a time |
+//! | [`seal`] | texts that only those can read who have the key of the fleet; no I/O |
+//! | [`etcd`], `etcd_locks` | etcd as a store, and its locks |
 //! | `random`, `times` | random words and numbers, the clock |
 
 #![forbid(unsafe_code)]
 
 pub mod etcd;
+mod etcd_locks;
 pub mod gate;
 pub mod keys;
+pub mod locks;
 mod random;
 pub mod records;
+pub mod seal;
 pub mod store;
 mod times;
 

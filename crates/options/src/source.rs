@@ -16,6 +16,9 @@ options! {
         name: Option<String> [kind(Kind::String(Text::NotEmpty)), beyond()],
         /// Labels of this node: `{"zone": "a"}`; documents may be for the nodes with a label. Names and values as of `name`
         labels: Unread [kind(Kind::Map(Names::NotEmpty, &Kind::String(Text::NotEmpty))), beyond()],
+        /// Absolute path of a file with the keys that certificates of the fleet are sealed with, each on a line, 32 bytes in Base64; nobody
+        /// but its owner and root can read it. The first seals, all of them open
+        secret_file: Option<PathBuf> [kind(Kind::String(Text::Path)), beyond()],
     }
 }
 

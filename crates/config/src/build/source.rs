@@ -23,6 +23,7 @@ impl<'d> Builder<'d> {
             let fault = Diagnostic::new(pointer, "this is no name of a node").expect(NAME);
             self.faults.value(fault, node);
         }
+        self.must_be_absolute(reader, &SourceOptions::secret_file);
         let labels = self.labels(reader);
         let etcd = reader.inner(&SourceOptions::etcd)?;
         let tls = etcd.inner_or_nothing(&EtcdOptions::tls);
@@ -48,6 +49,7 @@ impl<'d> Builder<'d> {
         Some(Source {
             name: options.name,
             labels,
+            secret_file: options.secret_file,
             members,
             etcd: etcd.read(),
             tls: tls.read(),

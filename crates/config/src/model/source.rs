@@ -1,6 +1,7 @@
 //! A source: a store that the configuration comes from.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use tutti_options::source::Member;
 
@@ -13,6 +14,8 @@ pub struct Source {
     pub name: Option<String>,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
+    /// The file with the keys of its certificates.
+    pub secret_file: Option<PathBuf>,
     /// The members of the etcd.
     pub members: Vec<Member>,
     /// Texts and paths of the etcd.
