@@ -10,6 +10,7 @@
 //! | [`keys`] | names of things in the store |
 //! | [`records`] | documents, heads, answers of nodes; which document a node is to run; no I/O |
 //! | [`gate`] | when a wave of a roll-out is over; no I/O |
+//! | [`sharing`] | how a node takes part in the certificates of its fleet; no I/O |
 //! | [`store`] | what a store has to do |
 //! | [`locks`] | names that one owner has at a time |
 //! | [`seal`] | texts that only those can read who have the key of the fleet; no I/O |
@@ -26,6 +27,7 @@ pub mod locks;
 mod random;
 pub mod records;
 pub mod seal;
+pub mod sharing;
 pub mod store;
 mod times;
 

@@ -49,6 +49,11 @@ impl Controller {
         }
     }
 
+    /// Has main keep this about certificates for the next process of this kind.
+    pub(crate) fn keep_certificates(&self, text: String) {
+        self.link.tell(&FromFleet::KeepCertificates { text });
+    }
+
     /// Has main keep this for the next process of this kind.
     pub(crate) fn keep(&self, text: String) {
         self.link.tell(&FromFleet::Keep { text });

@@ -10,16 +10,25 @@
 //! | `controller` | questions to the controller |
 //! | `state` | what this node is to run, runs, and has refused |
 //! | `follow` | new documents, from the store to the controller |
+//! | `certificates` | certificates of the fleet, from the store to the controller |
+//! | `authorities` | answers to authorities, from the store to the router |
+//! | `shared`, `shared_news` | automatic certificates that the fleet shares, for the process that gets them |
+//! | `watching` | texts that are followed for ever |
 //! | `answer` | what this node tells the fleet, and `/status` |
 //! | `pause` | pauses between attempts |
 
 #![forbid(unsafe_code)]
 
 mod answer;
+mod authorities;
+mod certificates;
 mod controller;
 mod follow;
 mod pause;
+mod shared;
+mod shared_news;
 mod state;
+mod watching;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -29,14 +38,21 @@ use std::time::Duration;
 
 use tutti_etcd::{Endpoint, Options, Tls};
 use tutti_fleet_store::etcd::EtcdStore;
-use tutti_fleet_store::store::Store;
+use tutti_fleet_store::keys::{ANSWERS, CERTIFICATES};
+use tutti_fleet_store::store::{Entries, Store};
 use tutti_fleet_store::{patience, seconds};
 use tutti_log::Log;
 use tutti_options::source::is_name;
-use tutti_protocol::{FleetHello, SourcePlan, SourceSecrets, ToFleet};
+use tutti_protocol::{
+    FleetHello, FromFleet, SharedAnswer, SharedNews, SharedRequest, SourcePlan, SourceSecrets,
+    ToFleet,
+};
 use tutti_role::{own_log, unprivileged};
 
+use self::certificates::{Certificates, own_keys};
 use self::controller::{Controller, Link};
+use self::follow::Follower;
+use self::shared::Shared;
 use self::state::Node;
 
 /// How long the answer of a node stays in the store after its last word.
@@ -67,24 +83,14 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
         Arc::clone(&node),
         Arc::clone(&controller),
     ));
-    let life = seconds(LIFE_VARIABLE, LIFE);
-    match hello.secrets {
+    let mut sharing = Sharing {
+        link: Arc::clone(&link),
+        shared: Err("the source cannot be followed".to_owned()),
+        sessions: 0,
+    };
+    match hello.secrets.clone() {
         Ok(secrets) => {
-            let options = options(&hello.plan, secrets);
-            let prefix = &hello.plan.etcd.prefix;
-            let longest_pause = options.patience.saturating_mul(2);
-            let store = Arc::new(EtcdStore::new(options, prefix, life));
-            let store: Arc<dyn Store> = Arc::new(store);
-            let answering = answer::hold(
-                Arc::clone(&node),
-                Arc::clone(&store),
-                Arc::clone(&controller),
-                life,
-            );
-            tokio::spawn(answering);
-            let following =
-                follow::follow(node, store, controller.clone(), log.clone(), longest_pause);
-            tokio::spawn(following);
+            sharing.shared = begin(&hello, secrets, &link, &node, &controller, &log);
         }
         // The log has it already.
         Err(reason) => node.lost(&reason),
@@ -95,8 +101,110 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
         };
         match news {
             ToFleet::Answer { id, answer } => controller.answered(id, answer),
+            ToFleet::Shared { id, request } => sharing.obey(id, request),
+            ToFleet::Sharing { is_there } => sharing.begin_session(is_there),
             ToFleet::LogReopened => own_log::reopen(&log, descriptors),
             ToFleet::Hello(_) => {}
+        }
+    }
+}
+
+/// Begins everything that goes on with the store; what is shared of automatic certificates, or why nothing is.
+fn begin(
+    hello: &FleetHello,
+    mut secrets: SourceSecrets,
+    link: &Arc<Link>,
+    node: &Arc<Node>,
+    controller: &Arc<Controller>,
+    log: &Log,
+) -> Result<Arc<Shared>, String> {
+    let life = seconds(LIFE_VARIABLE, LIFE);
+    let keys = own_keys(secrets.secret.take());
+    let options = options(&hello.plan, secrets);
+    let longest_pause = options.patience.saturating_mul(2);
+    let etcd = Arc::new(EtcdStore::new(options, &hello.plan.etcd.prefix, life));
+    let store: Arc<dyn Store> = Arc::new(Arc::clone(&etcd));
+    let (node, controller) = (Arc::clone(node), Arc::clone(controller));
+    let certificates = Arc::new(Certificates::new(
+        Arc::clone(&node),
+        Arc::clone(&store),
+        Arc::clone(&controller),
+        log.clone(),
+        keys.clone(),
+        hello.kept_certificates.as_deref(),
+    ));
+    tokio::spawn({
+        let (store, certificates) = (Arc::clone(&store), Arc::clone(&certificates));
+        async move {
+            let look = |entries: Entries| {
+                let certificates = Arc::clone(&certificates);
+                async move { certificates.bring(&entries).await }
+            };
+            watching::watch(store, CERTIFICATES, longest_pause, look).await;
+        }
+    });
+    tokio::spawn(answer::hold(
+        Arc::clone(&node),
+        Arc::clone(&store),
+        Arc::clone(&controller),
+        life,
+    ));
+    let follower = Follower {
+        node: Arc::clone(&node),
+        store: Arc::clone(&store),
+        controller: Arc::clone(&controller),
+        certificates,
+        log: log.clone(),
+    };
+    tokio::spawn(follow::follow(follower, longest_pause));
+    let keys = keys?;
+    tokio::spawn({
+        let (node, keys, log) = (Arc::clone(&node), Arc::clone(&keys), log.clone());
+        async move {
+            let (node, controller, keys, log) = (&node, &controller, &keys, &log);
+            let look = |entries: Entries| async move {
+                authorities::give(node, controller, keys, log, &entries).await
+            };
+            watching::watch(store, ANSWERS, longest_pause, look).await;
+        }
+    });
+    let shared = Shared::new(Arc::clone(link), Arc::new(etcd), keys, node, life);
+    let shared = Arc::new(shared);
+    tokio::spawn(shared_news::tell(Arc::clone(&shared), longest_pause));
+    Ok(shared)
+}
+
+/// Requests of the process for automatic certificates.
+struct Sharing {
+    link: Arc<Link>,
+    /// An error says why nothing can be shared.
+    shared: Result<Arc<Shared>, String>,
+    sessions: u64,
+}
+
+impl Sharing {
+    fn obey(&self, id: u64, request: SharedRequest) {
+        match &self.shared {
+            Ok(shared) => drop(tokio::spawn(Arc::clone(shared).obey(id, request))),
+            Err(reason) => {
+                let reason = reason.clone();
+                let answer = SharedAnswer::Unavailable { reason };
+                self.link.tell(&FromFleet::Shared { id, answer });
+            }
+        }
+    }
+
+    fn begin_session(&mut self, is_there: bool) {
+        self.sessions += 1;
+        match &self.shared {
+            Ok(shared) => shared.begin_session(self.sessions, is_there),
+            Err(reason) => {
+                let news = SharedNews {
+                    error: Some(reason.clone()),
+                    ..SharedNews::default()
+                };
+                self.link.tell(&FromFleet::SharedNews { news });
+            }
         }
     }
 }
