@@ -221,6 +221,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "protocol",
             "role",
             "sys",
+            "tls",
         ],
     ),
     ("worker", &["options", "wire", "sys"]),

@@ -22,9 +22,6 @@ use crate::line::Link;
 /// Nodes that have the same thing to do begin within this time, and not all at once.
 const SPREAD: u64 = 500;
 
-/// Nothing has been heard yet.
-const NOT_YET: &str = "nothing has been heard of the fleet's store yet";
-
 /// Names that documents have in the store.
 #[derive(Default)]
 struct Names {
@@ -36,8 +33,6 @@ struct Names {
 
 #[derive(Default)]
 struct State {
-    /// Why nothing is shared now, and nothing begun.
-    error: Option<String>,
     /// Nodes that work at documents.
     owners: BTreeMap<String, String>,
     /// Documents that this process works at.
@@ -85,10 +80,7 @@ impl Fleet {
             next: AtomicU64::new(1),
             asked: Mutex::default(),
             names: Mutex::default(),
-            state: Mutex::new(State {
-                error: Some(NOT_YET.to_owned()),
-                ..State::default()
-            }),
+            state: Mutex::default(),
             accounts: tokio::sync::Mutex::default(),
         };
         fleet.follow(plan);
@@ -144,16 +136,10 @@ impl Fleet {
         }
     }
 
-    /// Notes the news but for documents.
+    /// Notes which nodes work at what.
     pub(crate) fn heard(&self, news: &SharedNews) {
         let mut state = locked(&self.state);
-        state.error.clone_from(&news.error);
         state.owners = news.owners.iter().cloned().collect();
-    }
-
-    /// Why nothing can be begun.
-    pub(crate) fn error(&self) -> Option<String> {
-        locked(&self.state).error.clone()
     }
 
     /// Another node that works at a document, as far as is known.

@@ -122,6 +122,10 @@ impl Scheduler {
                 base: hello.plan.clone(),
                 plan: demand::with_orders(hello.plan, &documents),
                 is_new: true,
+                shared: match hello.is_shared {
+                    true => Shared::unheard(unix_time()),
+                    false => Shared::default(),
+                },
                 ..State::default()
             }),
             wake: Notify::new(),

@@ -12,6 +12,9 @@ const ALERT_AGAIN: i64 = 3600;
 /// The last part of a life in which a certificate that cannot be renewed is told of as an alert: one part of ten.
 const LAST_PART: i64 = 10;
 
+/// Nothing has been heard yet.
+const NOT_YET: &str = "nothing has been heard of the fleet's store yet";
+
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Shared {
@@ -47,6 +50,13 @@ impl Urgency {
 }
 
 impl Shared {
+    /// As it is before anything is heard.
+    pub(crate) fn unheard(now: i64) -> Shared {
+        let mut shared = Shared::default();
+        shared.note_away(Some(NOT_YET), now);
+        shared
+    }
+
     /// True if this node has a certificate of the fleet in force.
     pub(crate) fn has(&self, bundle: &str, wanted: &CertificatePlan, issued: &Issued) -> bool {
         match self.taken.get(bundle) {

@@ -283,6 +283,23 @@ impl Etcd {
         path
     }
 
+    /// A file with keys of a fleet, one a line, that nobody else can read.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn secret(&self, name: &str, lines: &[&str]) -> PathBuf {
+        let path = self.write(name, &(lines.join("\n") + "\n"));
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        fs::set_permissions(&path, mode).expect("its mode");
+        path
+    }
+
+    /// The text that a key has.
+    pub fn text(&self, key: &str) -> String {
+        let text = self.ctl(&["get", key, "--print-value-only"]);
+        text.trim_end().to_owned()
+    }
+
     /// A file of the folder.
     pub fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.folder.path().join(name);
