@@ -9,6 +9,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -17,7 +21,7 @@ use tutti_e2e::fleet::Fleet;
 use tutti_e2e::pebble::{Pebble, PebbleOptions};
 use tutti_e2e::way::watched_way;
 use tutti_testkit::server::built;
-use tutti_testkit::{Server, ServerOptions, processes, wait_until};
+use tutti_testkit::{Server, ServerOptions, wait_until};
 
 /// The bundle that all nodes want.
 const BUNDLE: &str = "acme:test:example.com";
@@ -158,37 +162,24 @@ impl Site {
 
     /// The node that has the lock of the certificate's document.
     fn owner(&self) -> Option<usize> {
-        let prefix = "/tutti/acme/state/locks/";
-        let told = self.fleet.etcd.ctl(&["get", "--prefix", prefix]);
-        let mut lines = told.lines();
-        while let (Some(key), Some(text)) = (lines.next(), lines.next()) {
-            if key.ends_with(BUNDLE) {
-                let owner: Value = serde_json::from_str(text).unwrap();
-                let node = owner["node"].as_str().unwrap();
-                return (0..self.count()).find(|number| name(*number) == node);
-            }
-        }
-        None
+        let locks = self.fleet.etcd.range("/tutti/acme/state/locks/");
+        let lock = locks.into_iter().find(|lock| lock.key.ends_with(BUNDLE))?;
+        let owner: Value = serde_json::from_str(&lock.text).unwrap();
+        let node = owner["node"].as_str().unwrap();
+        (0..self.count()).find(|number| name(*number) == node)
     }
 
     /// How often the document of the certificate was written, and the certificate itself as it is stored.
     fn stored(&self) -> (u64, String) {
-        let prefix = "/tutti/acme/";
-        let told = self
-            .fleet
-            .etcd
-            .ctl(&["get", "--prefix", prefix, "--write-out", "json"]);
-        let told: Value = serde_json::from_str(&told).unwrap();
         let (mut version, mut chain) = (0, String::new());
-        for entry in told["kvs"].as_array().into_iter().flatten() {
-            let key = decoded(entry["key"].as_str().unwrap());
-            if !key.ends_with(BUNDLE) {
+        for entry in self.fleet.etcd.range("/tutti/acme/") {
+            if !entry.key.ends_with(BUNDLE) {
                 continue;
             }
-            if key.starts_with("/tutti/acme/state/documents/") {
-                version = entry["version"].as_u64().unwrap();
-            } else if key.starts_with("/tutti/acme/chains/") {
-                chain = decoded(entry["value"].as_str().unwrap());
+            if entry.key.starts_with("/tutti/acme/state/documents/") {
+                version = entry.version;
+            } else if entry.key.starts_with("/tutti/acme/chains/") {
+                chain = entry.text;
             }
         }
         (version, chain)
@@ -206,6 +197,9 @@ impl Site {
 
     /// The last step of the order that has been done, as the store and the authority have it.
     fn step(&self) -> Option<Step> {
+        if self.pebble.orders() == 0 {
+            return None;
+        }
         let (version, chain) = self.stored();
         let log = self.pebble.log();
         match () {
@@ -217,26 +211,11 @@ impl Site {
     }
 
     /// Sends a signal to all processes of a node.
-    fn signal(&self, number: usize, signal: i32) -> Vec<processes::Process> {
-        let all = self.fleet.nodes[number].processes();
-        for process in &all {
+    fn signal(&self, number: usize, signal: i32) {
+        for process in self.fleet.nodes[number].processes() {
             let _ = tutti_sys::signal::send(process.pid, signal);
         }
-        all
     }
-}
-
-/// Text in Base64.
-fn decoded(text: &str) -> String {
-    let mut command = Command::new("base64");
-    let mut child = command
-        .arg("-d")
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    std::io::Write::write_all(&mut child.stdin.take().unwrap(), text.as_bytes()).unwrap();
-    String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -288,24 +267,71 @@ fn the_owner_is_killed_at_each_step_and_another_goes_on_with_the_same_order() {
     let mut site = Site::start(2, |_| {});
     let looks = site.watch();
     site.begin();
-    let mut seen = BTreeSet::new();
+    let steps = [Step::Order, Step::Shown, Step::Issued];
+    for step in steps {
+        wait_until("a step of the order", || {
+            looks.send_modify(|looks| *looks += 1);
+            site.step() >= Some(step)
+        });
+        // Each is seen: nothing has passed since the look.
+        assert_eq!(site.step(), Some(step));
+        let mut owner = None;
+        wait_until("somebody works at it", || {
+            owner = site.owner();
+            owner.is_some()
+        });
+        let owner = owner.unwrap();
+        let source = site.sources[owner].clone();
+        site.fleet.nodes[owner].start_again(&node_options(&source));
+    }
     wait_until("a certificate", || {
-        if let (Some(step), Some(owner)) = (site.step(), site.owner())
-            && seen.insert(step)
-        {
-            let source = site.sources[owner].clone();
-            site.fleet.nodes[owner].start_again(&node_options(&source));
-        }
         looks.send_modify(|looks| *looks += 1);
         !site.stored().1.is_empty()
     });
     drop(looks);
     site.wait_for_same(&[0, 1]);
-    assert_eq!(seen.into_iter().collect::<Vec<_>>(), [Step::Order, Step::Shown, Step::Issued]);
     assert_eq!(
-        (site.pebble.orders(), site.pebble.issued(), site.pebble.accounts()),
+        (
+            site.pebble.orders(),
+            site.pebble.issued(),
+            site.pebble.accounts()
+        ),
         (1, 1, 1)
     );
+}
+
+/// Looks on, as long as it is there.
+struct Looking {
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Looking {
+    fn on(looks: watch::Sender<u64>) -> Looking {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let thread = std::thread::spawn({
+            let is_over = Arc::clone(&is_over);
+            move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    looks.send_modify(|looks| *looks += 1);
+                    std::thread::park_timeout(Duration::from_millis(2));
+                }
+            }
+        });
+        Looking {
+            is_over,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Looking {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
 }
 
 #[test]
@@ -313,45 +339,37 @@ fn an_owner_that_was_stopped_for_too_long_overwrites_nothing() {
     let mut site = Site::start(2, |_| {});
     let looks = site.watch();
     site.begin();
-    let mut stopped = None;
-    wait_until("the other node has the certificate", || {
-        if stopped.is_none()
-            && site.step() == Some(Step::Issued)
-            && let Some(owner) = site.owner()
-        {
-            site.signal(owner, libc::SIGSTOP);
-            stopped = Some(owner);
-        }
+    wait_until("a certificate that is not stored yet", || {
         looks.send_modify(|looks| *looks += 1);
-        !site.stored().1.is_empty()
+        site.step() == Some(Step::Issued)
     });
-    let stopped = stopped.unwrap();
+    let stopped = site.owner().unwrap();
+    site.signal(stopped, libc::SIGSTOP);
+    let looking = Looking::on(looks);
     let other = 1 - stopped;
-    wait_until("it serves", || site.is_valid(other) && !site.serial(other).is_empty());
-    // A newer one comes meanwhile: it is ordered anew.
+    wait_until("the other node has got it", || {
+        site.is_valid(other) && !site.serial(other).is_empty()
+    });
+    let first = site.serial(other);
+    // A newer one comes meanwhile.
     site.fleet.succeed(&["cert", "delete", BUNDLE]);
     wait_until("a newer one", || {
-        looks.send_modify(|looks| *looks += 1);
-        !site.stored().1.is_empty()
-    });
-    wait_until("nobody works at it", || {
-        looks.send_modify(|looks| *looks += 1);
-        site.owner().is_none()
+        let now = site.serial(other);
+        !now.is_empty() && now != first
     });
     let newer = site.stored().1;
     site.signal(stopped, libc::SIGCONT);
     let node = &site.fleet.nodes[stopped];
     wait_until("it leaves the order", || {
-        looks.send_modify(|looks| *looks += 1);
         let log = node.log();
         log.contains("the order of `example.com` is left") || log.contains("no certificate for")
     });
-    drop(looks);
     let serial = site.wait_for_same(&[0, 1]);
-    assert!(!serial.is_empty());
+    assert_ne!(serial, first);
     assert_eq!(site.stored().1, newer);
     // One for each time that it was asked for.
     assert_eq!((site.pebble.orders(), site.pebble.issued()), (2, 2));
+    drop(looking);
 }
 
 #[test]
@@ -381,8 +399,7 @@ fn without_the_store_certificates_stay_and_renewal_waits_and_is_told() {
 
 #[test]
 fn a_handshake_with_the_authority_is_answered_by_another_node() {
-    let site = Site::start(1, |_| {});
-    let mut site = site;
+    let mut site = Site::start(1, |_| {});
     site.account = site.pebble.account(&json!({"challenge": "tls-alpn-01"}));
     // Any certificate makes the listener one that speaks TLS.
     let folder = tempfile::tempdir().unwrap();

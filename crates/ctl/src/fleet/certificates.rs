@@ -4,14 +4,14 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use clap::Subcommand;
 use serde_json::{Value, json};
 use tutti_fleet_store::etcd::LONGEST_TEXT;
-use tutti_fleet_store::keys::{CERTIFICATES, CHAINS, STATE};
+use tutti_fleet_store::keys::{CERTIFICATES, CHAINS, LOCKS, STATE};
 use tutti_fleet_store::seal::{Keys, new_key};
-use tutti_fleet_store::store::Entries;
+use tutti_fleet_store::store::{Entries, Entry};
 use tutti_tls::Bundle;
 
 use super::arguments::OutputArguments;
@@ -25,6 +25,10 @@ const LONGEST_NAME: usize = 80;
 
 /// The name of an automatic certificate's document begins so, behind the digest of its authority.
 const DOCUMENT: &str = ".certificate-";
+
+/// A certificate that a node works at is looked at again so often, after this time.
+const LOOKS: u32 = 60;
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Attempts where somebody else writes at the same moment.
 const ATTEMPTS: usize = 10;
@@ -208,28 +212,40 @@ async fn list(fleet: &Fleet, is_json: bool) -> Result<ExitCode, Failure> {
 
 async fn delete(fleet: &Fleet, name: &str) -> Result<ExitCode, Failure> {
     let mut keys: Vec<String> = Vec::new();
+    let mut locks: Vec<Entry> = Vec::new();
     for prefix in [CHAINS, STATE] {
         let names = fleet.store.names(prefix).await.map_err(failed)?;
-        let entries: Entries = names.into_iter().map(|key| (key, String::new())).collect();
-        let found = automatic(&entries, prefix).into_iter();
-        let found = found.filter(|(one, _)| *one == name);
-        keys.extend(found.map(|(_, key)| key.to_owned()));
+        for key in names {
+            let document = key.strip_prefix(prefix).unwrap_or_default();
+            let is_it = document.split_once(DOCUMENT).is_some_and(|(_, one)| one == name);
+            if is_it {
+                locks.push((format!("{LOCKS}{document}"), None));
+                keys.push(key);
+            }
+        }
     }
     let own = format!("{CERTIFICATES}{name}");
-    let is_there = fleet.store.names(&own).await.map_err(failed)?.contains(&own);
-    if is_there {
-        keys.push(own);
-    }
+    let own_names = fleet.store.names(&own).await.map_err(failed)?;
+    keys.extend(own_names.into_iter().filter(|key| *key == own));
     if keys.is_empty() {
         return Err(
             Failure::new(format!("the fleet has no certificate `{name}`"))
                 .hint("`tutti fleet cert list` lists them"),
         );
     }
-    let wanted: Vec<_> = keys.into_iter().map(|key| (key, None)).collect();
-    fleet.store.swap(&[], &wanted).await.map_err(failed)?;
-    say(&format!("{} {name} is removed", style::good("done:")));
-    Ok(ExitCode::SUCCESS)
+    locks.dedup();
+    let wanted: Vec<Entry> = keys.into_iter().map(|key| (key, None)).collect();
+    // Not while a node works at it, which would write it down again.
+    for _ in 0..LOOKS {
+        let deleted = fleet.store.swap(&locks, &wanted).await;
+        if deleted.map_err(failed)? {
+            say(&format!("{} {name} is removed", style::good("done:")));
+            return Ok(ExitCode::SUCCESS);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    Err(Failure::new(format!("a node is at work with `{name}`"))
+        .hint("try again in a moment, or look at `tutti status` of the nodes"))
 }
 
 async fn rekey(fleet: &Fleet) -> Result<ExitCode, Failure> {
