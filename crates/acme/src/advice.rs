@@ -17,7 +17,12 @@ const ADVICE_AGAIN: i64 = 3600;
 
 impl Inner {
     /// Asks the authority when it wishes a certificate to be renewed (RFC 9773).
-    pub(crate) async fn ask_advice(&self, bundle: &str, wanted: &CertificatePlan, account: &AccountPlan) {
+    pub(crate) async fn ask_advice(
+        &self,
+        bundle: &str,
+        wanted: &CertificatePlan,
+        account: &AccountPlan,
+    ) {
         let mut document = self.document(bundle, wanted, account);
         let Some(issued) = &mut document.issued else {
             return;

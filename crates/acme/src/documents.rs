@@ -178,7 +178,9 @@ impl Documents {
             serde_json::to_string(document).map_err(|error| Failure::new(error.to_string()))?;
         let key = self.key(&name);
         if let Some(fleet) = &self.fleet {
-            fleet.write(&key, Some(text.clone()), chain.map(Some)).await?;
+            fleet
+                .write(&key, Some(text.clone()), chain.map(Some))
+                .await?;
         } else {
             let make = |id| FromAcme::Keep {
                 id,
@@ -236,7 +238,8 @@ impl Documents {
         document: &CertificateDocument,
         pem: String,
     ) -> Result<(), Failure> {
-        self.keep(certificate_name(bundle), document, Some(pem)).await
+        self.keep(certificate_name(bundle), document, Some(pem))
+            .await
     }
 
     /// The certificate that the fleet has.
@@ -322,7 +325,7 @@ impl Documents {
         let names = texts.keys().filter_map(|key| {
             let name = match &self.fleet {
                 Some(fleet) => fleet.short(key)?,
-                None => key,
+                None => key.as_str(),
             };
             name.strip_prefix(CERTIFICATE_DOCUMENT)
         });

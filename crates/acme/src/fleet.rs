@@ -107,7 +107,9 @@ impl Fleet {
         let names = locked(&self.names);
         let of_bundle = |bundle: &str| {
             let planned = names.accounts.get(bundle).map(String::as_str);
-            planned.or_else(|| Some(tutti_acme_names::parts(bundle)?.0)).map(str::to_owned)
+            planned
+                .or_else(|| Some(tutti_acme_names::parts(bundle)?.0))
+                .map(str::to_owned)
         };
         let account = match name.strip_prefix(ACCOUNT_DOCUMENT) {
             Some(account) => Some(account.to_owned()),
@@ -155,9 +157,11 @@ impl Fleet {
         let (sender, receiver) = oneshot::channel();
         locked(&self.asked).insert(id, sender);
         self.link.tell(&FromAcme::Shared { id, request });
-        receiver.await.unwrap_or_else(|_| SharedAnswer::Unavailable {
-            reason: "the main process has gone".to_owned(),
-        })
+        receiver
+            .await
+            .unwrap_or_else(|_| SharedAnswer::Unavailable {
+                reason: "the main process has gone".to_owned(),
+            })
     }
 
     /// Works at a document alone from now on; the text that it has now.
@@ -194,11 +198,7 @@ impl Fleet {
     }
 
     /// Has all nodes give these answers.
-    pub(crate) async fn give(
-        &self,
-        full: &str,
-        challenges: Vec<Challenge>,
-    ) -> Result<(), Failure> {
+    pub(crate) async fn give(&self, full: &str, challenges: Vec<Challenge>) -> Result<(), Failure> {
         let lock = full.to_owned();
         done(self.ask(SharedRequest::Give { lock, challenges }).await)
     }
@@ -227,7 +227,8 @@ fn done(answer: SharedAnswer) -> Result<(), Failure> {
 fn why(answer: SharedAnswer) -> Failure {
     let message = match answer {
         SharedAnswer::Lost => {
-            "this node was not heard of for too long, and another may have gone on with it".to_owned()
+            "this node was not heard of for too long, and another may have gone on with it"
+                .to_owned()
         }
         SharedAnswer::Unavailable { reason } => reason,
         _ => "the process that follows the source has answered something else".to_owned(),

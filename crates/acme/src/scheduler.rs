@@ -233,7 +233,9 @@ impl Inner {
         let is_over = demand::is_over(&document, account.on_demand.as_ref(), is_stored, now);
         match () {
             () if wanted.is_on_demand && is_over => Next::Do(Task::LetGo),
-            () if wanted.is_on_demand && document.demand.is_none() => Next::Do(Task::NoteUse),
+            () if wanted.is_on_demand && is_stored && document.demand.is_none() => {
+                Next::Do(Task::NoteUse)
+            }
             () if due <= now && state.ordering.len() < MOST_ORDERS => Next::Do(Task::Order),
             // One that ends wakes the scheduler.
             () if due <= now => Next::At(i64::MAX),
@@ -512,9 +514,7 @@ impl Inner {
     /// True if the use of a certificate has not been noted for a while.
     pub(crate) fn is_use_news(&self, bundle: &str) -> bool {
         let demand = self.documents.certificate(bundle).demand;
-        demand.is_none_or(|demand| {
-            unix_time().abs_diff(demand.used) >= NOTE_AGAIN.unsigned_abs()
-        })
+        demand.is_none_or(|demand| unix_time().abs_diff(demand.used) >= NOTE_AGAIN.unsigned_abs())
     }
 
     /// Notes that a certificate is used.

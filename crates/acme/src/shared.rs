@@ -72,7 +72,8 @@ impl Shared {
     }
 
     pub(crate) fn note_trouble(&mut self, bundle: &str, why: &str, now: i64) {
-        self.troubles.insert(bundle.to_owned(), (why.to_owned(), now));
+        self.troubles
+            .insert(bundle.to_owned(), (why.to_owned(), now));
     }
 
     pub(crate) fn put_off(&mut self, bundle: &str, until: i64) {

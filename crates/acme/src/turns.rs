@@ -12,7 +12,7 @@ use tutti_protocol::{
 
 use crate::demand;
 use crate::documents::CertificateDocument;
-use crate::failure::{Cure, Failure};
+use crate::failure::Failure;
 use crate::fleet::{Fleet, Unclaimed};
 use crate::order::hand_over;
 use crate::scheduler::{Inner, Next, Scheduler, Task, unix_time};
@@ -250,7 +250,11 @@ impl Inner {
                     None => {
                         let document = CertificateDocument {
                             demand: begun.demand.clone(),
-                            ..if known.directory == begun.directory { known } else { begun }
+                            ..if known.directory == begun.directory {
+                                known
+                            } else {
+                                begun
+                            }
                         };
                         self.documents.keep_certificate(bundle, &document).await
                     }
@@ -260,7 +264,7 @@ impl Inner {
             }
             // It has noted it, and what comes of it is heard.
             Err(Unclaimed::Busy(_)) => Ok(()),
-            Err(unclaimed) => Err(Failure::from(unclaimed).with(Cure::Elsewhere).message),
+            Err(unclaimed) => Err(Failure::from(unclaimed).message),
         };
         self.state().busy.remove(bundle);
         done

@@ -164,7 +164,10 @@ impl Inner {
         }
     }
 
-    pub(super) async fn answer_authorities(&self, challenges: Vec<Challenge>) -> Result<(), String> {
+    pub(super) async fn answer_authorities(
+        &self,
+        challenges: Vec<Challenge>,
+    ) -> Result<(), String> {
         if challenges.len() > MOST_CHALLENGES || !challenges.iter().all(is_plain) {
             return Err("these are no answers to an authority".to_owned());
         }

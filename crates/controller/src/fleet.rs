@@ -64,9 +64,7 @@ impl ControllerService {
                     Err(faults) => refused(&faults),
                 }
             }
-            FleetRequest::Certificate { name, pem } => {
-                self.0.take_from_fleet(name, pem).await
-            }
+            FleetRequest::Certificate { name, pem } => self.0.take_from_fleet(name, pem).await,
             FleetRequest::Discard { name } => self.0.discard_of_fleet(name).await,
             FleetRequest::Challenges { challenges } => self.0.challenges_of_fleet(challenges).await,
             FleetRequest::Look => self.0.look().await,

@@ -127,7 +127,14 @@ mod tests {
             assert!(check_name(name).is_ok(), "{name}");
         }
         let long = "x".repeat(LONGEST_NAME + 1);
-        for name in ["", "acme:le:a.example.com", "/etc/a.pem", "./a.pem", "a\nb", &long] {
+        for name in [
+            "",
+            "acme:le:a.example.com",
+            "/etc/a.pem",
+            "./a.pem",
+            "a\nb",
+            &long,
+        ] {
             assert!(check_name(name).is_err(), "{name}");
         }
     }

@@ -170,12 +170,18 @@ impl Key {
 
 /// The id of the key and the bytes of a sealed text.
 fn parts(sealed: &str) -> Result<(&str, &str), SealError> {
-    let rest = sealed.strip_prefix(FORM).and_then(|rest| rest.strip_prefix(':'));
+    let rest = sealed
+        .strip_prefix(FORM)
+        .and_then(|rest| rest.strip_prefix(':'));
     let (id, rest) = rest
         .and_then(|rest| rest.split_once(':'))
         .ok_or(SealError::Form)?;
     let is_id = id.len() == ID_DIGITS && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if is_id { Ok((id, rest)) } else { Err(SealError::Form) }
+    if is_id {
+        Ok((id, rest))
+    } else {
+        Err(SealError::Form)
+    }
 }
 
 /// A new key, as a line of a secret file.
@@ -202,10 +208,18 @@ mod tests {
         let (here, there) = (keys(&[&line]), keys(&["# the same", "", &line]));
         let sealed = here.seal("certificates/a", "secret words").unwrap();
         assert!(!sealed.contains("secret"), "{sealed}");
-        assert_eq!(there.open("certificates/a", &sealed).unwrap(), "secret words");
+        assert_eq!(
+            there.open("certificates/a", &sealed).unwrap(),
+            "secret words"
+        );
         // Nobody sees that two texts are the same.
         assert_ne!(here.seal("certificates/a", "secret words").unwrap(), sealed);
-        assert_eq!(here.seal("a", "").and_then(|sealed| there.open("a", &sealed)).unwrap(), "");
+        assert_eq!(
+            here.seal("a", "")
+                .and_then(|sealed| there.open("a", &sealed))
+                .unwrap(),
+            ""
+        );
     }
 
     #[test]
@@ -229,8 +243,19 @@ mod tests {
             ));
         }
         let cut = format!("{head}:{}", BASE64.encode(&bytes[..NONCE_LEN - 1]));
-        for other in ["", "text", "tutti1:", "tutti1:zzzzzzzz:AAAA", "tutti2:00000000:", &cut] {
-            assert_eq!(keys.open("certificates/a", other), Err(SealError::Form), "{other}");
+        for other in [
+            "",
+            "text",
+            "tutti1:",
+            "tutti1:zzzzzzzz:AAAA",
+            "tutti2:00000000:",
+            &cut,
+        ] {
+            assert_eq!(
+                keys.open("certificates/a", other),
+                Err(SealError::Form),
+                "{other}"
+            );
         }
     }
 
@@ -260,7 +285,10 @@ mod tests {
         for wrong in ["", "# nothing\n", "correct horse", &short, &long] {
             let told = Keys::read(wrong).unwrap_err();
             assert!(told.contains("tutti fleet secret"), "{told}");
-            assert!(wrong.is_empty() || wrong.starts_with('#') || !told.contains(wrong), "{told}");
+            assert!(
+                wrong.is_empty() || wrong.starts_with('#') || !told.contains(wrong),
+                "{told}"
+            );
         }
         // As `openssl rand -base64 32` prints it.
         assert!(Keys::read(&format!("{}\n", BASE64.encode(&[7; 32]))).is_ok());

@@ -39,7 +39,10 @@ pub(crate) async fn give(
             }
         }
     }
-    match controller.ask(FleetRequest::Challenges { challenges }).await {
+    match controller
+        .ask(FleetRequest::Challenges { challenges })
+        .await
+    {
         FleetAnswer::Noted => {
             node.gives(given);
             Again::Never

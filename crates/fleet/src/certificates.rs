@@ -157,7 +157,11 @@ impl Certificates {
     }
 
     /// Lets those go that the fleet has no longer.
-    async fn let_go_of(&self, outcome: &mut Outcome, is_gone: &(dyn Fn(&str) -> bool + Sync)) -> Again {
+    async fn let_go_of(
+        &self,
+        outcome: &mut Outcome,
+        is_gone: &(dyn Fn(&str) -> bool + Sync),
+    ) -> Again {
         let taken = outcome.taken.0.keys();
         let gone: Vec<String> = taken.filter(|name| is_gone(name)).cloned().collect();
         let mut again = Again::Never;

@@ -150,7 +150,9 @@ impl Shared {
         // After the claim: as the owner before has left it.
         let key = format!("{STATE}{name}");
         let read = match self.store.list(&key).await {
-            Ok(mut found) => found.remove(&key).map(|sealed| self.keys.open(&key, &sealed)),
+            Ok(mut found) => found
+                .remove(&key)
+                .map(|sealed| self.keys.open(&key, &sealed)),
             Err(error) => {
                 self.release(name).await?;
                 return Err(error.into());
@@ -180,7 +182,9 @@ impl Shared {
     async fn keep(self: Arc<Self>, name: String, lock: Arc<Lock>) {
         let is_ours = |shared: &Shared| {
             let locks = shared.locks();
-            locks.get(&name).is_some_and(|ours| Arc::ptr_eq(ours, &lock))
+            locks
+                .get(&name)
+                .is_some_and(|ours| Arc::ptr_eq(ours, &lock))
         };
         let mut last = Instant::now();
         let mut pause = self.life / 3;

@@ -86,7 +86,9 @@ fn news(keys: &Keys, told: Option<&Entries>, mut entries: Entries) -> (SharedNew
             Ok(text) => news.documents.push((name.to_owned(), Some(text))),
             Err(error) => {
                 // Nothing is begun without it: it may tell of an order.
-                news.error = Some(format!("the document `{name}` in the fleet's store: {error}"));
+                news.error = Some(format!(
+                    "the document `{name}` in the fleet's store: {error}"
+                ));
                 unopened.push(key.clone());
             }
         }
@@ -112,9 +114,8 @@ mod tests {
         let keys = Keys::read(&new_key().unwrap()).unwrap();
         let other = Keys::read(&new_key().unwrap()).unwrap();
         let key = |name: &str| format!("{STATE}{name}");
-        let sealed = |keys: &Keys, name: &str, text: &str| {
-            (key(name), keys.seal(&key(name), text).unwrap())
-        };
+        let sealed =
+            |keys: &Keys, name: &str, text: &str| (key(name), keys.seal(&key(name), text).unwrap());
         let lock = (format!("{LOCKS}a"), Owner::new("web-1").to_text());
         let first = Entries::from([sealed(&keys, "a", "1"), lock]);
         let (told, known) = news(&keys, None, first.clone());

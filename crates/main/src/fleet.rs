@@ -164,6 +164,11 @@ mod tests {
         write("a\nb\n", 0o600).unwrap_err();
         assert_eq!(read_secret_file(&path).unwrap(), "a\nb\n");
         write("a\nb\n", 0o640).unwrap_err();
-        assert!(read_secret_file(&path).unwrap_err().to_string().contains("not secret"));
+        assert!(
+            read_secret_file(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("not secret")
+        );
     }
 }

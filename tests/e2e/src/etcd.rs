@@ -315,7 +315,8 @@ impl Etcd {
         if let Some(last) = end.last_mut() {
             *last += 1;
         }
-        let question = json!({"key": BASE64.encode(prefix.as_bytes()), "range_end": BASE64.encode(&end)});
+        let question =
+            json!({"key": BASE64.encode(prefix.as_bytes()), "range_end": BASE64.encode(&end)});
         let question = question.to_string();
         let address = SocketAddr::from(([127, 0, 0, 1], self.members[0].client));
         let request = format!(

@@ -239,7 +239,11 @@ fn one_order_for_all_nodes_and_another_node_answers_the_authority() {
         assert_eq!(site.certificate(number)["failures"], 0);
     }
     assert_eq!(
-        (site.pebble.orders(), site.pebble.issued(), site.pebble.accounts()),
+        (
+            site.pebble.orders(),
+            site.pebble.issued(),
+            site.pebble.accounts()
+        ),
         (1, 1, 1),
         "{}{}",
         site.fleet.nodes[0].log(),
@@ -252,7 +256,10 @@ fn one_order_for_all_nodes_and_another_node_answers_the_authority() {
     let all = site.fleet.etcd.ctl(&["get", "--prefix", "/tutti/acme/"]);
     assert!(!all.contains("PRIVATE") && !all.contains("pebble"), "{all}");
     let list = site.fleet.succeed(&["cert", "list"]);
-    assert!(list.contains(BUNDLE) && list.contains("example.com"), "{list}");
+    assert!(
+        list.contains(BUNDLE) && list.contains("example.com"),
+        "{list}"
+    );
     // So is the next.
     wait_until("a renewal", || site.pebble.issued() == 2);
     wait_until("the new one on all nodes", || {
@@ -380,7 +387,8 @@ fn without_the_store_certificates_stay_and_renewal_waits_and_is_told() {
     site.fleet.etcd.kill(0);
     wait_until("it is told", || {
         let told = site.certificate(0)["last_error"]["message"].clone();
-        told.as_str().is_some_and(|told| told.contains("nothing is ordered or renewed at the moment"))
+        told.as_str()
+            .is_some_and(|told| told.contains("nothing is ordered or renewed at the moment"))
     });
     assert_eq!(site.serial(0), first);
     let node = &site.fleet.nodes[0];
@@ -394,7 +402,9 @@ fn without_the_store_certificates_stay_and_renewal_waits_and_is_told() {
         let now = site.serial(0);
         !now.is_empty() && now != first
     });
-    wait_until("that is over", || site.certificate(0)["last_error"].is_null());
+    wait_until("that is over", || {
+        site.certificate(0)["last_error"].is_null()
+    });
 }
 
 #[test]
@@ -405,7 +415,12 @@ fn a_handshake_with_the_authority_is_answered_by_another_node() {
     let folder = tempfile::tempdir().unwrap();
     let authority = tutti_e2e::authority::Authority::new(folder.path());
     let bundle = authority.bundle("site", tutti_e2e::authority::EC, "DNS:site.example");
-    let file = site.fleet.etcd.write("site.pem", &bundle).display().to_string();
+    let file = site
+        .fleet
+        .etcd
+        .write("site.pem", &bundle)
+        .display()
+        .to_string();
     site.fleet.succeed(&["cert", "put", "site", &file]);
     let listener = format!("127.0.0.1:{}", site.tls);
     let answering = json!({"listeners": {listener: {"pass": "routes", "tls": {"certificate": "site"}}}, "routes": []});

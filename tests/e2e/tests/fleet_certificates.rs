@@ -39,7 +39,9 @@ impl Site {
     /// `secrets`: the file with keys of each node, if it has one. The first node's is that of the administrator.
     fn start(etcd: Etcd, secrets: &[Option<&Path>]) -> Site {
         let folder = tempfile::tempdir().unwrap();
-        let names: Vec<String> = (0..secrets.len()).map(|number| format!("n{number}")).collect();
+        let names: Vec<String> = (0..secrets.len())
+            .map(|number| format!("n{number}"))
+            .collect();
         let sources: Vec<PathBuf> = names
             .iter()
             .zip(secrets)
@@ -148,19 +150,31 @@ fn a_certificate_comes_to_all_nodes_before_the_document_that_needs_it() {
     let etcd = Etcd::start(1);
     let secret = etcd.secret("secret", &[&key()]);
     let mut site = Site::start(etcd, &[Some(&secret), Some(&secret)]);
-    let told = site.fleet.succeed(&["cert", "put", "site", &site.bundle("first")]);
-    assert!(told.contains("site is stored, sealed with the key"), "{told}");
+    let told = site
+        .fleet
+        .succeed(&["cert", "put", "site", &site.bundle("first")]);
+    assert!(
+        told.contains("site is stored, sealed with the key"),
+        "{told}"
+    );
     for number in 0..2 {
         site.roll_out(number, &site.serving(number, "site"));
         assert_eq!(site.shown(number), "first");
     }
     // Nobody who reads the store has the key.
     let stored = site.fleet.etcd.text("/tutti/certificates/site");
-    assert!(stored.starts_with("tutti1:") && !stored.contains("PRIVATE"), "{stored}");
+    assert!(
+        stored.starts_with("tutti1:") && !stored.contains("PRIVATE"),
+        "{stored}"
+    );
     let list = site.fleet.succeed(&["cert", "list"]);
-    assert!(list.contains("site  until ") && list.contains("site.example"), "{list}");
+    assert!(
+        list.contains("site  until ") && list.contains("site.example"),
+        "{list}"
+    );
     // A new one in its place is in force without a roll-out.
-    site.fleet.succeed(&["cert", "put", "site", &site.bundle("second")]);
+    site.fleet
+        .succeed(&["cert", "put", "site", &site.bundle("second")]);
     for number in 0..2 {
         wait_until("the new certificate", || site.shown(number) == "second");
     }
@@ -182,10 +196,16 @@ fn a_certificate_comes_to_all_nodes_before_the_document_that_needs_it() {
     // The process looks again when it is started, at the latest.
     site.read_files_anew(0);
     wait_until("it is deleted", || {
-        let all = site.fleet.nodes[0].call("GET", "/certificates", &Value::Null).json();
+        let all = site.fleet.nodes[0]
+            .call("GET", "/certificates", &Value::Null)
+            .json();
         all["site"].is_null() && site.certificates(0)["refused"]["site"].is_null()
     });
-    assert!(site.fleet.fail(&["cert", "delete", "site"]).contains("no certificate `site`"));
+    assert!(
+        site.fleet
+            .fail(&["cert", "delete", "site"])
+            .contains("no certificate `site`")
+    );
 }
 
 #[test]
@@ -202,9 +222,13 @@ fn a_node_with_another_key_or_none_says_so_and_keeps_what_it_has() {
     let reply =
         tutti_testkit::client::control(node.control(), "PUT", "/certificates/site", &before);
     assert_eq!(reply.unwrap().status, 200);
-    node.put("/config", &serde_json::from_str(&site.serving(1, "site")).unwrap());
+    node.put(
+        "/config",
+        &serde_json::from_str(&site.serving(1, "site")).unwrap(),
+    );
     assert_eq!(site.shown(1), "before");
-    site.fleet.succeed(&["cert", "put", "site", &site.bundle("first")]);
+    site.fleet
+        .succeed(&["cert", "put", "site", &site.bundle("first")]);
     site.wait_for_taken(0, &["site"]);
     let reason = site.refusal(1, "site");
     assert!(reason.contains("sealed with the key `"), "{reason}");
@@ -214,7 +238,10 @@ fn a_node_with_another_key_or_none_says_so_and_keeps_what_it_has() {
         let mut error = String::new();
         wait_until("a node without a key says so", || {
             let told = site.certificates(number);
-            told["error"].as_str().unwrap_or_default().clone_into(&mut error);
+            told["error"]
+                .as_str()
+                .unwrap_or_default()
+                .clone_into(&mut error);
             !error.is_empty()
         });
         error
@@ -230,16 +257,27 @@ fn a_node_with_another_key_or_none_says_so_and_keeps_what_it_has() {
     assert!(page.contains("certificate `site`"), "{page}");
     // Nor does it help to write one's own text, or another's, under a name.
     let stored = site.fleet.etcd.text("/tutti/certificates/site");
-    site.fleet.etcd.ctl(&["put", "/tutti/certificates/moved", &stored]);
-    site.fleet.etcd.ctl(&["put", "/tutti/certificates/plain", "-----BEGIN"]);
-    assert!(site.refusal(0, "moved").contains("not sealed under this name"));
+    site.fleet
+        .etcd
+        .ctl(&["put", "/tutti/certificates/moved", &stored]);
+    site.fleet
+        .etcd
+        .ctl(&["put", "/tutti/certificates/plain", "-----BEGIN"]);
+    assert!(
+        site.refusal(0, "moved")
+            .contains("not sealed under this name")
+    );
     assert!(site.refusal(0, "plain").contains("no sealed text"));
     let list = site.fleet.succeed(&["cert", "list"]);
     assert!(list.contains("not sealed under this name"), "{list}");
     // A file that others can read is no secret for commands either.
-    let told = site.fleet.fail(&["cert", "list", "--secret-file", &open.display().to_string()]);
+    let told = site
+        .fleet
+        .fail(&["cert", "list", "--secret-file", &open.display().to_string()]);
     assert!(told.contains("is not secret"), "{told}");
-    let told = site.fleet.fail(&["cert", "put", "acme:x", &site.bundle("x")]);
+    let told = site
+        .fleet
+        .fail(&["cert", "put", "acme:x", &site.bundle("x")]);
     assert!(told.contains("can be no name"), "{told}");
 }
 
@@ -249,7 +287,8 @@ fn keys_are_changed_one_after_the_other() {
     let (old, new) = (key(), key());
     let secret = etcd.secret("secret", &[&old]);
     let site = Site::start(etcd, &[Some(&secret)]);
-    site.fleet.succeed(&["cert", "put", "site", &site.bundle("first")]);
+    site.fleet
+        .succeed(&["cert", "put", "site", &site.bundle("first")]);
     site.roll_out(0, &site.serving(0, "site"));
     let before = site.certificates(0)["key"].clone();
     // The new one first: it seals, both open.
@@ -266,7 +305,8 @@ fn keys_are_changed_one_after_the_other() {
     // The old one is not needed any more.
     site.fleet.etcd.secret("secret", &[&new]);
     site.read_files_anew(0);
-    site.fleet.succeed(&["cert", "put", "other", &site.bundle("second")]);
+    site.fleet
+        .succeed(&["cert", "put", "other", &site.bundle("second")]);
     site.wait_for_taken(0, &["other", "site"]);
     assert_eq!(site.certificates(0)["refused"], json!({}));
     assert_eq!(site.shown(0), "first");

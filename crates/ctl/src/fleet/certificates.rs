@@ -157,16 +157,14 @@ fn automatic<'e>(entries: &'e Entries, prefix: &str) -> Vec<(&'e str, &'e str)> 
 async fn list(fleet: &Fleet, is_json: bool) -> Result<ExitCode, Failure> {
     let keys = keys(fleet)?;
     let mut stored = fleet.store.list(CERTIFICATES).await.map_err(failed)?;
-    let of_hand: Vec<(String, String)> = stored
-        .keys()
-        .filter_map(|key| Some((key.strip_prefix(CERTIFICATES)?.to_owned(), key.clone())))
-        .collect();
+    let by_hand = stored.keys().filter_map(|key| {
+        let name = key.strip_prefix(CERTIFICATES)?;
+        Some((name.to_owned(), key.clone()))
+    });
+    let mut all: Vec<(String, String)> = by_hand.collect();
     let chains = fleet.store.list(CHAINS).await.map_err(failed)?;
-    let all = automatic(&chains, CHAINS).into_iter();
-    let mut all: Vec<(String, String)> = all
-        .map(|(name, key)| (name.to_owned(), key.to_owned()))
-        .collect();
-    all.splice(0..0, of_hand);
+    let automatic = automatic(&chains, CHAINS).into_iter();
+    all.extend(automatic.map(|(name, key)| (name.to_owned(), key.to_owned())));
     stored.extend(chains);
     let described = all.iter().map(|(name, key)| {
         let sealed = stored.get(key).map_or("", String::as_str);
@@ -217,7 +215,9 @@ async fn delete(fleet: &Fleet, name: &str) -> Result<ExitCode, Failure> {
         let names = fleet.store.names(prefix).await.map_err(failed)?;
         for key in names {
             let document = key.strip_prefix(prefix).unwrap_or_default();
-            let is_it = document.split_once(DOCUMENT).is_some_and(|(_, one)| one == name);
+            let is_it = document
+                .split_once(DOCUMENT)
+                .is_some_and(|(_, one)| one == name);
             if is_it {
                 locks.push((format!("{LOCKS}{document}"), None));
                 keys.push(key);
@@ -293,10 +293,7 @@ mod tests {
     #[test]
     fn names_of_automatic_certificates_are_behind_their_authority() {
         let key = |name: &str| (format!("{CHAINS}0123456789abcdef.{name}"), String::new());
-        let entries = Entries::from([
-            key("certificate-acme:le:a.example.com"),
-            key("account-le"),
-        ]);
+        let entries = Entries::from([key("certificate-acme:le:a.example.com"), key("account-le")]);
         let names: Vec<_> = automatic(&entries, CHAINS)
             .into_iter()
             .map(|(name, _)| name)

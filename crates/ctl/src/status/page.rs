@@ -129,7 +129,9 @@ fn source(status: &Value) -> Option<String> {
 
 /// The certificates of its fleet that a node could not take up, each on a line of its own.
 fn certificates_of_fleet(source: &Value) -> String {
-    let error = source.pointer("/certificates/error").and_then(Value::as_str);
+    let error = source
+        .pointer("/certificates/error")
+        .and_then(Value::as_str);
     let error = error.map(|error| format!("\n  certificates: {error}"));
     let refused = source.pointer("/certificates/refused");
     let refused = refused.and_then(Value::as_object).into_iter().flatten();
