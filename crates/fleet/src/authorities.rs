@@ -1,7 +1,6 @@
 //! Answers to authorities that ask whether names are ours, from the store to the router: whatever node they ask, it answers.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use tutti_fleet_store::records::digest;
 use tutti_fleet_store::seal::Keys;

@@ -14,7 +14,7 @@ use tutti_fleet_store::keys::{ANSWERS, CHAINS, LOCKS, NODES, STATE};
 use tutti_fleet_store::locks::{Claim, Lock, Locks};
 use tutti_fleet_store::records::{Answer, digest, read_all};
 use tutti_fleet_store::seal::{Keys, SealError};
-use tutti_fleet_store::store::{Entry, Store, StoreError};
+use tutti_fleet_store::store::{Entry, StoreError};
 use tutti_protocol::{Challenge, FromFleet, SharedAnswer, SharedRequest};
 
 use crate::controller::Link;

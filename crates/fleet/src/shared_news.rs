@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use tutti_fleet_store::keys::{ACME, LOCKS, STATE};
 use tutti_fleet_store::locks::Owner;
 use tutti_fleet_store::seal::Keys;
-use tutti_fleet_store::store::{Entries, Store, StoreError};
+use tutti_fleet_store::store::{Entries, StoreError};
 use tutti_protocol::{FromFleet, SharedNews};
 
 use crate::pause::Pauses;

@@ -262,7 +262,7 @@ fn a_node_with_another_key_or_none_says_so_and_keeps_what_it_has() {
         .ctl(&["put", "/tutti/certificates/moved", &stored]);
     site.fleet
         .etcd
-        .ctl(&["put", "/tutti/certificates/plain", "-----BEGIN"]);
+        .ctl(&["put", "/tutti/certificates/plain", "plain text"]);
     assert!(
         site.refusal(0, "moved")
             .contains("not sealed under this name")
