@@ -223,6 +223,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "protocol",
             "role",
             "sys",
+            "tls",
         ],
     ),
     ("worker", &["options", "wire", "sys"]),

@@ -48,6 +48,11 @@ fn fnv(bytes: &[u8]) -> u64 {
     })
 }
 
+/// A digest of an authority's directory, for names of documents: the same in every version.
+pub fn digest(directory: &str) -> String {
+    format!("{:016x}", fnv(directory.as_bytes()))
+}
+
 /// True if mail may be sent there.
 pub fn is_mail_address(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, ',' | '?' | '<' | '>' | ':');

@@ -3,6 +3,8 @@
 //! The key of an account is kept before the account is made, so that a process which ends in between makes the same account again. The
 //! one that is bound to an account elsewhere has a key that comes with it: it is kept right after.
 
+use std::time::Duration;
+
 use data_encoding::BASE64URL_NOPAD;
 use instant_acme::{Account, AccountBuilder, ExternalAccountKey, Key, NewAccount};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -10,10 +12,66 @@ use tutti_protocol::AccountPlan;
 
 use crate::documents::{AccountDocument, Documents};
 use crate::failure::Failure;
+use crate::fleet::Unclaimed;
 use crate::http::Authority;
 
-/// The account of this name, which is made if there is none yet.
+/// Between two looks whether another node has registered the account, and how often.
+const LOOK: Duration = Duration::from_millis(300);
+const LOOKS: u32 = 100;
+
+/// The account of this name, which is made if there is none yet: by one node for all nodes of a fleet.
 pub(crate) async fn open(
+    documents: &Documents,
+    name: &str,
+    plan: &AccountPlan,
+    authority: &Authority,
+) -> Result<Account, Failure> {
+    let Some(fleet) = &documents.fleet else {
+        return open_alone(documents, name, plan, authority).await;
+    };
+    let is_there = || {
+        let document = documents.account(name);
+        document.url.is_some()
+            && document.directory == plan.directory
+            && document.contact == plan.contact
+    };
+    if is_there() {
+        return open_alone(documents, name, plan, authority).await;
+    }
+    let _turn = fleet.accounts.lock().await;
+    let mut looks = 0;
+    while !is_there() {
+        match documents.claim_account(name).await {
+            Ok(()) => {
+                let opened = open_claimed(documents, name, plan, authority).await;
+                documents.release_account(name).await;
+                return opened;
+            }
+            Err(Unclaimed::Busy(_)) if looks < LOOKS => {
+                looks += 1;
+                tokio::time::sleep(LOOK).await;
+            }
+            Err(unclaimed) => return Err(unclaimed.into()),
+        }
+    }
+    open_alone(documents, name, plan, authority).await
+}
+
+/// The account of a fleet that nobody else works at.
+async fn open_claimed(
+    documents: &Documents,
+    name: &str,
+    plan: &AccountPlan,
+    authority: &Authority,
+) -> Result<Account, Failure> {
+    let former = documents.former_account(name);
+    if let Some(former) = former.filter(|former| former.directory == plan.directory) {
+        documents.keep_account(name, &former).await?;
+    }
+    open_alone(documents, name, plan, authority).await
+}
+
+async fn open_alone(
     documents: &Documents,
     name: &str,
     plan: &AccountPlan,
@@ -66,9 +124,16 @@ pub(crate) async fn open(
 
 /// Forgets that the account is registered; it keeps its key.
 pub(crate) async fn forget(documents: &Documents, name: &str) -> Result<(), Failure> {
+    let _turn = match &documents.fleet {
+        Some(fleet) => Some(fleet.accounts.lock().await),
+        None => None,
+    };
+    documents.claim_account(name).await?;
     let mut document = documents.account(name);
     document.url = None;
-    documents.keep_account(name, &document).await
+    let kept = documents.keep_account(name, &document).await;
+    documents.release_account(name).await;
+    kept
 }
 
 async fn bound(

@@ -8,15 +8,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use instant_acme::{Identifier, KeyAuthorization};
 use rcgen::{CertificateParams, CustomExtension, KeyPair};
-use tutti_protocol::{Challenge, ForController, FromAcme};
+use tutti_protocol::{CERTIFICATE_DOCUMENT, Challenge, ForController, FromAcme};
 
 use crate::failure::Failure;
+use crate::fleet::Fleet;
 use crate::line::Link;
 
 /// The answers of all orders under way. Clones are the same thing.
 #[derive(Clone)]
 pub(crate) struct Answers {
     link: Arc<Link>,
+    /// The fleet whose nodes all give them.
+    fleet: Option<Arc<Fleet>>,
     /// By bundle.
     given: Arc<Mutex<BTreeMap<String, Vec<Challenge>>>>,
 }
@@ -30,23 +33,30 @@ pub(crate) struct Record {
 }
 
 impl Answers {
-    pub(crate) fn new(link: Arc<Link>) -> Answers {
+    pub(crate) fn new(link: Arc<Link>, fleet: Option<Arc<Fleet>>) -> Answers {
         Answers {
             link,
+            fleet,
             given: Arc::default(),
         }
     }
 
-    /// Gives these for a certificate, in the place of those before. The router has them then.
+    /// Gives these for a certificate, in the place of those before. The router has them then, and those of other nodes of the fleet.
     pub(crate) async fn give(&self, bundle: &str, answers: Vec<Challenge>) -> Result<(), Failure> {
-        self.note(bundle, answers);
+        self.note(bundle, answers.clone());
+        if let Some(fleet) = &self.fleet {
+            return fleet.give(&full(fleet, bundle), answers).await;
+        }
         self.tell().await
     }
 
     /// Gives none for a certificate any more.
     pub(crate) async fn end(&self, bundle: &str) {
         let had_some = self.note(bundle, Vec::new());
-        if had_some {
+        if let (true, Some(fleet)) = (had_some, &self.fleet) {
+            // Else they end with the lock.
+            let _ = fleet.give(&full(fleet, bundle), Vec::new()).await;
+        } else if had_some {
             // The next order tells the router anew.
             let _ = self.tell().await;
         }
@@ -54,8 +64,11 @@ impl Answers {
 
     /// Gives them all once more.
     pub(crate) async fn repeat(&self) {
-        // An order that waits for one of them fails, and comes again.
-        let _ = self.tell().await;
+        // Those of a fleet the process that follows the source gives.
+        if self.fleet.is_none() {
+            // An order that waits for one of them fails, and comes again.
+            let _ = self.tell().await;
+        }
     }
 
     /// Returns whether there were some before.
@@ -106,6 +119,11 @@ impl Answers {
         run.map(drop)
             .map_err(|refused| Failure::new(refused.message))
     }
+}
+
+/// The name of a certificate's document in the store.
+fn full(fleet: &Fleet, bundle: &str) -> String {
+    fleet.full(&format!("{CERTIFICATE_DOCUMENT}{bundle}"))
 }
 
 /// The record that shows a name to be ours (RFC 8555 §8.4); that of a wildcard is that of the name below it.

@@ -65,6 +65,11 @@ impl Demands {
         self.waiting.contains_key(bundle)
     }
 
+    /// The bundles that clients wait for.
+    pub(crate) fn waited(&self) -> Vec<String> {
+        self.waiting.keys().cloned().collect()
+    }
+
     /// A client asks for a name that has no certificate. Where it is to be asked about, [`Demands::has_asked`] follows.
     pub(crate) fn begin(&mut self, bundle: &str, id: u64, now: i64) -> Step {
         if let Some(others) = self.waiting.get_mut(bundle) {
@@ -140,7 +145,9 @@ impl Demands {
 /// Adds the names whose first order is under way or has failed: nothing of them is stored yet, so the controller does not know them.
 pub(crate) fn with_orders(mut plan: AcmePlan, documents: &Documents) -> AcmePlan {
     for (bundle, document) in documents.certificates() {
-        let is_begun = document.demand.is_some() && document.issued.is_none();
+        // Those of a fleet another node may have got: this one takes them up.
+        let is_wanted = document.issued.is_none() || documents.fleet.is_some();
+        let is_begun = document.demand.is_some() && is_wanted;
         if !is_begun || plan.certificates.contains_key(&bundle) {
             continue;
         }

@@ -1,4 +1,5 @@
-//! Documents, kept from one process to the next by main, in the state folder, readable by root only.
+//! Documents, kept from one process to the next by main, in the state folder, readable by root only; or in the store of a fleet, for the next
+//! process on whatever node.
 //!
 //! Must never happen: that something is done which is not to be done twice before it is kept.
 
@@ -7,9 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tutti_protocol::{ACCOUNT_DOCUMENT, CERTIFICATE_DOCUMENT, FromAcme};
+use tutti_protocol::{
+    ACCOUNT_DOCUMENT, CERTIFICATE_DOCUMENT, CertificatePlan, FromAcme, SharedDocument,
+};
 
 use crate::failure::Failure;
+use crate::fleet::{Fleet, Unclaimed};
 use crate::line::Link;
 
 /// An account.
@@ -85,20 +89,50 @@ pub(crate) struct Issued {
     pub(crate) advised: Option<i64>,
     /// When the authority is to be asked again for its wish.
     pub(crate) ask_at: i64,
+    /// Its serial number, by which nodes of a fleet know what they have.
+    pub(crate) serial: String,
 }
 
 /// All documents. Clones are the same thing.
 #[derive(Clone)]
 pub(crate) struct Documents {
     link: Arc<Link>,
+    /// The fleet whose documents these are; `None`: they are this node's own.
+    pub(crate) fleet: Option<Arc<Fleet>>,
+    /// The node's own documents, by name; those of a fleet by their names in its store.
     texts: Arc<Mutex<BTreeMap<String, String>>>,
+    /// Documents of this node from before it shared any.
+    former: Arc<BTreeMap<String, String>>,
+}
+
+fn account_name(name: &str) -> String {
+    format!("{ACCOUNT_DOCUMENT}{name}")
+}
+
+fn certificate_name(bundle: &str) -> String {
+    format!("{CERTIFICATE_DOCUMENT}{bundle}")
+}
+
+fn parsed<T: DeserializeOwned + Default>(text: Option<&String>) -> T {
+    text.and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default()
 }
 
 impl Documents {
-    pub(crate) fn new(link: Arc<Link>, texts: BTreeMap<String, String>) -> Documents {
+    pub(crate) fn new(
+        link: Arc<Link>,
+        texts: BTreeMap<String, String>,
+        fleet: Option<Arc<Fleet>>,
+    ) -> Documents {
+        let (texts, former) = match fleet {
+            Some(_) => (BTreeMap::new(), texts),
+            None => (texts, BTreeMap::new()),
+        };
         Documents {
             link,
+            fleet,
             texts: Arc::new(Mutex::new(texts)),
+            former: Arc::new(former),
         }
     }
 
@@ -106,32 +140,73 @@ impl Documents {
         self.texts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One that cannot be read is as one that is not there: what it kept is begun anew.
-    fn read<T: DeserializeOwned + Default>(&self, name: &str) -> T {
-        let texts = self.texts();
-        let text = texts.get(name);
-        text.and_then(|text| serde_json::from_str(text).ok())
-            .unwrap_or_default()
+    /// The name under which a document is known here.
+    fn key(&self, name: &str) -> String {
+        match &self.fleet {
+            Some(fleet) => fleet.full(name),
+            None => name.to_owned(),
+        }
     }
 
-    async fn keep<T: Serialize>(&self, name: String, document: &T) -> Result<(), Failure> {
+    /// Notes documents of the fleet.
+    pub(crate) fn heard(&self, is_whole: bool, documents: &[SharedDocument]) {
+        let mut texts = self.texts();
+        if is_whole {
+            texts.clear();
+        }
+        for (name, text) in documents {
+            match text {
+                Some(text) => drop(texts.insert(name.clone(), text.clone())),
+                None => drop(texts.remove(name)),
+            }
+        }
+    }
+
+    /// One that cannot be read is as one that is not there: what it kept is begun anew.
+    fn read<T: DeserializeOwned + Default>(&self, name: &str) -> T {
+        let key = self.key(name);
+        parsed(self.texts().get(&key))
+    }
+
+    async fn keep<T: Serialize>(
+        &self,
+        name: String,
+        document: &T,
+        chain: Option<String>,
+    ) -> Result<(), Failure> {
         let text =
             serde_json::to_string(document).map_err(|error| Failure::new(error.to_string()))?;
-        let make = |id| FromAcme::Keep {
-            id,
-            name: name.clone(),
-            text: text.clone(),
-        };
-        let kept = self.link.request(&make, Vec::new()).await;
-        kept.map_err(|refused| {
-            Failure::new(format!("its state cannot be stored: {}", refused.message))
-        })?;
-        self.texts().insert(name, text);
+        let key = self.key(&name);
+        if let Some(fleet) = &self.fleet {
+            fleet
+                .write(&key, Some(text.clone()), chain.map(Some))
+                .await?;
+        } else {
+            let make = |id| FromAcme::Keep {
+                id,
+                name: name.clone(),
+                text: text.clone(),
+            };
+            let kept = self.link.request(&make, Vec::new()).await;
+            kept.map_err(|refused| {
+                Failure::new(format!("its state cannot be stored: {}", refused.message))
+            })?;
+        }
+        self.texts().insert(key, text);
         Ok(())
     }
 
     pub(crate) fn account(&self, name: &str) -> AccountDocument {
-        self.read(&format!("{ACCOUNT_DOCUMENT}{name}"))
+        self.read(&account_name(name))
+    }
+
+    /// The account that this node had before it was one of a fleet, if the fleet has none yet.
+    pub(crate) fn former_account(&self, name: &str) -> Option<AccountDocument> {
+        let name = account_name(name);
+        let key = self.key(&name);
+        let is_known = self.texts().contains_key(&key);
+        let former = self.former.get(&name).filter(|_| !is_known);
+        former.map(|text| parsed(Some(text)))
     }
 
     /// Keeps an account; it is on disk then.
@@ -140,12 +215,11 @@ impl Documents {
         name: &str,
         document: &AccountDocument,
     ) -> Result<(), Failure> {
-        self.keep(format!("{ACCOUNT_DOCUMENT}{name}"), document)
-            .await
+        self.keep(account_name(name), document, None).await
     }
 
     pub(crate) fn certificate(&self, bundle: &str) -> CertificateDocument {
-        self.read(&format!("{CERTIFICATE_DOCUMENT}{bundle}"))
+        self.read(&certificate_name(bundle))
     }
 
     /// Keeps a certificate's document; it is on disk then.
@@ -154,16 +228,84 @@ impl Documents {
         bundle: &str,
         document: &CertificateDocument,
     ) -> Result<(), Failure> {
-        self.keep(format!("{CERTIFICATE_DOCUMENT}{bundle}"), document)
+        self.keep(certificate_name(bundle), document, None).await
+    }
+
+    /// Keeps it with the certificate that has come, chain and key, for all nodes of the fleet.
+    pub(crate) async fn keep_issued(
+        &self,
+        bundle: &str,
+        document: &CertificateDocument,
+        pem: String,
+    ) -> Result<(), Failure> {
+        self.keep(certificate_name(bundle), document, Some(pem))
             .await
+    }
+
+    /// The certificate that the fleet has.
+    pub(crate) async fn chain(&self, fleet: &Fleet, bundle: &str) -> Result<String, Failure> {
+        fleet.chain(&self.key(&certificate_name(bundle))).await
     }
 
     /// Notes what could not be kept, for as long as this process lives: a full disk must not have orders repeated.
     pub(crate) fn note_certificate(&self, bundle: &str, document: &CertificateDocument) {
         if let Ok(text) = serde_json::to_string(document) {
-            self.texts()
-                .insert(format!("{CERTIFICATE_DOCUMENT}{bundle}"), text);
+            let key = self.key(&certificate_name(bundle));
+            self.texts().insert(key, text);
         }
+    }
+
+    /// Works at a certificate's document alone, as far as the nodes of a fleet are concerned.
+    pub(crate) async fn claim_certificate(&self, bundle: &str) -> Result<(), Unclaimed> {
+        self.claim(&certificate_name(bundle)).await
+    }
+
+    pub(crate) async fn release_certificate(&self, bundle: &str) {
+        self.release(&certificate_name(bundle)).await;
+    }
+
+    /// The same of an account.
+    pub(crate) async fn claim_account(&self, name: &str) -> Result<(), Unclaimed> {
+        self.claim(&account_name(name)).await
+    }
+
+    pub(crate) async fn release_account(&self, name: &str) {
+        self.release(&account_name(name)).await;
+    }
+
+    async fn claim(&self, name: &str) -> Result<(), Unclaimed> {
+        let Some(fleet) = &self.fleet else {
+            return Ok(());
+        };
+        let key = fleet.full(name);
+        let text = fleet.claim(&key).await?;
+        // What was heard may be of before.
+        self.heard(false, &[(key, text)]);
+        Ok(())
+    }
+
+    async fn release(&self, name: &str) {
+        if let Some(fleet) = &self.fleet {
+            fleet.release(&fleet.full(name)).await;
+        }
+    }
+
+    /// Another node that works at a certificate.
+    pub(crate) fn owner(&self, bundle: &str) -> Option<String> {
+        self.fleet.as_ref()?.owner(&certificate_name(bundle))
+    }
+
+    /// A certificate as it is wanted: that of a fleet is there if the fleet has it.
+    pub(crate) fn seen(
+        &self,
+        wanted: &CertificatePlan,
+        document: &CertificateDocument,
+    ) -> CertificatePlan {
+        let mut seen = wanted.clone();
+        if self.fleet.is_some() {
+            seen.until = document.issued.as_ref().map(|issued| issued.until);
+        }
+        seen
     }
 
     /// All documents of certificates, by the name of the bundle.
@@ -180,16 +322,28 @@ impl Documents {
     /// The bundles that there are documents of.
     pub(crate) fn bundles(&self) -> Vec<String> {
         let texts = self.texts();
-        let names = texts
-            .keys()
-            .filter_map(|name| name.strip_prefix(CERTIFICATE_DOCUMENT));
+        let names = texts.keys().filter_map(|key| {
+            let name = match &self.fleet {
+                Some(fleet) => fleet.short(key)?,
+                None => key.as_str(),
+            };
+            name.strip_prefix(CERTIFICATE_DOCUMENT)
+        });
         names.map(str::to_owned).collect()
     }
 
-    /// Forgets a certificate's document.
+    /// Forgets a certificate's document, and what belongs to it.
     pub(crate) async fn discard_certificate(&self, bundle: &str) {
-        let name = format!("{CERTIFICATE_DOCUMENT}{bundle}");
-        self.texts().remove(&name);
+        let name = certificate_name(bundle);
+        let key = self.key(&name);
+        if let Some(fleet) = &self.fleet {
+            // Left over, another node does it.
+            if fleet.write(&key, None, Some(None)).await.is_ok() {
+                self.texts().remove(&key);
+            }
+            return;
+        }
+        self.texts().remove(&key);
         let make = |id| FromAcme::Discard {
             id,
             name: name.clone(),

@@ -26,6 +26,8 @@ pub(crate) enum Cure {
     NewOrder,
     /// Register the account again.
     Register,
+    /// Nothing of it is noted: another node of the fleet goes on with it, or this one once the fleet's store is there.
+    Elsewhere,
 }
 
 impl Failure {

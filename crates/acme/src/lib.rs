@@ -18,21 +18,31 @@
 //! | `updates` | records in the DNS, by a name server that takes updates |
 //! | `order` | one order, from wherever it was left |
 //! | `scheduler` | which order is next |
+//! | `advice` | the wish of an authority, when a certificate is to be renewed |
+//! | `news` | the news of certificates, for `/status` |
+//! | `fleet` | the fleet that shares certificates: documents that one node works at |
+//! | `shared` | what is known of certificates that a fleet shares; no I/O |
+//! | `turns` | one node of a fleet does what is due, all take up what comes of it |
 //! | `wishes` | names that clients ask for, on their way to the scheduler |
 
 #![forbid(unsafe_code)]
 
 mod accounts;
+mod advice;
 mod answers;
 mod asking;
 mod demand;
 mod documents;
 mod failure;
+mod fleet;
 mod http;
 mod line;
+mod news;
 mod order;
 mod scheduler;
+mod shared;
 mod times;
+mod turns;
 mod updates;
 mod wishes;
 
@@ -84,6 +94,8 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
                 client,
             }),
             ToAcme::Used { account, name } => scheduler.note_use(&account, &name),
+            ToAcme::Shared { id, answer } => scheduler.answered(id, answer),
+            ToAcme::SharedNews { news } => scheduler.hear(&news),
             ToAcme::LogReopened => own_log::reopen(&log, descriptors),
             ToAcme::Hello(_) | ToAcme::Done { .. } | ToAcme::Failed { .. } => {}
         }

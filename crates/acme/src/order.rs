@@ -65,15 +65,22 @@ impl Attempt<'_> {
         let chain = chain?;
         let key = document.key.clone().unwrap_or_default();
         let issued = describe(&chain)?;
-        self.hand_over(format!("{}\n{key}", chain.trim_end()))
-            .await?;
-        *document = CertificateDocument {
+        let pem = format!("{}\n{key}", chain.trim_end());
+        let done = CertificateDocument {
             directory: document.directory.clone(),
             names: document.names.clone(),
             issued: Some(issued),
             demand: document.demand.clone(),
             ..CertificateDocument::default()
         };
+        if self.documents.fleet.is_some() {
+            // All nodes take it from there, and this one only if it is still the one that works at it.
+            self.documents.keep_issued(self.bundle, &done, pem).await?;
+            *document = done;
+            return Ok(());
+        }
+        hand_over(self.link, self.bundle, pem).await?;
+        *document = done;
         self.keep(document).await
     }
 
@@ -244,24 +251,24 @@ impl Attempt<'_> {
         let request = params.serialize_request(&key).map_err(failed)?;
         Ok(request.der().to_vec())
     }
+}
 
-    /// Has the certificate stored and put in force.
-    async fn hand_over(&self, pem: String) -> Result<(), Failure> {
-        let make = |id| FromAcme::Tell {
-            id,
-            message: ForController::Certificate {
-                bundle: self.bundle.to_owned(),
-                pem: pem.clone(),
-            },
-        };
-        let done = self.link.request(&make, Vec::new()).await;
-        done.map(drop).map_err(|refused| {
-            Failure::new(format!(
-                "the certificate has come and cannot be put in force: {}",
-                refused.message
-            ))
-        })
-    }
+/// Has a certificate stored and put in force.
+pub(crate) async fn hand_over(link: &Link, bundle: &str, pem: String) -> Result<(), Failure> {
+    let make = |id| FromAcme::Tell {
+        id,
+        message: ForController::Certificate {
+            bundle: bundle.to_owned(),
+            pem: pem.clone(),
+        },
+    };
+    let done = link.request(&make, Vec::new()).await;
+    done.map(drop).map_err(|refused| {
+        Failure::new(format!(
+            "the certificate has come and cannot be put in force: {}",
+            refused.message
+        ))
+    })
 }
 
 fn challenge_type(kind: ChallengeKind) -> ChallengeType {
@@ -346,5 +353,6 @@ fn describe(chain: &str) -> Result<Issued, Failure> {
         }),
         advised: None,
         ask_at: 0,
+        serial: parsed.raw_serial_as_string(),
     })
 }

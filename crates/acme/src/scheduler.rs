@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use instant_acme::{CertificateIdentifier, Error};
 use tokio::sync::Notify;
 use tutti_log::{Level, Log};
 use tutti_protocol::{
@@ -18,11 +17,13 @@ use tutti_protocol::{
 use crate::answers::Answers;
 use crate::asking::Asker;
 use crate::demand::{self, Demands};
-use crate::documents::{CertificateDocument, Documents, Issued};
+use crate::documents::{CertificateDocument, Documents};
 use crate::failure::{Cure, Failure};
+use crate::fleet::Fleet;
 use crate::http::Authority;
 use crate::line::Link;
 use crate::order::Attempt;
+use crate::shared::Shared;
 use crate::{accounts, times};
 
 /// Orders at the same time.
@@ -37,11 +38,8 @@ const MOST_REPEATS: u32 = 8;
 /// The variable in the server's environment with another first pause after a failure, in seconds: for tests.
 const PAUSE: &str = "TUTTI_ACME_PAUSE";
 
-/// How long an advice holds where its authority has none.
-const NO_ADVICE: i64 = 86_400;
-
-/// How long until the authority is asked again that could not say.
-const ADVICE_AGAIN: i64 = 3600;
+/// An order that another node of the fleet may go on with is looked at again after so many seconds.
+const LEFT_AGAIN: i64 = 5;
 
 /// A certificate that could not be deleted is deleted after this time.
 const LET_GO_AGAIN: Duration = Duration::from_secs(60);
@@ -57,7 +55,7 @@ pub(crate) struct Inner {
     pub(crate) link: Arc<Link>,
     pub(crate) log: Log,
     pub(crate) documents: Documents,
-    answers: Answers,
+    pub(crate) answers: Answers,
     state: Mutex<State>,
     pub(crate) wake: Notify,
     first_pause: Duration,
@@ -70,20 +68,25 @@ pub(crate) struct Inner {
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) plan: AcmePlan,
+    /// The same as the controller has said it.
+    pub(crate) base: AcmePlan,
     /// Bundles that something is done for.
-    busy: BTreeSet<String>,
+    pub(crate) busy: BTreeSet<String>,
     /// Those of them that are ordered.
-    ordering: BTreeSet<String>,
+    pub(crate) ordering: BTreeSet<String>,
     /// The news that the controller has.
-    told: Option<BTreeMap<String, CertificateNews>>,
+    pub(crate) told: Option<BTreeMap<String, CertificateNews>>,
     /// The controller may be another: it is told everything anew.
-    is_new: bool,
+    pub(crate) is_new: bool,
     /// Names that clients ask for.
     pub(crate) demands: Demands,
+    /// Everything that is known of the fleet's certificates.
+    pub(crate) shared: Shared,
 }
 
 /// Something to be done for a certificate.
-enum Task {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Task {
     Order,
     /// Ask the authority when it is to be renewed.
     AskAdvice,
@@ -91,17 +94,38 @@ enum Task {
     NoteUse,
     /// Let it go: nobody uses it.
     LetGo,
+    /// Put in force what another node of the fleet, or this one, has got.
+    TakeUp,
+    /// Let it go here: the fleet has it no longer.
+    Forget,
+}
+
+/// The next thing to be done for a certificate, and when.
+pub(crate) enum Next {
+    /// This, now.
+    Do(Task),
+    /// Nothing before this time.
+    At(i64),
 }
 
 impl Scheduler {
     pub(crate) fn new(link: Arc<Link>, log: Log, hello: AcmeHello) -> Scheduler {
         let first_pause = std::env::var(PAUSE).ok().and_then(|text| text.parse().ok());
-        let documents = Documents::new(Arc::clone(&link), hello.documents);
+        let fleet = hello.is_shared.then(|| {
+            let fleet = Fleet::new(Arc::clone(&link), &hello.plan);
+            Arc::new(fleet)
+        });
+        let documents = Documents::new(Arc::clone(&link), hello.documents, fleet.clone());
         Scheduler(Arc::new(Inner {
-            answers: Answers::new(Arc::clone(&link)),
+            answers: Answers::new(Arc::clone(&link), fleet),
             state: Mutex::new(State {
+                base: hello.plan.clone(),
                 plan: demand::with_orders(hello.plan, &documents),
                 is_new: true,
+                shared: match hello.is_shared {
+                    true => Shared::unheard(unix_time()),
+                    false => Shared::default(),
+                },
                 ..State::default()
             }),
             wake: Notify::new(),
@@ -118,6 +142,10 @@ impl Scheduler {
     pub(crate) fn follow(&self, plan: AcmePlan) {
         {
             let mut state = self.0.state();
+            if let Some(fleet) = &self.0.documents.fleet {
+                fleet.follow(&plan);
+            }
+            state.base = plan.clone();
             state.plan = demand::with_orders(plan, &self.0.documents);
             state.is_new = true;
         }
@@ -128,7 +156,10 @@ impl Scheduler {
     pub(crate) async fn run(self) {
         loop {
             let now = unix_time();
-            self.0.forget_old(now).await;
+            match self.0.documents.fleet {
+                Some(_) => self.0.tell_of_waiting(now),
+                None => self.0.forget_old(now).await,
+            }
             let next = self.begin_due(now);
             self.0.tell_news(now).await;
             let left = u64::try_from(next.saturating_sub(now)).unwrap_or(0).max(1);
@@ -149,38 +180,21 @@ impl Scheduler {
             if state.busy.contains(bundle) {
                 continue;
             }
-            let document = self.0.document(bundle, wanted, account);
-            let due = self
-                .0
-                .due(&document, &plan, bundle, wanted, &state.demands, now);
-            let asks = document.issued.as_ref().map_or(i64::MAX, |one| one.ask_at);
-            let is_stored = wanted.until.is_some();
-            let is_over = demand::is_over(&document, account.on_demand.as_ref(), is_stored, now);
-            let task = match () {
-                () if wanted.is_on_demand && is_over => Task::LetGo,
-                () if wanted.is_on_demand && document.demand.is_none() => Task::NoteUse,
-                () if due <= now && state.ordering.len() < MOST_ORDERS => Task::Order,
-                // One that ends wakes this.
-                () if due <= now => continue,
-                () if is_stored && asks <= now => Task::AskAdvice,
-                () => {
-                    next = next.min(due).min(asks);
+            let task = match self.0.next(&state, &plan, bundle, wanted, account, now) {
+                Next::Do(task) => task,
+                Next::At(at) => {
+                    next = next.min(at);
                     continue;
                 }
             };
             state.busy.insert(bundle.clone());
-            if matches!(task, Task::Order) {
+            if task == Task::Order {
                 state.ordering.insert(bundle.clone());
             }
             let (inner, bundle) = (Arc::clone(&self.0), bundle.clone());
             let (wanted, account) = (wanted.clone(), account.clone());
             tokio::spawn(async move {
-                match task {
-                    Task::Order => inner.order(&bundle, &wanted, &account).await,
-                    Task::AskAdvice => inner.ask_advice(&bundle, &wanted, &account).await,
-                    Task::NoteUse => inner.keep_use(&bundle, &wanted, &account).await,
-                    Task::LetGo => inner.let_go(&bundle, &wanted).await,
-                }
+                inner.take_turn(task, &bundle, &wanted, &account).await;
                 {
                     let mut state = inner.state();
                     state.busy.remove(&bundle);
@@ -198,8 +212,84 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The next thing to be done for a certificate.
+    fn next(
+        &self,
+        state: &State,
+        plan: &AcmePlan,
+        bundle: &str,
+        wanted: &CertificatePlan,
+        account: &AccountPlan,
+        now: i64,
+    ) -> Next {
+        let document = self.document(bundle, wanted, account);
+        if let Some(next) = self.next_in_fleet(&state.shared, bundle, wanted, &document, now) {
+            return next;
+        }
+        let wanted = &self.documents.seen(wanted, &document);
+        let due = self.due(&document, plan, bundle, wanted, &state.demands, now);
+        let asks = document.issued.as_ref().map_or(i64::MAX, |one| one.ask_at);
+        let is_stored = wanted.until.is_some();
+        let is_over = demand::is_over(&document, account.on_demand.as_ref(), is_stored, now);
+        match () {
+            () if wanted.is_on_demand && is_over => Next::Do(Task::LetGo),
+            () if wanted.is_on_demand && is_stored && document.demand.is_none() => {
+                Next::Do(Task::NoteUse)
+            }
+            () if due <= now && state.ordering.len() < MOST_ORDERS => Next::Do(Task::Order),
+            // One that ends wakes the scheduler.
+            () if due <= now => Next::At(i64::MAX),
+            () if is_stored && asks <= now => Next::Do(Task::AskAdvice),
+            () => Next::At(due.min(asks)),
+        }
+    }
+
+    /// Does what is due; that nobody else does it is seen to.
+    pub(crate) async fn perform(
+        &self,
+        task: Task,
+        bundle: &str,
+        wanted: &CertificatePlan,
+        account: &AccountPlan,
+    ) {
+        match task {
+            Task::Order => self.order(bundle, wanted, account).await,
+            Task::AskAdvice => self.ask_advice(bundle, wanted, account).await,
+            Task::NoteUse => self.keep_use(bundle, wanted, account).await,
+            Task::LetGo => self.let_go(bundle, wanted).await,
+            Task::TakeUp => self.take_up(bundle, wanted, account).await,
+            Task::Forget => self.forget_own(bundle, wanted).await,
+        }
+    }
+
+    /// True if a task is still to be done.
+    pub(crate) fn is_due(
+        &self,
+        task: Task,
+        bundle: &str,
+        wanted: &CertificatePlan,
+        account: &AccountPlan,
+    ) -> bool {
+        let now = unix_time();
+        let document = self.document(bundle, wanted, account);
+        let wanted = &self.documents.seen(wanted, &document);
+        let state = self.state();
+        match task {
+            Task::Order => {
+                let plan = &state.plan;
+                self.due(&document, plan, bundle, wanted, &state.demands, now) <= now
+            }
+            Task::AskAdvice => document.issued.is_some_and(|one| one.ask_at <= now),
+            Task::LetGo => {
+                let is_stored = wanted.until.is_some();
+                demand::is_over(&document, account.on_demand.as_ref(), is_stored, now)
+            }
+            Task::NoteUse | Task::TakeUp | Task::Forget => true,
+        }
+    }
+
     /// The document of a certificate. What was got elsewhere is no order of this authority's, and no reason not to ask it.
-    fn document(
+    pub(crate) fn document(
         &self,
         bundle: &str,
         wanted: &CertificatePlan,
@@ -219,7 +309,7 @@ impl Inner {
 
     /// When an order is due. A pause of another certificate that is not wanted any more holds for its names, too: a configuration that
     /// is changed again and again must not get around it.
-    fn due(
+    pub(crate) fn due(
         &self,
         document: &CertificateDocument,
         plan: &AcmePlan,
@@ -262,6 +352,10 @@ impl Inner {
     /// Orders a certificate, and notes what has come of it.
     async fn order(&self, bundle: &str, wanted: &CertificatePlan, account: &AccountPlan) {
         let mut document = self.document(bundle, wanted, account);
+        if let (true, None, [name]) = (wanted.is_on_demand, &document.demand, &wanted.names[..]) {
+            // The node that was asked for it has gone before it could note so.
+            document.demand = Some(demand::demand(name, None, unix_time()));
+        }
         let verb = if document.order.is_some() {
             "going on with the order of"
         } else {
@@ -274,7 +368,15 @@ impl Inner {
         match self.try_order(bundle, wanted, account, &mut document).await {
             Ok(()) => {
                 self.has_come(bundle, &document).await;
-                self.end_wishes(bundle, None);
+                if self.documents.fleet.is_none() {
+                    self.end_wishes(bundle, None);
+                }
+            }
+            Err(failure) if failure.cure == Cure::Elsewhere => {
+                let text = format!("the order of `{names}` is left: {}", failure.message);
+                self.log.line(Level::Warn, &text);
+                self.put_off(bundle, LEFT_AGAIN);
+                self.end_wishes(bundle, Some(&failure.message));
             }
             Err(failure) => {
                 let why = failure.message.clone();
@@ -321,8 +423,9 @@ impl Inner {
     }
 
     async fn has_come(&self, bundle: &str, document: &CertificateDocument) {
-        if let Some(wanted) = self.state().plan.certificates.get_mut(bundle) {
-            wanted.until = document.issued.as_ref().map(|issued| issued.until);
+        // A node of a fleet has it once it is taken up, as all others.
+        if let (None, Some(issued)) = (&self.documents.fleet, &document.issued) {
+            self.note_until(bundle, issued.until);
         }
         let now = unix_time();
         if times::due(document, bundle, true, now) > now {
@@ -368,67 +471,31 @@ impl Inner {
         let pause = i64::try_from(pause.as_secs()).unwrap_or(i64::MAX);
         document.retry_at = Some(now.saturating_add(pause));
         document.last_error = Some((failure.message.clone(), now));
-        if self
-            .documents
-            .keep_certificate(bundle, document)
-            .await
-            .is_err()
-        {
-            self.documents.note_certificate(bundle, document);
-        }
+        self.keep_or_note(bundle, document, pause).await;
     }
 
-    /// Asks the authority when it wishes a certificate to be renewed (RFC 9773).
-    async fn ask_advice(&self, bundle: &str, wanted: &CertificatePlan, account: &AccountPlan) {
-        let mut document = self.document(bundle, wanted, account);
-        let Some(issued) = &mut document.issued else {
-            return;
-        };
-        let now = unix_time();
-        match self.advice(bundle, wanted, account, issued).await {
-            Ok(Some((advised, holds))) => {
-                issued.advised = Some(advised);
-                issued.ask_at = now.saturating_add(holds);
-            }
-            Ok(None) => issued.ask_at = now.saturating_add(NO_ADVICE),
-            // The advice before holds on.
-            Err(_) => issued.ask_at = now.saturating_add(ADVICE_AGAIN),
-        }
-        if self
-            .documents
-            .keep_certificate(bundle, &document)
-            .await
-            .is_err()
-        {
-            self.documents.note_certificate(bundle, &document);
-        }
-    }
-
-    async fn advice(
+    /// Keeps a document, or what it says for as long as this process lives. One of a fleet that is not kept may be another node's by now.
+    pub(crate) async fn keep_or_note(
         &self,
         bundle: &str,
-        wanted: &CertificatePlan,
-        plan: &AccountPlan,
-        issued: &Issued,
-    ) -> Result<Option<(i64, i64)>, Failure> {
-        let Some((authority, serial)) = &issued.id else {
-            return Ok(None);
-        };
-        let id = CertificateIdentifier {
-            authority_key_identifier: authority.as_str().into(),
-            serial: serial.as_str().into(),
-        };
-        let authority = Authority::new(plan.roots.as_deref())?;
-        let account = accounts::open(&self.documents, &wanted.account, plan, &authority).await?;
-        match account.renewal_info(&id).await {
-            Ok((info, delay)) => {
-                let window = info.suggested_window;
-                let (start, end) = (window.start.unix_timestamp(), window.end.unix_timestamp());
-                let at = times::advised(start, end, bundle);
-                Ok(Some((at, times::advice_holds(delay))))
+        document: &CertificateDocument,
+        pause: i64,
+    ) {
+        let kept = self.documents.keep_certificate(bundle, document).await;
+        match (kept, &self.documents.fleet) {
+            (Ok(()), _) => {}
+            (Err(_), Some(_)) => self.put_off(bundle, pause),
+            (Err(_), None) => self.documents.note_certificate(bundle, document),
+        }
+    }
+
+    /// Notes until when a certificate holds that this node has.
+    pub(crate) fn note_until(&self, bundle: &str, until: i64) {
+        let state = &mut *self.state();
+        for plan in [&mut state.plan, &mut state.base] {
+            if let Some(wanted) = plan.certificates.get_mut(bundle) {
+                wanted.until = Some(until);
             }
-            Err(Error::Unsupported(_)) => Ok(None),
-            Err(error) => Err(error.into()),
         }
     }
 
@@ -442,6 +509,12 @@ impl Inner {
         for id in waiting {
             self.answer(id, error.map(str::to_owned));
         }
+    }
+
+    /// True if the use of a certificate has not been noted for a while.
+    pub(crate) fn is_use_news(&self, bundle: &str) -> bool {
+        let demand = self.documents.certificate(bundle).demand;
+        demand.is_none_or(|demand| unix_time().abs_diff(demand.used) >= NOTE_AGAIN.unsigned_abs())
     }
 
     /// Notes that a certificate is used.
@@ -460,14 +533,7 @@ impl Inner {
             return;
         }
         demand.used = now;
-        if self
-            .documents
-            .keep_certificate(bundle, &document)
-            .await
-            .is_err()
-        {
-            self.documents.note_certificate(bundle, &document);
-        }
+        self.keep_or_note(bundle, &document, 0).await;
     }
 
     /// Lets a certificate go.
@@ -486,8 +552,16 @@ impl Inner {
             let text = format!("the certificate `{bundle}` is not used any more, and is deleted");
             self.log.line(Level::Notice, &text);
         }
-        self.state().plan.certificates.remove(bundle);
+        self.drop_plan(bundle);
         self.documents.discard_certificate(bundle).await;
+    }
+
+    /// Nothing is to be got for a bundle any more.
+    pub(crate) fn drop_plan(&self, bundle: &str) {
+        let state = &mut *self.state();
+        for plan in [&mut state.plan, &mut state.base] {
+            plan.certificates.remove(bundle);
+        }
     }
 
     /// Forgets certificates that nobody wants any more, once no pause of theirs is to be kept.
@@ -506,47 +580,6 @@ impl Inner {
             if until.max(pause) < now {
                 self.documents.discard_certificate(&bundle).await;
             }
-        }
-    }
-
-    /// Tells the controller what is new.
-    async fn tell_news(&self, now: i64) {
-        let (news, is_new) = {
-            let mut state = self.state();
-            let plan = &state.plan;
-            let wanted = plan.certificates.iter();
-            let news = wanted.filter_map(|(bundle, wanted)| {
-                let account = plan.accounts.get(&wanted.account)?;
-                let document = self.document(bundle, wanted, account);
-                let is_ordering = state.ordering.contains(bundle);
-                let due = || self.due(&document, plan, bundle, wanted, &state.demands, now);
-                let news = CertificateNews {
-                    is_ordering,
-                    next_order: (!is_ordering).then(due).filter(|due| *due < i64::MAX),
-                    failures: document.failures,
-                    last_error: document.last_error.clone(),
-                };
-                Some((bundle.clone(), news))
-            });
-            let news: BTreeMap<_, _> = news.collect();
-            let is_new = std::mem::take(&mut state.is_new);
-            if !is_new && state.told.as_ref() == Some(&news) {
-                return;
-            }
-            state.told = Some(news.clone());
-            (news, is_new)
-        };
-        if is_new {
-            self.answers.repeat().await;
-        }
-        let make = |id| FromAcme::Tell {
-            id,
-            message: ForController::Status {
-                certificates: news.clone(),
-            },
-        };
-        if self.link.request(&make, Vec::new()).await.is_err() {
-            self.state().told = None;
         }
     }
 }

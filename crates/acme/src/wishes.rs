@@ -39,6 +39,9 @@ impl Scheduler {
                 _ => return,
             }
         };
+        if self.0.documents.fleet.is_some() {
+            return self.note_use_in_fleet(bundle, wanted, account);
+        }
         let inner = Arc::clone(&self.0);
         tokio::spawn(async move { inner.keep_use(&bundle, &wanted, &account).await });
     }
@@ -60,6 +63,16 @@ impl Inner {
             return Err(());
         }
         let document = self.documents.certificate(bundle);
+        if self.documents.fleet.is_some() {
+            if let Some(error) = state.shared.away() {
+                return refuse(error);
+            }
+            if document.issued.is_some() {
+                // It is about to be taken up.
+                state.demands.join(bundle, wish.id);
+                return Ok(Step::Wait);
+            }
+        }
         // A pause is no longer than a week, whatever clock has noted it.
         let pause = document.retry_at.map_or(0, |until| until - now);
         if (1..8 * 86_400).contains(&pause) {
@@ -159,8 +172,12 @@ impl Inner {
                 CertificateDocument::default()
             }
         };
-        let kept = self.documents.keep_certificate(bundle, &document).await;
-        kept.map_err(|failure| failure.message)?;
+        if self.documents.fleet.is_some() {
+            self.begin_in_fleet(bundle, document).await?;
+        } else {
+            let kept = self.documents.keep_certificate(bundle, &document).await;
+            kept.map_err(|failure| failure.message)?;
+        }
         let wanted = demand::first(&wish.account, &wish.name);
         let plan = &mut self.state().plan;
         plan.certificates.entry(bundle.to_owned()).or_insert(wanted);

@@ -13,6 +13,7 @@ use tutti_protocol::{
 };
 
 use super::control::Control;
+use super::fleet_certificates;
 use super::service::{ControllerService, Inner};
 use super::source;
 
@@ -63,6 +64,9 @@ impl ControllerService {
                     Err(faults) => refused(&faults),
                 }
             }
+            FleetRequest::Certificate { name, pem } => self.0.take_from_fleet(name, pem).await,
+            FleetRequest::Discard { name } => self.0.discard_of_fleet(name).await,
+            FleetRequest::Challenges { challenges } => self.0.challenges_of_fleet(challenges).await,
             FleetRequest::Look => self.0.look().await,
             FleetRequest::News { news } => {
                 self.0.source_news.store(Some(news.into()));
@@ -183,6 +187,9 @@ fn status(news: &SourceNews) -> Value {
     });
     if let Some(error) = &news.error {
         status["error"] = error.as_str().into();
+    }
+    if let Some(certificates) = fleet_certificates::status(&news.certificates) {
+        status["certificates"] = certificates;
     }
     if let Some(refused) = refused {
         status["refused"] = json!({

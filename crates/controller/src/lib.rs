@@ -15,6 +15,7 @@ mod dashboard;
 mod dashboard_keeper;
 mod files;
 mod fleet;
+mod fleet_certificates;
 mod line;
 mod service;
 mod source;
@@ -65,8 +66,9 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
                 control.serve();
                 link.tell(&FromController::Serving);
                 tokio::spawn(service.clone().watch_certificates());
-                service.plan_certificates();
+                // In this order: whether a fleet shares certificates is known before the first is got.
                 service.plan_source();
+                service.plan_certificates();
             }
             ToController::Freeze => {
                 control.rest();
@@ -79,8 +81,8 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
             ToController::Thaw => {
                 service.thaw();
                 control.serve();
-                service.plan_certificates();
                 service.plan_source();
+                service.plan_certificates();
             }
             ToController::Reload { by } => {
                 let (control, log) = (control.clone(), log.clone());

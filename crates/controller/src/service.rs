@@ -239,8 +239,8 @@ impl Inner {
         self.config.store(Arc::new(config));
         self.problems.store(Arc::default());
         self.forget_certificates().await;
-        self.plan_certificates();
         self.plan_source();
+        self.plan_certificates();
         let config = self.config.load();
         warnings.0.extend(automatic::warnings(&config).0);
         warnings.0.extend(by_hand);

@@ -31,6 +31,7 @@ pub(super) fn plan(source: &Source) -> SourcePlan {
         name: source.name.clone(),
         labels: source.labels.clone(),
         address: source.address,
+        secret_file: source.secret_file.clone(),
         etcd: EtcdPlan {
             members: source.members.clone(),
             prefix: etcd.prefix.clone(),

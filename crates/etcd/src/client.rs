@@ -27,6 +27,8 @@ const PATIENCE_FOR_PASSWORDS: Duration = Duration::from_secs(20);
 pub enum Operation {
     /// It has this value from now on.
     Put(Pair),
+    /// The same until a lease ends.
+    Hold(Pair, i64),
     /// There is no such key any more.
     Delete(Vec<u8>),
 }
@@ -139,13 +141,17 @@ impl Client {
                 None => Compared::Create(0),
             }),
         };
+        let put = |pair: Pair, lease| {
+            Request::Put(Put {
+                key: pair.key,
+                value: pair.value,
+                lease,
+            })
+        };
         let operation = |operation| RequestOp {
             request: Some(match operation {
-                Operation::Put(pair) => Request::Put(Put {
-                    key: pair.key,
-                    value: pair.value,
-                    lease: 0,
-                }),
+                Operation::Put(pair) => put(pair, 0),
+                Operation::Hold(pair, lease) => put(pair, lease),
                 Operation::Delete(key) => Request::Delete(DeleteRange { key }),
             }),
         };

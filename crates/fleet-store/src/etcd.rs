@@ -56,7 +56,7 @@ impl EtcdStore {
         }
     }
 
-    fn key(&self, name: &str) -> Vec<u8> {
+    pub(crate) fn key(&self, name: &str) -> Vec<u8> {
         format!("{}{name}", self.prefix).into_bytes()
     }
 
@@ -112,7 +112,7 @@ impl EtcdStore {
     }
 
     /// Makes a call with one member after the other, until one of them has done it.
-    async fn with<T, F>(&self, call: impl Fn(Client) -> F) -> Result<T, StoreError>
+    pub(crate) async fn with<T, F>(&self, call: impl Fn(Client) -> F) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, Error>>,
     {
@@ -148,7 +148,13 @@ impl EtcdStore {
         }))
     }
 
-    async fn has(self: &Arc<Self>, (name, text): &Entry) -> Result<bool, StoreError> {
+    /// How long something that is held outlives its owner.
+    pub(crate) fn life(&self) -> Duration {
+        self.life
+    }
+
+    /// True if a name has this text.
+    pub(crate) async fn has(self: &Arc<Self>, (name, text): &Entry) -> Result<bool, StoreError> {
         let found = self.list(name).await?;
         Ok(found.get(name) == text.as_ref())
     }

@@ -17,6 +17,24 @@ pub const ADDRESSES: &str = "addresses/";
 /// Roll-outs are below this, by their number.
 pub const LOG: &str = "log/";
 
+/// Certificates for all nodes are below this, sealed, by their names.
+pub const CERTIFICATES: &str = "certificates/";
+
+/// Owners of certificates and accounts that come by themselves are below this, by the names of their documents.
+pub const LOCKS: &str = "acme/state/locks/";
+
+/// Documents of certificates and accounts that come by themselves are below this, sealed.
+pub const STATE: &str = "acme/state/documents/";
+
+/// Locks and documents together are below this.
+pub const ACME: &str = "acme/state/";
+
+/// Certificates that have come by themselves are below this, sealed, with their keys.
+pub const CHAINS: &str = "acme/chains/";
+
+/// Answers to authorities are below this, sealed, for as long as the order's owner is there.
+pub const ANSWERS: &str = "acme/answers/";
+
 /// The head for all nodes, or for those with a label.
 pub fn head(selector: &str) -> String {
     format!("{HEADS}{selector}")

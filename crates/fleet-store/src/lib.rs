@@ -10,17 +10,24 @@
 //! | [`keys`] | names of things in the store |
 //! | [`records`] | documents, heads, answers of nodes; which document a node is to run; no I/O |
 //! | [`gate`] | when a wave of a roll-out is over; no I/O |
+//! | [`sharing`] | how a node takes part in the certificates of its fleet; no I/O |
 //! | [`store`] | what a store has to do |
-//! | [`etcd`] | etcd as a store |
+//! | [`locks`] | names that one owner has at a time |
+//! | [`seal`] | texts that only those can read who have the key of the fleet; no I/O |
+//! | [`etcd`], `etcd_locks` | etcd as a store, and its locks |
 //! | `random`, `times` | random words, the clock |
 
 #![forbid(unsafe_code)]
 
 pub mod etcd;
+mod etcd_locks;
 pub mod gate;
 pub mod keys;
+pub mod locks;
 mod random;
 pub mod records;
+pub mod seal;
+pub mod sharing;
 pub mod store;
 mod times;
 

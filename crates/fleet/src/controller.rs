@@ -60,6 +60,11 @@ impl Controller {
         self.link.tell(&FromFleet::Left);
     }
 
+    /// Has main keep this about certificates for the next process of this kind.
+    pub(crate) fn keep_certificates(&self, text: String) {
+        self.link.tell(&FromFleet::KeepCertificates { text });
+    }
+
     /// Has main keep this for the next process of this kind.
     pub(crate) fn keep(&self, text: String) {
         self.link.tell(&FromFleet::Keep { text });

@@ -13,6 +13,7 @@ use tutti_log::{Level, Log};
 use tutti_pauses::Pauses;
 use tutti_protocol::{FleetAnswer, FleetRequest};
 
+use crate::certificates::Certificates;
 use crate::controller::Controller;
 use crate::state::{Node, Task};
 
@@ -20,28 +21,17 @@ use crate::state::{Node, Task};
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Everything that following needs.
-struct Follower {
-    node: Arc<Node>,
-    store: Arc<dyn Store>,
-    controller: Arc<Controller>,
-    log: Log,
+pub(crate) struct Follower {
+    pub(crate) node: Arc<Node>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) controller: Arc<Controller>,
+    pub(crate) certificates: Arc<Certificates>,
+    pub(crate) log: Log,
 }
 
 /// Follows the heads for ever.
-pub(crate) async fn follow(
-    node: Arc<Node>,
-    store: Arc<dyn Store>,
-    controller: Arc<Controller>,
-    log: Log,
-    longest_pause: Duration,
-) {
+pub(crate) async fn follow(follower: Follower, longest_pause: Duration) {
     let mut pauses = Pauses::new(longest_pause);
-    let follower = Follower {
-        node,
-        store,
-        controller,
-        log,
-    };
     let mut was_there = None;
     loop {
         let Err(error) = follower.follow_once(&mut pauses, &mut was_there).await;
@@ -116,6 +106,8 @@ impl Follower {
             self.refuse(version, "", reason);
             return Ok(true);
         }
+        // It may need one that has come with it.
+        self.certificates.bring_now().await?;
         let request = FleetRequest::Apply {
             generation: version.generation,
             selector: selector.clone(),

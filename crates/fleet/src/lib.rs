@@ -10,33 +10,51 @@
 //! | `controller` | questions to the controller |
 //! | `state` | what this node is to run, runs, and has refused |
 //! | `follow` | new documents, from the store to the controller |
+//! | `certificates` | certificates of the fleet, from the store to the controller |
+//! | `authorities` | answers to authorities, from the store to the router |
+//! | `shared`, `shared_news` | automatic certificates that the fleet shares, for the process that gets them |
+//! | `watching` | texts that are followed for ever |
 //! | `answer` | what this node tells the fleet, and `/status` |
 //! | `nodes` | the nodes of the fleet that take requests |
 
 #![forbid(unsafe_code)]
 
 mod answer;
+mod authorities;
+mod certificates;
 mod controller;
 mod follow;
 mod nodes;
+mod shared;
+mod shared_news;
 mod state;
+mod watching;
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tutti_etcd::{Endpoint, Options, Tls};
 use tutti_fleet_store::etcd::EtcdStore;
-use tutti_fleet_store::store::Store;
+use tutti_fleet_store::keys::{ANSWERS, CERTIFICATES};
+use tutti_fleet_store::seal::Keys;
+use tutti_fleet_store::store::{Entries, Store};
 use tutti_fleet_store::{patience, seconds};
 use tutti_log::Log;
 use tutti_options::source::{LiveNodes, is_name};
-use tutti_protocol::{FleetHello, SourcePlan, SourceSecrets, ToFleet};
+use tutti_protocol::{
+    FleetHello, FromFleet, SharedAnswer, SharedNews, SharedRequest, SourcePlan, SourceSecrets,
+    ToFleet,
+};
 use tutti_role::{own_log, unprivileged};
 
+use self::certificates::{Certificates, own_keys};
 use self::controller::{Controller, Link};
+use self::follow::Follower;
+use self::shared::Shared;
 use self::state::Node;
 
 /// How long the answer of a node stays in the store after its last word.
@@ -67,33 +85,20 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
         Arc::clone(&node),
         Arc::clone(&controller),
     ));
-    let life = seconds(LIFE_VARIABLE, LIFE);
-    match hello.secrets {
-        Ok(secrets) => {
-            let options = options(&hello.plan, secrets);
-            let prefix = &hello.plan.etcd.prefix;
-            let longest_pause = options.patience.saturating_mul(2);
-            let store = Arc::new(EtcdStore::new(options, prefix, life));
-            let store: Arc<dyn Store> = Arc::new(store);
-            let answering = answer::hold(
-                Arc::clone(&node),
-                Arc::clone(&store),
-                Arc::clone(&controller),
-                life,
-                log.clone(),
-            );
-            tokio::spawn(answering);
-            let following = follow::follow(
-                Arc::clone(&node),
-                Arc::clone(&store),
-                Arc::clone(&controller),
-                log.clone(),
-                longest_pause,
-            );
-            tokio::spawn(following);
-            let nodes = nodes::follow(store, Arc::clone(&controller), life, longest_pause);
-            serve_main(&link, &controller, &log, &node, Some(nodes)).await
-        }
+    let mut orders = Orders {
+        sharing: Sharing {
+            link: Arc::clone(&link),
+            shared: Err("the source cannot be followed".to_owned()),
+            sessions: 0,
+        },
+        node: Arc::clone(&node),
+        controller: Arc::clone(&controller),
+        log: log.clone(),
+        is_connecting: hello.secrets.is_ok(),
+        nodes: None,
+    };
+    match hello.secrets.clone() {
+        Ok(secrets) => begin(&hello, secrets, &link, &mut orders),
         // The log has it already.
         Err(reason) => {
             node.lost(&reason);
@@ -101,32 +106,147 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
                 nodes: None,
                 lost: Some(reason),
             });
-            let nothing: Option<std::future::Ready<()>> = None;
-            serve_main(&link, &controller, &log, &node, nothing).await
+        }
+    }
+    orders.obey(&link).await
+}
+
+/// What main may order, until it goes.
+struct Orders {
+    sharing: Sharing,
+    node: Arc<Node>,
+    controller: Arc<Controller>,
+    log: Log,
+    /// There is a store to be had.
+    is_connecting: bool,
+    /// Follows the nodes of the fleet, once they are needed.
+    nodes: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl Orders {
+    async fn obey(mut self, link: &Link) -> io::Result<()> {
+        loop {
+            let Some((news, descriptors)) = link.news().await? else {
+                return Ok(());
+            };
+            match news {
+                ToFleet::Answer { id, answer } => self.controller.answered(id, answer),
+                ToFleet::Shared { id, request } => self.sharing.obey(id, request),
+                ToFleet::Sharing { is_there } => self.sharing.begin_session(is_there),
+                ToFleet::FollowNodes => drop(self.nodes.take().map(tokio::spawn)),
+                ToFleet::Leave if self.is_connecting => self.node.leave(),
+                ToFleet::Leave => self.controller.tell_left(),
+                ToFleet::LogReopened => own_log::reopen(&self.log, descriptors),
+                ToFleet::Hello(_) => {}
+            }
         }
     }
 }
 
-/// Does what main says, until it goes. `nodes` follows the nodes of the fleet, once they are needed; `None`: there is no store to be had.
-async fn serve_main(
-    link: &Link,
-    controller: &Controller,
-    log: &Log,
-    node: &Node,
-    mut nodes: Option<impl Future<Output = ()> + Send + 'static>,
-) -> io::Result<()> {
-    let is_connecting = nodes.is_some();
-    loop {
-        let Some((news, descriptors)) = link.news().await? else {
-            return Ok(());
+/// Begins everything that goes on with the store.
+fn begin(hello: &FleetHello, mut secrets: SourceSecrets, link: &Arc<Link>, orders: &mut Orders) {
+    let life = seconds(LIFE_VARIABLE, LIFE);
+    let keys = own_keys(secrets.secret.take());
+    let options = options(&hello.plan, secrets);
+    let longest_pause = options.patience.saturating_mul(2);
+    let etcd = Arc::new(EtcdStore::new(options, &hello.plan.etcd.prefix, life));
+    let store: Arc<dyn Store> = Arc::new(Arc::clone(&etcd));
+    let (node, controller, log) = (&orders.node, &orders.controller, &orders.log);
+    let certificates = Arc::new(Certificates::new(
+        Arc::clone(node),
+        Arc::clone(&store),
+        Arc::clone(controller),
+        log.clone(),
+        keys.clone(),
+        hello.kept_certificates.as_deref(),
+    ));
+    tokio::spawn({
+        let (store, certificates) = (Arc::clone(&store), Arc::clone(&certificates));
+        async move {
+            let look = |entries: Entries| {
+                let certificates = Arc::clone(&certificates);
+                async move { certificates.bring(&entries).await }
+            };
+            watching::watch(store, CERTIFICATES, longest_pause, look).await;
+        }
+    });
+    tokio::spawn(answer::hold(
+        Arc::clone(node),
+        Arc::clone(&store),
+        Arc::clone(controller),
+        life,
+        log.clone(),
+    ));
+    let follower = Follower {
+        node: Arc::clone(node),
+        store: Arc::clone(&store),
+        controller: Arc::clone(controller),
+        certificates,
+        log: log.clone(),
+    };
+    tokio::spawn(follow::follow(follower, longest_pause));
+    orders.sharing.shared = keys.map(|keys| {
+        answer_authorities(orders, Arc::clone(&store), &keys, longest_pause);
+        let node = Arc::clone(&orders.node);
+        let shared = Shared::new(Arc::clone(link), Arc::new(etcd), keys, node, life);
+        let shared = Arc::new(shared);
+        tokio::spawn(shared_news::tell(Arc::clone(&shared), longest_pause));
+        shared
+    });
+    let controller = Arc::clone(&orders.controller);
+    let nodes = nodes::follow(store, controller, life, longest_pause);
+    orders.nodes = Some(Box::pin(nodes));
+}
+
+/// Has the router give the answers to authorities that are in the store.
+fn answer_authorities(
+    orders: &Orders,
+    store: Arc<dyn Store>,
+    keys: &Arc<Keys>,
+    longest_pause: Duration,
+) {
+    let (node, controller) = (Arc::clone(&orders.node), Arc::clone(&orders.controller));
+    let (keys, log) = (Arc::clone(keys), orders.log.clone());
+    tokio::spawn(async move {
+        let (node, controller, keys, log) = (&node, &controller, &keys, &log);
+        let look = |entries: Entries| async move {
+            authorities::give(node, controller, keys, log, &entries).await
         };
-        match news {
-            ToFleet::Answer { id, answer } => controller.answered(id, answer),
-            ToFleet::LogReopened => own_log::reopen(log, descriptors),
-            ToFleet::FollowNodes => drop(nodes.take().map(tokio::spawn)),
-            ToFleet::Leave if is_connecting => node.leave(),
-            ToFleet::Leave => controller.tell_left(),
-            ToFleet::Hello(_) => {}
+        watching::watch(store, ANSWERS, longest_pause, look).await;
+    });
+}
+
+/// Requests of the process for automatic certificates.
+struct Sharing {
+    link: Arc<Link>,
+    /// An error says why nothing can be shared.
+    shared: Result<Arc<Shared>, String>,
+    sessions: u64,
+}
+
+impl Sharing {
+    fn obey(&self, id: u64, request: SharedRequest) {
+        match &self.shared {
+            Ok(shared) => drop(tokio::spawn(Arc::clone(shared).obey(id, request))),
+            Err(reason) => {
+                let reason = reason.clone();
+                let answer = SharedAnswer::Unavailable { reason };
+                self.link.tell(&FromFleet::Shared { id, answer });
+            }
+        }
+    }
+
+    fn begin_session(&mut self, is_there: bool) {
+        self.sessions += 1;
+        match &self.shared {
+            Ok(shared) => shared.begin_session(self.sessions, is_there),
+            Err(reason) => {
+                let news = SharedNews {
+                    error: Some(reason.clone()),
+                    ..SharedNews::default()
+                };
+                self.link.tell(&FromFleet::SharedNews { news });
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The documents that this node is to run, runs, and has refused. No I/O.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -8,8 +8,11 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tutti_fleet_store::now;
 use tutti_fleet_store::records::{Answer, Health, Refusal, Version};
+use tutti_fleet_store::sharing::Sharing;
 use tutti_options::source::LiveNode;
-use tutti_protocol::{RefusedDocument, SourceNews, SourcePlan};
+use tutti_protocol::{
+    FleetCertificates, RefusedCertificate, RefusedDocument, SourceNews, SourcePlan,
+};
 
 /// The document that is in force, as main keeps it for the next process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,6 +69,24 @@ struct State {
     placed: Option<IpAddr>,
     /// The server stops.
     is_leaving: bool,
+    certificates: FleetCertificates,
+    /// Digests of the answers to authorities that the router gives.
+    given: BTreeSet<String>,
+}
+
+impl State {
+    /// How this node takes part in certificates, for the fleet.
+    fn sharing(&self) -> Sharing {
+        let refused = self.certificates.refused.iter();
+        Sharing {
+            has_key: self.certificates.key.is_some(),
+            answers: self.given.clone(),
+            refused: refused
+                .map(|(name, refused)| (name.clone(), refused.reason.clone()))
+                .collect(),
+            error: self.certificates.error.clone(),
+        }
+    }
 }
 
 /// This node of the fleet.
@@ -74,6 +95,8 @@ pub(crate) struct Node {
     pub(crate) labels: BTreeMap<String, String>,
     /// Its address for others, where the configuration says it.
     address: Option<IpAddr>,
+    /// Its source names a file with keys.
+    pub(crate) wants_key: bool,
     state: Mutex<State>,
     changes: watch::Sender<u64>,
 }
@@ -94,6 +117,7 @@ impl Node {
             name,
             labels: plan.labels.clone(),
             address: plan.address,
+            wants_key: plan.secret_file.is_some(),
             state: Mutex::new(State {
                 applied,
                 ..State::default()
@@ -231,6 +255,35 @@ impl Node {
         state.differs = applied.is_some_and(|applied| applied.form != form);
     }
 
+    /// Changes what is known of certificates of the fleet.
+    pub(crate) fn certificates<T>(&self, change: impl FnOnce(&mut FleetCertificates) -> T) -> T {
+        let mut state = self.state();
+        let before = state.certificates.clone();
+        let done = change(&mut state.certificates);
+        let is_changed = state.certificates != before;
+        drop(state);
+        if is_changed {
+            self.changes.send_modify(|number| *number += 1);
+        }
+        done
+    }
+
+    /// A certificate of the fleet cannot be taken up.
+    pub(crate) fn refuse_certificate(&self, name: &str, reason: String) {
+        self.certificates(|certificates| {
+            let known = certificates.refused.get(name);
+            if known.is_none_or(|known| known.reason != reason) {
+                let refused = RefusedCertificate { reason, at: now() };
+                certificates.refused.insert(name.to_owned(), refused);
+            }
+        });
+    }
+
+    /// The router gives these answers to authorities.
+    pub(crate) fn gives(&self, given: BTreeSet<String>) {
+        self.change(|state| state.given = given);
+    }
+
     /// A roll-out is under way that somebody may wait for.
     pub(crate) fn is_rolling(&self) -> bool {
         let state = self.state();
@@ -254,6 +307,7 @@ impl Node {
                 .filter(|refusal| Some(&refusal.version) == state.wanted.as_ref())
                 .cloned(),
             health: state.counts.since(state.before.unwrap_or(state.counts)),
+            certificates: state.sharing(),
             time: 0,
         }
     }
@@ -274,6 +328,7 @@ impl Node {
             since: applied.map(|applied| applied.since),
             selector: applied.map(|applied| applied.selector.clone()),
             differs: state.differs,
+            certificates: state.certificates.clone(),
             refused: state.refused.as_ref().map(|(refusal, at)| RefusedDocument {
                 generation: refusal.version.generation,
                 pointer: refusal.pointer.clone(),
@@ -295,6 +350,7 @@ mod tests {
             name: None,
             labels: BTreeMap::new(),
             address: None,
+            secret_file: None,
             etcd: EtcdPlan {
                 members: Vec::new(),
                 prefix: String::new(),

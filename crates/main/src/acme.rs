@@ -22,6 +22,8 @@ pub(super) struct Acme {
     /// The certificates to get; `None`: there is no process.
     pub(super) plan: Option<Box<AcmePlan>>,
     pub(super) process: Option<OwnProcess<FromAcme>>,
+    /// A fleet shares what the process does.
+    pub(super) is_shared: bool,
     pub(super) restarts: Restarts,
     /// Requests that the controller has.
     pub(super) asked: BTreeSet<u64>,

@@ -49,6 +49,7 @@ impl Supervisor {
             (None, _) => {
                 self.acme.kill();
                 self.wishes_unanswered();
+                self.tell_of_sharing(false);
             }
             (Some(plan), true) => {
                 let plan = plan.clone();
@@ -71,12 +72,15 @@ impl Supervisor {
             log: self.instance.log.style().clone(),
             documents,
             plan: *plan,
+            is_shared: self.fleet.is_sharing(),
         };
+        self.acme.is_shared = hello.is_shared;
         match launch(&self.instance, hello) {
             Ok(process) => {
                 let text = format!("automatic certificates: started as process {}", process.pid);
                 self.log(Level::Info, &text);
                 self.acme.process = Some(process);
+                self.tell_of_sharing(true);
             }
             Err(error) => {
                 self.log(Level::Alert, &error.to_string());
@@ -161,6 +165,7 @@ impl Supervisor {
                     self.answer_acme(id, Err(error));
                 }
             }
+            FromAcme::Shared { id, request } => self.ask_fleet(id, request),
             FromAcme::Wanted { id, error } => self.wish_done(id, error),
             FromAcme::Tell { id, message } => self.pass_on(id, message),
         }
@@ -239,6 +244,7 @@ impl Supervisor {
         };
         self.acme.kill();
         self.wishes_unanswered();
+        self.tell_of_sharing(false);
         if !self.is_stopping() && self.acme.plan.is_some() {
             let text = format!(
                 "process {pid} for automatic certificates {ended}; certificates stay as they are until the next"

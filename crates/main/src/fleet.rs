@@ -1,7 +1,7 @@
 //! The process that follows the source of the configuration, its requests that the controller has, and the files of the source, which
 //! main reads.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -17,7 +17,7 @@ use super::certificate_files;
 use super::own_process::OwnProcess;
 use super::restarts::Restarts;
 
-/// Longest password.
+/// Longest password, and longest file with keys.
 const LONGEST_PASSWORD: u64 = 4096;
 
 /// Permissions of the group and of others (inode(7)).
@@ -34,11 +34,20 @@ pub(super) struct Fleet {
     pub(super) asked: BTreeSet<u64>,
     /// The nodes of the fleet, this one among them.
     pub(super) nodes: Nodes,
+    /// Requests of the process for automatic certificates that this process has: its numbers of them, by main's.
+    pub(super) shared: BTreeMap<u64, u64>,
+    pub(super) last_shared: u64,
 }
 
 impl Fleet {
     pub(super) fn process(&self) -> Option<&OwnProcess<FromFleet>> {
         self.process.as_ref()
+    }
+
+    /// True if the fleet shares the certificates that come by themselves.
+    pub(super) fn is_sharing(&self) -> bool {
+        let plan = self.plan.as_ref();
+        plan.is_some_and(|plan| plan.secret_file.is_some())
     }
 
     /// When something is due.
@@ -98,6 +107,10 @@ pub(super) fn secrets(plan: &SourcePlan) -> io::Result<SourceSecrets> {
         identity: identity
             .map(|(chain, key)| Ok::<_, io::Error>((pem(chain)?, pem(key)?)))
             .transpose()?,
+        secret: plan
+            .secret_file
+            .as_deref()
+            .map(|path| read_secret_file(path).map_err(|error| error.to_string())),
     })
 }
 
@@ -106,16 +119,29 @@ pub(super) fn secrets(plan: &SourcePlan) -> io::Result<SourceSecrets> {
 /// # Errors
 /// It cannot be read, others can read it, or it is no single line.
 pub fn read_password(path: &Path) -> io::Result<String> {
-    let named = |error| {
-        context(
-            format!("reading the password in `{}`", path.display()),
-            error,
-        )
-    };
-    let invalid = |what: &str| {
-        let message = format!("the password in `{}` {what}", path.display());
-        io::Error::new(io::ErrorKind::InvalidData, message)
-    };
+    let text = read_secret("password", path)?;
+    let password = text.trim_end_matches(['\n', '\r']);
+    match password.is_empty() || password.contains(char::is_control) {
+        true => Err(invalid("password", path, "is not one line")),
+        false => Ok(password.to_owned()),
+    }
+}
+
+/// The text of a file with keys of a fleet, which nobody else can read, as of [`read_password`].
+///
+/// # Errors
+/// It cannot be read, or others can read it.
+pub fn read_secret_file(path: &Path) -> io::Result<String> {
+    read_secret("secret", path)
+}
+
+fn invalid(what: &str, path: &Path, why: &str) -> io::Error {
+    let message = format!("the {what} in `{}` {why}", path.display());
+    io::Error::new(io::ErrorKind::InvalidData, message)
+}
+
+fn read_secret(what: &str, path: &Path) -> io::Result<String> {
+    let named = |error| context(format!("reading the {what} in `{}`", path.display()), error);
     // A FIFO that nobody writes to would hold main.
     let file = File::options()
         .read(true)
@@ -124,23 +150,18 @@ pub fn read_password(path: &Path) -> io::Result<String> {
         .map_err(named)?;
     let about = file.metadata().map_err(named)?;
     if !about.is_file() {
-        return Err(invalid("is in no ordinary file"));
+        return Err(invalid(what, path, "is in no ordinary file"));
     }
     let is_ours = about.uid() == 0 || about.uid() == credentials::current_user();
     if !is_ours || about.mode() & NOT_THE_OWNERS != 0 {
-        return Err(invalid(
-            "is not secret: others can read or change it; `chown root` and `chmod 600` it",
-        ));
+        let why = "is not secret: others can read or change it; `chown root` and `chmod 600` it";
+        return Err(invalid(what, path, why));
     }
     let mut text = String::new();
     file.take(LONGEST_PASSWORD)
         .read_to_string(&mut text)
         .map_err(named)?;
-    let password = text.trim_end_matches(['\n', '\r']);
-    match password.is_empty() || password.contains(char::is_control) {
-        true => Err(invalid("is not one line")),
-        false => Ok(password.to_owned()),
-    }
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -168,5 +189,15 @@ mod tests {
             assert!(write(wrong, 0o600).is_err(), "{wrong:?}");
         }
         assert!(read_password(folder.path()).is_err());
+        // Keys of a fleet are as secret, on several lines.
+        write("a\nb\n", 0o600).unwrap_err();
+        assert_eq!(read_secret_file(&path).unwrap(), "a\nb\n");
+        write("a\nb\n", 0o640).unwrap_err();
+        assert!(
+            read_secret_file(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("not secret")
+        );
     }
 }

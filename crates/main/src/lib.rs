@@ -40,6 +40,7 @@ mod rights;
 mod rotation;
 mod routers;
 mod service_manager;
+mod shared;
 mod sockets;
 mod source;
 mod state;
@@ -62,7 +63,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub use control_access::read_token;
-pub use fleet::read_password;
+pub use fleet::{read_password, read_secret_file};
 pub use trial::try_takeover;
 use tutti_log::Level;
 use tutti_log::{self, Log};

@@ -1,4 +1,4 @@
-//! The process that follows the source of the configuration, and what main does for it: reads the files of the source, keeps one text,
+//! The process that follows the source of the configuration, and what main does for it: reads the files of the source, keeps two texts,
 //! and passes requests on to the controller.
 //!
 //! `impl` blocks of [`Supervisor`]. It is there while there is a source. It reads what a store on the network sends, so it is believed
@@ -25,8 +25,11 @@ use super::supervisor::{MOST_AT_ONCE, Supervisor};
 /// The name of the one text that is kept.
 const KEPT: &str = "applied";
 
+/// The name of the text about certificates.
+const KEPT_CERTIFICATES: &str = "certificates";
+
 /// Longest text that is kept.
-const MOST_BYTES: usize = 16 * 1024;
+const MOST_BYTES: usize = 256 * 1024;
 
 /// Requests that the controller has not answered.
 const MOST_ASKED: usize = 100;
@@ -40,7 +43,9 @@ impl Supervisor {
         self.follow_nodes_of(plan.as_deref());
         self.fleet.plan = plan;
         self.fleet.kill();
+        self.nothing_is_shared();
         self.start_fleet();
+        self.share_anew();
     }
 
     fn start_fleet(&mut self) {
@@ -61,6 +66,7 @@ impl Supervisor {
             plan: (*plan).clone(),
             secrets,
             kept: kept.remove(KEPT),
+            kept_certificates: kept.remove(KEPT_CERTIFICATES),
         };
         match launch(&self.instance, hello) {
             Ok(process) => {
@@ -68,6 +74,7 @@ impl Supervisor {
                 self.log(Level::Info, &text);
                 self.fleet.process = Some(process);
                 self.begin_with_nodes(&kept, &plan);
+                self.tell_of_sharing(self.acme.process.is_some());
             }
             Err(error) => {
                 self.log(Level::Alert, &error.to_string());
@@ -118,20 +125,25 @@ impl Supervisor {
             FromFleet::Tell { id, request } => self.pass_to_controller(id, request),
             FromFleet::Nodes { known } => self.nodes_told(known),
             FromFleet::Left => self.fleet_left(),
-            FromFleet::Keep { text } => {
-                let state = &self.instance.places.state;
-                let kept = match text.len() <= MOST_BYTES {
-                    true => stored::keep_on(state, Shelf::Fleet, KEPT, &text),
-                    false => Err(io::Error::new(
-                        io::ErrorKind::InvalidInput,
-                        "it is too long",
-                    )),
-                };
-                if let Err(error) = kept {
-                    let text = format!("cannot keep what the source says: {error}");
-                    self.log(Level::Alert, &text);
-                }
-            }
+            FromFleet::Keep { text } => self.keep_of_fleet(KEPT, &text),
+            FromFleet::KeepCertificates { text } => self.keep_of_fleet(KEPT_CERTIFICATES, &text),
+            FromFleet::Shared { id, answer } => self.fleet_answers(id, answer),
+            FromFleet::SharedNews { news } => self.pass_on_news(news),
+        }
+    }
+
+    fn keep_of_fleet(&mut self, name: &str, text: &str) {
+        let state = &self.instance.places.state;
+        let kept = match text.len() <= MOST_BYTES {
+            true => stored::keep_on(state, Shelf::Fleet, name, text),
+            false => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is too long",
+            )),
+        };
+        if let Err(error) = kept {
+            let text = format!("cannot keep what the source says: {error}");
+            self.log(Level::Alert, &text);
         }
     }
 
@@ -167,6 +179,7 @@ impl Supervisor {
             return false;
         };
         self.fleet.kill();
+        self.nothing_is_shared();
         if !self.is_stopping() && self.fleet.plan.is_some() {
             let text = format!(
                 "process {pid}, which follows the source, {ended}; the configuration stays as it is until the next"

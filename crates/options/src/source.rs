@@ -21,6 +21,9 @@ options! {
         /// The IP address at which other nodes reach this one, where upstreams have `fleet`; without it, the one from which it reaches the
         /// store
         address: Option<String> [kind(Kind::String(Text::NotEmpty)), beyond()],
+        /// Absolute path of a file with the keys that certificates of the fleet are sealed with, each on a line, 32 bytes in Base64; nobody
+        /// but its owner and root can read it. The first seals, all of them open
+        secret_file: Option<PathBuf> [kind(Kind::String(Text::Path)), beyond()],
     }
 }
 

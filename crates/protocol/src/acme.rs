@@ -7,6 +7,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use tutti_options::logging::LogStyle;
 
+use crate::challenge::Challenge;
+use crate::shared::{SharedAnswer, SharedNews, SharedRequest};
+
 /// The documents of an account and of a certificate are named so, with the name of the account or the bundle behind it.
 pub const ACCOUNT_DOCUMENT: &str = "account-";
 /// See [`ACCOUNT_DOCUMENT`].
@@ -21,6 +24,8 @@ pub struct AcmeHello {
     pub documents: BTreeMap<String, String>,
     /// The certificates to get.
     pub plan: AcmePlan,
+    /// A fleet shares them: its documents are those that count, and news of them follow.
+    pub is_shared: bool,
 }
 
 /// The certificates to get, and from whom.
@@ -124,26 +129,6 @@ pub struct CertificatePlan {
     pub is_on_demand: bool,
 }
 
-/// An answer that the server gives to whoever asks whether a name is ours.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
-pub enum Challenge {
-    /// To a request for `/.well-known/acme-challenge/TOKEN` (RFC 8555 §8.3).
-    Http {
-        /// The last part of the path.
-        token: String,
-        /// The content.
-        answer: String,
-    },
-    /// To a handshake for `acme-tls/1` (RFC 8737).
-    TlsAlpn {
-        /// The name that is asked for.
-        name: String,
-        /// Certificate and key.
-        pem: String,
-    },
-}
-
 /// A message of this process to the controller, which main passes on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
@@ -226,6 +211,18 @@ pub enum ToAcme {
         /// In one sentence.
         message: String,
     },
+    /// The answer to [`FromAcme::Shared`].
+    Shared {
+        /// Number of the request.
+        id: u64,
+        /// The answer.
+        answer: SharedAnswer,
+    },
+    /// News of what the fleet shares.
+    SharedNews {
+        /// The news.
+        news: SharedNews,
+    },
     /// The daemon's log was reopened. Descriptor: the log.
     LogReopened,
 }
@@ -262,6 +259,13 @@ pub enum FromAcme {
         name: String,
         /// Its value.
         value: String,
+    },
+    /// Pass this on to the process that follows the source.
+    Shared {
+        /// Number of the request.
+        id: u64,
+        /// The request.
+        request: SharedRequest,
     },
     /// The certificate that a client has asked for is in force, or there is none.
     Wanted {

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 use tutti_options::logging::LogStyle;
 use tutti_options::source::{LiveNodes, Member};
 
+use crate::challenge::Challenge;
+use crate::shared::{SharedAnswer, SharedNews, SharedRequest};
+
 /// `by` of a change that comes from a source: no client of the control API is called so.
 pub const FLEET: &str = "fleet";
 
@@ -21,6 +24,8 @@ pub struct SourcePlan {
     /// Its address for other nodes; `None`: the one from which it reaches the store.
     #[serde(default)]
     pub address: Option<IpAddr>,
+    /// File with the keys that certificates of the fleet are sealed with.
+    pub secret_file: Option<PathBuf>,
     /// The store.
     pub etcd: EtcdPlan,
 }
@@ -53,6 +58,8 @@ pub struct SourceSecrets {
     pub ca: Option<String>,
     /// The certificate that is shown to them, and its key, as PEM.
     pub identity: Option<(String, String)>,
+    /// The text of the secret file, or why it cannot be read: the configuration comes without it.
+    pub secret: Option<Result<String, String>>,
 }
 
 impl std::fmt::Debug for SourceSecrets {
@@ -72,6 +79,8 @@ pub struct FleetHello {
     pub secrets: Result<SourceSecrets, String>,
     /// The text that the process before this one has had kept last.
     pub kept: Option<String>,
+    /// The same of certificates.
+    pub kept_certificates: Option<String>,
 }
 
 /// A request of this process to the controller, which main passes on.
@@ -86,6 +95,23 @@ pub enum FleetRequest {
         selector: String,
         /// Its text.
         text: String,
+    },
+    /// Store this certificate and put it in force where the configuration names it.
+    Certificate {
+        /// Its name.
+        name: String,
+        /// Chain and key.
+        pem: String,
+    },
+    /// Delete this certificate, unless the configuration names it.
+    Discard {
+        /// Its name.
+        name: String,
+    },
+    /// Have the router give these answers to authorities, and no others.
+    Challenges {
+        /// All of them.
+        challenges: Vec<Challenge>,
     },
     /// Tell how the server is.
     Look,
@@ -158,6 +184,31 @@ pub struct SourceNews {
     pub differs: bool,
     /// The last refusal.
     pub refused: Option<RefusedDocument>,
+    /// Certificates of the fleet.
+    pub certificates: FleetCertificates,
+}
+
+/// Certificates of the fleet, as this node has them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FleetCertificates {
+    /// The id of the key that this node seals with.
+    pub key: Option<String>,
+    /// Why it takes part in none.
+    pub error: Option<String>,
+    /// The names of those that it has taken up.
+    pub taken: Vec<String>,
+    /// Those that it could not take up: what it had under the name before stays in force.
+    pub refused: BTreeMap<String, RefusedCertificate>,
+}
+
+/// A certificate that this node could not take up.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedCertificate {
+    /// Why.
+    pub reason: String,
+    /// When.
+    pub at: u64,
 }
 
 /// A document that this node could not put in force.
@@ -190,6 +241,18 @@ pub enum ToFleet {
     FollowNodes,
     /// The server stops: take its address out of the store; answered with [`FromFleet::Left`].
     Leave,
+    /// The process for automatic certificates wants this; answered with [`FromFleet::Shared`].
+    Shared {
+        /// Number of the request.
+        id: u64,
+        /// The request.
+        request: SharedRequest,
+    },
+    /// There is a process for automatic certificates from now on, which knows nothing yet; or there is none any more.
+    Sharing {
+        /// There is one.
+        is_there: bool,
+    },
     /// The daemon's log was reopened. Descriptor: the log.
     LogReopened,
 }
@@ -212,6 +275,23 @@ pub enum FromFleet {
     },
     /// Other nodes do not send requests here any more, as far as they can be told.
     Left,
+    /// The answer for the process for automatic certificates.
+    Shared {
+        /// Number of the request.
+        id: u64,
+        /// The answer.
+        answer: SharedAnswer,
+    },
+    /// News for that process.
+    SharedNews {
+        /// The news.
+        news: SharedNews,
+    },
+    /// Keep this about certificates for the next process of this kind.
+    KeepCertificates {
+        /// All of it.
+        text: String,
+    },
     /// Keep this for the next process of this kind.
     Keep {
         /// All of it.

@@ -8,9 +8,11 @@
 //! | Module | holds |
 //! |---|---|
 //! | `acme` | what main and the process for automatic certificates say to each other |
+//! | `challenge` | answers to authorities that ask whether names are ours |
 //! | `controller` | what main and the controller say to each other |
 //! | `fleet` | what main and the process that follows a source say to each other |
 //! | `router` | what main and a router say to each other |
+//! | `shared` | what those two say to each other through main: automatic certificates that a fleet shares |
 //! | `grants` | what a configuration lets a router have |
 //! | `packet` | how a message travels |
 //! | `access` | who may use the control API |
@@ -20,11 +22,13 @@
 
 mod access;
 mod acme;
+mod challenge;
 mod controller;
 mod fleet;
 mod grants;
 mod packet;
 mod router;
+mod shared;
 mod user;
 
 use std::net::SocketAddr;
@@ -33,18 +37,19 @@ use std::path::PathBuf;
 pub use access::{Access, Token};
 pub use acme::{
     ACCOUNT_DOCUMENT, AccountPlan, AcmeHello, AcmePlan, CERTIFICATE_DOCUMENT, CertificateNews,
-    CertificatePlan, Challenge, ChallengeKind, ForController, FromAcme, NameserverPlan,
-    OnDemandPlan, ToAcme,
+    CertificatePlan, ChallengeKind, ForController, FromAcme, NameserverPlan, OnDemandPlan, ToAcme,
 };
+pub use challenge::Challenge;
 pub use controller::{ControllerHello, FromController, GivenSource, Reason, ToController};
 pub use fleet::{
-    EtcdPlan, FLEET, FleetAnswer, FleetHello, FleetRequest, FromFleet, RefusedDocument, SourceNews,
-    SourcePlan, SourceSecrets, ToFleet,
+    EtcdPlan, FLEET, FleetAnswer, FleetCertificates, FleetHello, FleetRequest, FromFleet,
+    RefusedCertificate, RefusedDocument, SourceNews, SourcePlan, SourceSecrets, ToFleet,
 };
 pub use grants::{ApplicationGrant, CacheGrant, CommandGrant, Grants, PlaceGrant};
 pub use packet::{LONGEST, LONGEST_OF_ROUTER, Packet, read_large, receive};
 pub use router::{FromRouter, QuicHello, RouterHello, ToRouter, Told};
 use serde::{Deserialize, Serialize};
+pub use shared::{SharedAnswer, SharedDocument, SharedNews, SharedRequest};
 use tutti_sys::listen::Endpoint;
 use tutti_sys::process::Ended;
 pub use user::{BECOME, read_user, written_user};

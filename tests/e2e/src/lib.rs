@@ -44,6 +44,7 @@ pub mod spooling;
 pub mod tls;
 pub mod tls_server;
 pub mod wasm;
+pub mod way;
 
 use std::fs;
 use std::io::Read;

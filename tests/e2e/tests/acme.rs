@@ -8,18 +8,17 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::watch;
 use tutti_e2e::authority::{Authority, EC};
 use tutti_e2e::documents::{examples, json_examples};
 use tutti_e2e::external::source;
 use tutti_e2e::pebble::{Pebble, PebbleOptions};
+use tutti_e2e::way::watched_way;
 use tutti_testkit::{ClosedPort, Server, ServerOptions, free_port, is_root, wait_until};
 
 /// A server and its authority, which asks it at two ports.
@@ -354,49 +353,6 @@ fn killed_at_each_step_it_goes_on_with_the_same_order() {
     assert_eq!(pair.pebble.accounts(), 1);
     assert_eq!(pair.pebble.issued(), 1, "{}", pair.server.log());
     assert_eq!(pair.curl("example.com"), "201");
-}
-
-/// A way to this address on which nothing passes before it has been looked once more.
-fn watched_way(to: SocketAddr, looked: watch::Receiver<u64>) -> SocketAddr {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.set_nonblocking(true).unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        runtime.block_on(async {
-            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-            while let Ok((client, _)) = listener.accept().await {
-                let Ok(server) = tokio::net::TcpStream::connect(to).await else {
-                    continue;
-                };
-                let (from_client, to_client) = client.into_split();
-                let (from_server, to_server) = server.into_split();
-                tokio::spawn(watched(from_client, to_server, looked.clone()));
-                tokio::spawn(watched(from_server, to_client, looked.clone()));
-            }
-        });
-    });
-    address
-}
-
-async fn watched(
-    mut from: impl AsyncRead + Unpin,
-    mut to: impl AsyncWrite + Unpin,
-    mut looked: watch::Receiver<u64>,
-) {
-    let mut room = vec![0; 65_536];
-    while let Ok(count @ 1..) = from.read(&mut room).await {
-        // A look that has begun already may have missed what this piece tells of; the one after it ends two later.
-        let enough = *looked.borrow() + 2;
-        let has_looked = looked.wait_for(|looks| *looks >= enough).await.is_ok();
-        if !has_looked || to.write_all(&room[..count]).await.is_err() {
-            return;
-        }
-    }
-    let _ = to.shutdown().await;
 }
 
 /// The certificate that a handshake shows, in PEM.

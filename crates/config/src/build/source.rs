@@ -24,6 +24,7 @@ impl<'d> Builder<'d> {
             let fault = Diagnostic::new(pointer, "this is no name of a node").expect(NAME);
             self.faults.value(fault, node);
         }
+        self.must_be_absolute(reader, &SourceOptions::secret_file);
         let labels = self.labels(reader);
         let address = self.own_address(reader);
         let etcd = reader.inner(&SourceOptions::etcd)?;
@@ -51,6 +52,7 @@ impl<'d> Builder<'d> {
             name: options.name,
             labels,
             address,
+            secret_file: options.secret_file,
             members,
             etcd: etcd.read(),
             tls: tls.read(),

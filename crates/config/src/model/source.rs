@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use tutti_options::source::Member;
 
@@ -16,6 +17,8 @@ pub struct Source {
     pub labels: BTreeMap<String, String>,
     /// Where other nodes reach it; `None`: where it comes from to the store.
     pub address: Option<IpAddr>,
+    /// The file with the keys of its certificates.
+    pub secret_file: Option<PathBuf>,
     /// The members of the etcd.
     pub members: Vec<Member>,
     /// Texts and paths of the etcd.

@@ -4,6 +4,7 @@
 //! go on where one has ended. It must never change what somebody else has changed since it looked.
 
 mod arguments;
+mod certificates;
 mod history;
 mod labels;
 mod put;
@@ -47,6 +48,13 @@ enum FleetCommand {
     Diff(history::DiffArguments),
     /// Put an earlier generation in force on all nodes at once, or end a roll-out that is under way
     Rollback(history::RollbackArguments),
+    /// Certificates that all nodes have, sealed with the key of the fleet
+    Cert {
+        #[command(subcommand)]
+        command: certificates::CertificateCommand,
+    },
+    /// Print a new key, as a line for the secret file
+    Secret,
     /// List the labels of nodes and the documents that they have, or take a label's document away
     Labels(labels::LabelsArguments),
 }
@@ -67,6 +75,8 @@ pub(crate) fn run(arguments: &FleetArguments) -> Result<ExitCode, Failure> {
             }
             FleetCommand::Diff(arguments) => history::diff(arguments).await,
             FleetCommand::Rollback(arguments) => history::rollback(arguments).await,
+            FleetCommand::Cert { command } => certificates::run(command).await,
+            FleetCommand::Secret => certificates::secret(),
             FleetCommand::Labels(arguments) => labels::run(arguments).await,
         }
     })

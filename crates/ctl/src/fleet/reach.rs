@@ -70,6 +70,10 @@ pub(super) struct StoreArguments {
         env = "TUTTI_FLEET_KEY"
     )]
     key: Option<PathBuf>,
+
+    /// File with the keys of the fleet's certificates, which nobody else can read
+    #[arg(long, value_name = "FILE", env = "TUTTI_FLEET_SECRET_FILE")]
+    secret_file: Option<PathBuf>,
 }
 
 impl StoreArguments {
@@ -113,6 +117,9 @@ impl StoreArguments {
                 place.clone_from(given);
             }
         }
+        if self.secret_file.is_some() {
+            source.secret_file.clone_from(&self.secret_file);
+        }
         if self.user.is_some() {
             etcd.user.clone_from(&self.user);
         }
@@ -139,6 +146,8 @@ fn text_of(path: &Path) -> Result<String, Failure> {
 /// The fleet, as its store has it.
 pub(super) struct Fleet {
     pub(super) store: Arc<dyn Store>,
+    /// The file with the keys of its certificates.
+    pub(super) secret_file: Option<PathBuf>,
 }
 
 /// Heads and answers as they are at one moment.
@@ -187,6 +196,7 @@ impl Fleet {
         let store = Arc::new(EtcdStore::new(options, &source.etcd.prefix, patience()));
         Ok(Fleet {
             store: Arc::new(store),
+            secret_file: source.secret_file,
         })
     }
 

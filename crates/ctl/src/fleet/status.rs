@@ -42,6 +42,7 @@ fn json(seen: &Seen) -> Value {
             "server": answer.server,
             "health": answer.health,
             "refused": answer.refused,
+            "certificates": answer.certificates,
             "time": answer.time,
         })
     };
@@ -76,6 +77,9 @@ pub(super) async fn run(fleet: &Fleet, is_json: bool) -> Result<ExitCode, Failur
         .collect();
     table(&rows);
     for answer in seen.answers.values() {
+        for line in certificate_lines(answer) {
+            say(&line);
+        }
         if let Some(refused) = &answer.refused {
             let text = format!(
                 "node `{}` refuses generation {}",
@@ -86,6 +90,20 @@ pub(super) async fn run(fleet: &Fleet, is_json: bool) -> Result<ExitCode, Failur
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The certificates of the fleet that a node could not take up.
+fn certificate_lines(answer: &Answer) -> Vec<String> {
+    let sharing = &answer.certificates;
+    let all = sharing.error.iter().map(|reason| {
+        let text = format!("node `{}` takes up no certificate", answer.name);
+        format!("{}: {reason}", style::bad(&text))
+    });
+    let refused = sharing.refused.iter().map(|(name, reason)| {
+        let text = format!("node `{}` refuses the certificate `{name}`", answer.name);
+        format!("{}: {reason}", style::bad(&text))
+    });
+    all.chain(refused).collect()
 }
 
 /// `generation 7 for all nodes: rolling, wave 2 of 1, 10%, 100%, begun 40 seconds ago by anna@laptop`.

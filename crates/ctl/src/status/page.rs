@@ -115,6 +115,7 @@ fn source(status: &Value) -> Option<String> {
     if let Some(error) = source.get("error").and_then(Value::as_str) {
         text.push_str(&format!("\n  {error}"));
     }
+    text.push_str(&certificates_of_fleet(source));
     if word("state") == "refused" {
         let reason = source.pointer("/refused/reason").and_then(Value::as_str);
         let number = number(source, "/refused/generation");
@@ -124,6 +125,21 @@ fn source(status: &Value) -> Option<String> {
         ));
     }
     Some(text)
+}
+
+/// The certificates of its fleet that a node could not take up, each on a line of its own.
+fn certificates_of_fleet(source: &Value) -> String {
+    let error = source
+        .pointer("/certificates/error")
+        .and_then(Value::as_str);
+    let error = error.map(|error| format!("\n  certificates: {error}"));
+    let refused = source.pointer("/certificates/refused");
+    let refused = refused.and_then(Value::as_object).into_iter().flatten();
+    let refused = refused.map(|(name, one)| {
+        let reason = one.get("reason").and_then(Value::as_str);
+        format!("\n  certificate `{name}`: {}", reason.unwrap_or_default())
+    });
+    error.into_iter().chain(refused).collect()
 }
 
 /// `tutti 0.1.0, process 4711, up 3 days 4 hours`; nothing of a server that does not tell.

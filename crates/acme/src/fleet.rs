@@ -1,0 +1,237 @@
+//! The fleet that shares certificates, as this process knows it: documents that one node works at, at a time.
+//!
+//! The process that follows the source has the store and the keys; it is asked through main. A document is in the store under the name of the
+//! authority and its own, so that nodes whose configurations name another authority for the same account do not get in each other's way. What
+//! must never happen: that something is begun while it is not known what others have begun.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tutti_protocol::{
+    ACCOUNT_DOCUMENT, AcmePlan, CERTIFICATE_DOCUMENT, Challenge, FromAcme, SharedAnswer,
+    SharedNews, SharedRequest,
+};
+
+use crate::failure::{Cure, Failure};
+use crate::line::Link;
+
+/// Nodes that have the same thing to do begin within this time, and not all at once.
+const SPREAD: u64 = 500;
+
+/// Names that documents have in the store.
+#[derive(Default)]
+struct Names {
+    /// The digest of an account's directory.
+    authorities: BTreeMap<String, String>,
+    /// The account of a bundle.
+    accounts: BTreeMap<String, String>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Nodes that work at documents.
+    owners: BTreeMap<String, String>,
+    /// Documents that this process works at.
+    ours: BTreeSet<String>,
+}
+
+/// Why a document was not claimed.
+#[derive(Debug)]
+pub(crate) enum Unclaimed {
+    /// This node has it.
+    Busy(String),
+    /// It cannot be said who has it.
+    Unavailable(String),
+}
+
+impl From<Unclaimed> for Failure {
+    fn from(unclaimed: Unclaimed) -> Failure {
+        let message = match unclaimed {
+            Unclaimed::Busy(node) => format!("the node `{node}` works at it"),
+            Unclaimed::Unavailable(reason) => reason,
+        };
+        Failure::new(message).with(Cure::Elsewhere)
+    }
+}
+
+/// See the module.
+pub(crate) struct Fleet {
+    link: Arc<Link>,
+    next: AtomicU64,
+    asked: Mutex<HashMap<u64, oneshot::Sender<SharedAnswer>>>,
+    names: Mutex<Names>,
+    state: Mutex<State>,
+    /// Held by who works at an account: one at a time in this process, too.
+    pub(crate) accounts: tokio::sync::Mutex<()>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Fleet {
+    pub(crate) fn new(link: Arc<Link>, plan: &AcmePlan) -> Fleet {
+        let fleet = Fleet {
+            link,
+            next: AtomicU64::new(1),
+            asked: Mutex::default(),
+            names: Mutex::default(),
+            state: Mutex::default(),
+            accounts: tokio::sync::Mutex::default(),
+        };
+        fleet.follow(plan);
+        fleet
+    }
+
+    /// Other certificates are to be got.
+    pub(crate) fn follow(&self, plan: &AcmePlan) {
+        let authorities = plan.accounts.iter();
+        let authorities = authorities.map(|(name, account)| {
+            let digest = tutti_acme_names::digest(&account.directory);
+            (name.clone(), digest)
+        });
+        let accounts = plan.certificates.iter();
+        let accounts = accounts.map(|(bundle, wanted)| (bundle.clone(), wanted.account.clone()));
+        *locked(&self.names) = Names {
+            authorities: authorities.collect(),
+            accounts: accounts.collect(),
+        };
+    }
+
+    /// The name that a document has in the store.
+    pub(crate) fn full(&self, name: &str) -> String {
+        let names = locked(&self.names);
+        let of_bundle = |bundle: &str| {
+            let planned = names.accounts.get(bundle).map(String::as_str);
+            planned
+                .or_else(|| Some(tutti_acme_names::parts(bundle)?.0))
+                .map(str::to_owned)
+        };
+        let account = match name.strip_prefix(ACCOUNT_DOCUMENT) {
+            Some(account) => Some(account.to_owned()),
+            None => name.strip_prefix(CERTIFICATE_DOCUMENT).and_then(of_bundle),
+        };
+        let authority = account.and_then(|account| names.authorities.get(&account).cloned());
+        format!("{}.{name}", authority.unwrap_or_else(|| "none".to_owned()))
+    }
+
+    /// The document that has a name in the store, if it is of the authority that its account has here.
+    pub(crate) fn short<'n>(&self, full: &'n str) -> Option<&'n str> {
+        let (_, name) = full.split_once('.')?;
+        (self.full(name) == full).then_some(name)
+    }
+
+    /// The time before a document is claimed that others may claim at the same moment.
+    pub(crate) fn spread(name: &str) -> Duration {
+        Duration::from_millis(RandomState::new().hash_one(name) % SPREAD)
+    }
+
+    /// An answer has come.
+    pub(crate) fn answered(&self, id: u64, answer: SharedAnswer) {
+        if let Some(sender) = locked(&self.asked).remove(&id) {
+            // Whoever asked may have given up.
+            let _ = sender.send(answer);
+        }
+    }
+
+    /// Notes which nodes work at what.
+    pub(crate) fn heard(&self, news: &SharedNews) {
+        let mut state = locked(&self.state);
+        state.owners = news.owners.iter().cloned().collect();
+    }
+
+    /// Another node that works at a document, as far as is known.
+    pub(crate) fn owner(&self, name: &str) -> Option<String> {
+        let full = self.full(name);
+        let state = locked(&self.state);
+        let owner = state.owners.get(&full);
+        owner.filter(|_| !state.ours.contains(&full)).cloned()
+    }
+
+    async fn ask(&self, request: SharedRequest) -> SharedAnswer {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (sender, receiver) = oneshot::channel();
+        locked(&self.asked).insert(id, sender);
+        self.link.tell(&FromAcme::Shared { id, request });
+        receiver
+            .await
+            .unwrap_or_else(|_| SharedAnswer::Unavailable {
+                reason: "the main process has gone".to_owned(),
+            })
+    }
+
+    /// Works at a document alone from now on; the text that it has now.
+    pub(crate) async fn claim(&self, full: &str) -> Result<Option<String>, Unclaimed> {
+        let name = full.to_owned();
+        match self.ask(SharedRequest::Claim { name }).await {
+            SharedAnswer::Claimed { text } => {
+                locked(&self.state).ours.insert(full.to_owned());
+                Ok(text)
+            }
+            SharedAnswer::Busy { node } => Err(Unclaimed::Busy(node)),
+            other => Err(Unclaimed::Unavailable(why(other).message)),
+        }
+    }
+
+    /// Lets others work at it.
+    pub(crate) async fn release(&self, full: &str) {
+        let name = full.to_owned();
+        // Else it ends by itself.
+        let _ = self.ask(SharedRequest::Release { name }).await;
+        locked(&self.state).ours.remove(full);
+    }
+
+    /// Stores a document that was claimed, and the certificate that belongs to it.
+    pub(crate) async fn write(
+        &self,
+        full: &str,
+        text: Option<String>,
+        chain: Option<Option<String>>,
+    ) -> Result<(), Failure> {
+        let lock = full.to_owned();
+        let request = SharedRequest::Write { lock, text, chain };
+        done(self.ask(request).await)
+    }
+
+    /// Has all nodes give these answers.
+    pub(crate) async fn give(&self, full: &str, challenges: Vec<Challenge>) -> Result<(), Failure> {
+        let lock = full.to_owned();
+        done(self.ask(SharedRequest::Give { lock, challenges }).await)
+    }
+
+    /// The certificate, with its key, that belongs to a document.
+    pub(crate) async fn chain(&self, full: &str) -> Result<String, Failure> {
+        let name = full.to_owned();
+        match self.ask(SharedRequest::Chain { name }).await {
+            SharedAnswer::Text { text: Some(text) } => Ok(text),
+            SharedAnswer::Text { text: None } => {
+                Err(Failure::new("the fleet's store has it no longer").with(Cure::Elsewhere))
+            }
+            other => Err(why(other)),
+        }
+    }
+}
+
+fn done(answer: SharedAnswer) -> Result<(), Failure> {
+    match answer {
+        SharedAnswer::Done => Ok(()),
+        other => Err(why(other)),
+    }
+}
+
+/// Why something was not done. It is no failure of an order: another node goes on with it, or this one later.
+fn why(answer: SharedAnswer) -> Failure {
+    let message = match answer {
+        SharedAnswer::Lost => {
+            "this node was not heard of for too long, and another may have gone on with it"
+                .to_owned()
+        }
+        SharedAnswer::Unavailable { reason } => reason,
+        _ => "the process that follows the source has answered something else".to_owned(),
+    };
+    Failure::new(message).with(Cure::Elsewhere)
+}

@@ -1,0 +1,141 @@
+//! Certificates that come from a fleet, as the controller sees them.
+//!
+//! The process that follows the source reads what a store sends and has opened what was sealed. Its certificates are stored as by a `PUT`,
+//! with the same checks. What must never happen: that one of them takes the place of a certificate which comes by itself or from a file.
+
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+use tutti_config::Diagnostic;
+use tutti_config::model::{CertificateFile, written};
+use tutti_control::StoreError;
+use tutti_log::Level;
+use tutti_protocol::{Challenge, FleetAnswer, FleetCertificates, Store};
+use tutti_tls::Bundle;
+
+use super::service::Inner;
+
+/// Longest name of a certificate of a fleet.
+const LONGEST_NAME: usize = 80;
+
+impl Inner {
+    /// Stores a certificate of the fleet, which is in force then where the configuration names it.
+    pub(super) async fn take_from_fleet(&self, name: String, pem: String) -> FleetAnswer {
+        if let Err(refusal) = check_name(&name) {
+            return refusal;
+        }
+        if let Some(known) = self.certificates.load().get(&name) {
+            let bundle = Bundle::parse(pem.as_bytes(), SystemTime::now());
+            if bundle.is_ok_and(|bundle| known.is_same(&bundle)) {
+                return FleetAnswer::Noted;
+            }
+        }
+        match self.store_certificate(name.clone(), pem.into_bytes()).await {
+            Ok(_) => {
+                let text = format!("the certificate `{name}` of the fleet is in force");
+                self.log.line(Level::Notice, &text);
+                FleetAnswer::Noted
+            }
+            Err(error) => answer(error),
+        }
+    }
+
+    /// Deletes a certificate that the fleet has no longer, unless it is used.
+    pub(super) async fn discard_of_fleet(&self, name: String) -> FleetAnswer {
+        if let Err(refusal) = check_name(&name) {
+            return refusal;
+        }
+        match self.discard(Store::Certificates, name).await {
+            Ok(()) | Err(StoreError::Unknown) => FleetAnswer::Noted,
+            Err(error) => answer(error),
+        }
+    }
+
+    /// Has the router answer authorities for all nodes.
+    pub(super) async fn challenges_of_fleet(&self, challenges: Vec<Challenge>) -> FleetAnswer {
+        match self.answer_authorities(challenges).await {
+            Ok(()) => FleetAnswer::Noted,
+            Err(reason) => FleetAnswer::Unavailable { reason },
+        }
+    }
+}
+
+/// Refuses a name that is another's: those of certificates that come by themselves, and of files.
+fn check_name(name: &str) -> Result<(), FleetAnswer> {
+    let is_long = name.is_empty() || name.chars().count() > LONGEST_NAME;
+    let is_others = tutti_acme_names::is_bundle(name) || CertificateFile::is_named_by(name);
+    if is_long || is_others || name.contains(char::is_control) {
+        return Err(refused(
+            "this can be no name of a certificate of a fleet".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+fn refused(reason: String) -> FleetAnswer {
+    FleetAnswer::Refused {
+        pointer: String::new(),
+        reason,
+    }
+}
+
+fn answer(error: StoreError) -> FleetAnswer {
+    match error {
+        StoreError::Invalid(fault) => refused(fault.detail()),
+        StoreError::Used(places) => refused(format!(
+            "the fleet has it no longer, and the configuration uses it at `{}`",
+            places.join("`, `")
+        )),
+        StoreError::Unknown => refused("there is no such certificate".to_owned()),
+        StoreError::Failed(faults) => {
+            let details: Vec<String> = faults.0.iter().map(Diagnostic::detail).collect();
+            FleetAnswer::Unavailable {
+                reason: details.join("; "),
+            }
+        }
+    }
+}
+
+/// `source/certificates` of `/status`; `None` where there is nothing to be said.
+pub(super) fn status(certificates: &FleetCertificates) -> Option<Value> {
+    if *certificates == FleetCertificates::default() {
+        return None;
+    }
+    let refused = certificates.refused.iter().map(|(name, one)| {
+        let at = Value::from(written(one.at.saturating_mul(1000)));
+        (name.clone(), json!({"reason": one.reason, "at": at}))
+    });
+    let refused: serde_json::Map<_, _> = refused.collect();
+    let mut status = json!({
+        "key": certificates.key,
+        "taken": certificates.taken,
+        "refused": refused,
+    });
+    if let Some(error) = &certificates.error {
+        status["error"] = error.as_str().into();
+    }
+    Some(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_others_are_refused() {
+        for name in ["site", "example.com", "a b"] {
+            assert!(check_name(name).is_ok(), "{name}");
+        }
+        let long = "x".repeat(LONGEST_NAME + 1);
+        for name in [
+            "",
+            "acme:le:a.example.com",
+            "/etc/a.pem",
+            "./a.pem",
+            "a\nb",
+            &long,
+        ] {
+            assert!(check_name(name).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! `tutti fleet cert`: certificates that all nodes of a fleet have.
+//!
+//! They are sealed and opened on the machine of who calls: the store never has a key, and this prints none.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use clap::Subcommand;
+use serde_json::{Value, json};
+use tutti_fleet_store::etcd::LONGEST_TEXT;
+use tutti_fleet_store::keys::{CERTIFICATES, CHAINS, LOCKS, STATE};
+use tutti_fleet_store::seal::{Keys, new_key};
+use tutti_fleet_store::store::{Entries, Entry};
+use tutti_tls::Bundle;
+
+use super::arguments::OutputArguments;
+use super::reach::{Fleet, StoreArguments, failed};
+use crate::input::read;
+use crate::report::{Failure, say};
+use crate::style;
+
+/// Longest name.
+const LONGEST_NAME: usize = 80;
+
+/// The name of an automatic certificate's document begins so, behind the digest of its authority.
+const DOCUMENT: &str = ".certificate-";
+
+/// A certificate that a node works at is looked at again so often, after this time.
+const LOOKS: u32 = 60;
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Attempts where somebody else writes at the same moment.
+const ATTEMPTS: usize = 10;
+
+#[derive(Subcommand)]
+pub(super) enum CertificateCommand {
+    /// List the certificates: until when they are valid, and for whom
+    List {
+        #[command(flatten)]
+        output: OutputArguments,
+        #[command(flatten)]
+        store: StoreArguments,
+    },
+    /// Give all nodes a certificate with its chain and its key, or a new one in the place of an old one
+    Put {
+        /// Name, as `tls` of a listener has it
+        name: String,
+        /// PEM files: the certificate, its chain, its key, together or apart (`-`: standard input)
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        #[command(flatten)]
+        store: StoreArguments,
+    },
+    /// Remove a certificate from all nodes that do not use it; an automatic one is ordered anew where it is used
+    Delete {
+        /// Name of the certificate
+        name: String,
+        #[command(flatten)]
+        store: StoreArguments,
+    },
+    /// Seal everything anew with the first key of the secret file, so that the others can go
+    Rekey {
+        #[command(flatten)]
+        store: StoreArguments,
+    },
+}
+
+pub(super) async fn run(command: &CertificateCommand) -> Result<ExitCode, Failure> {
+    match command {
+        CertificateCommand::List { output, store } => list(&Fleet::new(store)?, output.json).await,
+        CertificateCommand::Put { name, files, store } => {
+            put(&Fleet::new(store)?, name, files).await
+        }
+        CertificateCommand::Delete { name, store } => delete(&Fleet::new(store)?, name).await,
+        CertificateCommand::Rekey { store } => rekey(&Fleet::new(store)?).await,
+    }
+}
+
+/// `tutti fleet secret`.
+pub(super) fn secret() -> Result<ExitCode, Failure> {
+    say(&new_key().map_err(|error| Failure::new(error.to_string()))?);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The keys of the secret file.
+fn keys(fleet: &Fleet) -> Result<Keys, Failure> {
+    let Some(file) = &fleet.secret_file else {
+        return Err(Failure::new("it is not said where the key of the fleet is").hint(
+            "`--secret-file FILE`, in the environment `TUTTI_FLEET_SECRET_FILE`, or `secret_file` of the source; `tutti fleet secret` prints a new key",
+        ));
+    };
+    let text = tutti_main::read_secret_file(file);
+    let text = text.map_err(|error| Failure::new(error.to_string()))?;
+    Keys::read(&text)
+        .map_err(|reason| Failure::new(format!("the secret file `{}`: {reason}", file.display())))
+}
+
+fn check_name(name: &str) -> Result<(), Failure> {
+    let is_long = name.is_empty() || name.chars().count() > LONGEST_NAME;
+    let is_others = name.starts_with("acme:") || name.contains('/');
+    match is_long || is_others || name.contains(char::is_control) {
+        true => Err(Failure::new(format!(
+            "`{name}` can be no name of a certificate of a fleet"
+        ))
+        .hint("up to 80 characters without `/`; `acme:` is for automatic ones")),
+        false => Ok(()),
+    }
+}
+
+fn parse(pem: &[u8]) -> Result<Bundle, Failure> {
+    Bundle::parse(pem, SystemTime::now()).map_err(|error| Failure::new(error.to_string()))
+}
+
+async fn put(fleet: &Fleet, name: &str, files: &[PathBuf]) -> Result<ExitCode, Failure> {
+    check_name(name)?;
+    let keys = keys(fleet)?;
+    let mut pem = Vec::new();
+    for file in files {
+        let (_, bytes) = read(file)?;
+        pem.extend_from_slice(&bytes);
+        // The next file begins on a line of its own.
+        if !pem.ends_with(b"\n") {
+            pem.push(b'\n');
+        }
+    }
+    let bundle = parse(&pem)?;
+    for warning in bundle.warnings() {
+        say(&format!("{} {warning}", style::place("warning:")));
+    }
+    let key = format!("{CERTIFICATES}{name}");
+    let sealed = keys.seal(&key, &String::from_utf8_lossy(&pem));
+    let sealed = sealed.map_err(|error| Failure::new(error.to_string()))?;
+    if sealed.len() > LONGEST_TEXT {
+        return Err(Failure::new("this is larger than a store takes"));
+    }
+    // Whatever there is is replaced.
+    let wanted = [(key, Some(sealed))];
+    fleet.store.swap(&[], &wanted).await.map_err(failed)?;
+    say(&format!(
+        "{} {name} is stored, sealed with the key `{}`; the nodes take it up",
+        style::good("done:"),
+        keys.id()
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The names of automatic certificates whose documents are below a prefix, with the keys of these.
+fn automatic<'e>(entries: &'e Entries, prefix: &str) -> Vec<(&'e str, &'e str)> {
+    let names = entries.keys().filter_map(|key| {
+        let (_, name) = key.strip_prefix(prefix)?.split_once(DOCUMENT)?;
+        Some((name, key.as_str()))
+    });
+    names.collect()
+}
+
+async fn list(fleet: &Fleet, is_json: bool) -> Result<ExitCode, Failure> {
+    let keys = keys(fleet)?;
+    let mut stored = fleet.store.list(CERTIFICATES).await.map_err(failed)?;
+    let by_hand = stored.keys().filter_map(|key| {
+        let name = key.strip_prefix(CERTIFICATES)?;
+        Some((name.to_owned(), key.clone()))
+    });
+    let mut all: Vec<(String, String)> = by_hand.collect();
+    let chains = fleet.store.list(CHAINS).await.map_err(failed)?;
+    let automatic = automatic(&chains, CHAINS).into_iter();
+    all.extend(automatic.map(|(name, key)| (name.to_owned(), key.to_owned())));
+    stored.extend(chains);
+    let described = all.iter().map(|(name, key)| {
+        let sealed = stored.get(key).map_or("", String::as_str);
+        let opened = keys.open(key, sealed).map_err(|error| error.to_string());
+        let bundle = opened.and_then(|pem| {
+            let parsed = Bundle::parse(pem.as_bytes(), SystemTime::now());
+            parsed.map_err(|error| error.to_string())
+        });
+        (name, keys.is_current(sealed), bundle)
+    });
+    let mut told = serde_json::Map::new();
+    let width = all.iter().map(|(name, _)| name.chars().count()).max();
+    let width = width.unwrap_or(0);
+    if all.is_empty() && !is_json {
+        say(&style::quiet("no certificates"));
+    }
+    for (name, is_current, bundle) in described {
+        let shown = style::strong(&format!("{name:width$}"));
+        match (bundle, is_json) {
+            (Ok(bundle), true) => {
+                let value = json!({
+                    "until": bundle.expiry(),
+                    "names": bundle.all_names(),
+                    "first_key": is_current,
+                });
+                told.insert(name.clone(), value);
+            }
+            (Ok(bundle), false) => {
+                let until = bundle.description().pointer("/chain/0/validity/until");
+                let until = until.and_then(Value::as_str).unwrap_or("unknown");
+                let names = bundle.all_names().join(", ");
+                say(&format!("{shown}  until {until}  {names}"));
+            }
+            (Err(error), true) => drop(told.insert(name.clone(), json!({"error": error}))),
+            (Err(error), false) => say(&format!("{shown}  {}", style::bad(&error))),
+        }
+    }
+    if is_json {
+        say(&Value::from(told).to_string());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn delete(fleet: &Fleet, name: &str) -> Result<ExitCode, Failure> {
+    let mut keys: Vec<String> = Vec::new();
+    let mut locks: Vec<Entry> = Vec::new();
+    for prefix in [CHAINS, STATE] {
+        let names = fleet.store.names(prefix).await.map_err(failed)?;
+        for key in names {
+            let document = key.strip_prefix(prefix).unwrap_or_default();
+            let is_it = document
+                .split_once(DOCUMENT)
+                .is_some_and(|(_, one)| one == name);
+            if is_it {
+                locks.push((format!("{LOCKS}{document}"), None));
+                keys.push(key);
+            }
+        }
+    }
+    let own = format!("{CERTIFICATES}{name}");
+    let own_names = fleet.store.names(&own).await.map_err(failed)?;
+    keys.extend(own_names.into_iter().filter(|key| *key == own));
+    if keys.is_empty() {
+        return Err(
+            Failure::new(format!("the fleet has no certificate `{name}`"))
+                .hint("`tutti fleet cert list` lists them"),
+        );
+    }
+    locks.dedup();
+    let wanted: Vec<Entry> = keys.into_iter().map(|key| (key, None)).collect();
+    // Not while a node works at it, which would write it down again.
+    for _ in 0..LOOKS {
+        let deleted = fleet.store.swap(&locks, &wanted).await;
+        if deleted.map_err(failed)? {
+            say(&format!("{} {name} is removed", style::good("done:")));
+            return Ok(ExitCode::SUCCESS);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    Err(Failure::new(format!("a node is at work with `{name}`"))
+        .hint("try again in a moment, or look at `tutti status` of the nodes"))
+}
+
+async fn rekey(fleet: &Fleet) -> Result<ExitCode, Failure> {
+    let keys = keys(fleet)?;
+    let mut count = 0;
+    for prefix in [CERTIFICATES, CHAINS, STATE] {
+        for key in fleet.store.names(prefix).await.map_err(failed)? {
+            count += usize::from(rekey_one(fleet, &keys, &key).await?);
+        }
+    }
+    say(&format!(
+        "{} {count} sealed anew; everything is sealed with the key `{}`",
+        style::good("done:"),
+        keys.id()
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Seals one anew, unless it is already, or is gone.
+async fn rekey_one(fleet: &Fleet, keys: &Keys, key: &str) -> Result<bool, Failure> {
+    for _ in 0..ATTEMPTS {
+        let before = fleet.store.list(key).await.map_err(failed)?.remove(key);
+        let Some(before) = before.filter(|before| !keys.is_current(before)) else {
+            return Ok(false);
+        };
+        let told = |error| Failure::new(format!("`{key}`: {error}"));
+        let text = keys.open(key, &before).map_err(told)?;
+        let sealed = keys.seal(key, &text).map_err(told)?;
+        let expected = [(key.to_owned(), Some(before))];
+        let wanted = [(key.to_owned(), Some(sealed))];
+        let swapped = fleet.store.swap(&expected, &wanted).await;
+        if swapped.map_err(failed)? {
+            return Ok(true);
+        }
+    }
+    Err(Failure::new(format!(
+        "`{key}` is written by others again and again; try again in a moment"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_automatic_certificates_are_behind_their_authority() {
+        let key = |name: &str| (format!("{CHAINS}0123456789abcdef.{name}"), String::new());
+        let entries = Entries::from([key("certificate-acme:le:a.example.com"), key("account-le")]);
+        let names: Vec<_> = automatic(&entries, CHAINS)
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(names, ["acme:le:a.example.com"]);
+    }
+
+    #[test]
+    fn names_of_others_are_refused() {
+        assert!(check_name("site").is_ok());
+        for name in ["", "acme:le:a", "/etc/a.pem", "a/b", "a\nb"] {
+            assert!(check_name(name).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Locks in an etcd: keys under a lease.
+
+use std::sync::Arc;
+
+use tutti_etcd::{Client, KeepAlive, Operation, Pair};
+
+use crate::etcd::EtcdStore;
+use crate::locks::{Claim, Lock, Locks, Owner};
+use crate::store::{BoxFuture, Entry, Store, StoreError};
+
+impl EtcdStore {
+    fn operation(&self, (name, text): &Entry, lease: Option<i64>) -> Operation {
+        let key = self.key(name);
+        match (text, lease) {
+            (None, _) => Operation::Delete(key),
+            (Some(text), None) => Operation::Put(pair(key, text)),
+            (Some(text), Some(lease)) => Operation::Hold(pair(key, text), lease),
+        }
+    }
+
+    async fn revoke(&self, lease: i64) -> Result<(), StoreError> {
+        self.with(|client| async move { client.revoke(lease).await })
+            .await
+    }
+
+    /// Makes changes if a key has this text (`None`: if there is no such key).
+    async fn change_if(
+        &self,
+        expected: (&str, Option<&str>),
+        operations: Vec<Operation>,
+    ) -> Result<bool, StoreError> {
+        let (name, text) = expected;
+        let compared = [(self.key(name), text.map(|text| text.as_bytes().to_vec()))];
+        let (compared, operations) = (&compared, operations.as_slice());
+        let swap = |client: Client| async move { client.swap(compared, operations.to_vec()).await };
+        self.with(swap).await
+    }
+}
+
+fn pair(key: Vec<u8>, text: &str) -> Pair {
+    Pair {
+        key,
+        value: text.as_bytes().to_vec(),
+    }
+}
+
+impl Locks for Arc<EtcdStore> {
+    fn claim<'a>(
+        &'a self,
+        name: &'a str,
+        node: &'a str,
+    ) -> BoxFuture<'a, Result<Claim, StoreError>> {
+        Box::pin(async move {
+            // Most claims of a large fleet end here, without a lease.
+            let mut found = self.list(name).await?;
+            if let Some(text) = found.remove(name) {
+                return Ok(Claim::Theirs(Owner::node_of(&text)));
+            }
+            let life = self.life();
+            let lease = self
+                .with(|client| async move { client.grant(life).await })
+                .await?;
+            let text = Owner::new(node).to_text();
+            let entry = (name.to_owned(), Some(text.clone()));
+            let operations = vec![self.operation(&entry, Some(lease))];
+            let made = match self.change_if((name, None), operations).await {
+                Ok(true) => Ok(true),
+                // An attempt before this one may have done it, and only its answer been lost.
+                Ok(false) => self.has(&entry).await,
+                Err(error) => Err(error),
+            };
+            if let Ok(true) = made {
+                return Ok(Claim::Ours(Lock {
+                    name: name.to_owned(),
+                    text,
+                    number: lease,
+                }));
+            }
+            // Left over, it ends by itself, and the lock with it.
+            let _ = self.revoke(lease).await;
+            made?;
+            let owner = self.list(name).await?.remove(name);
+            let owner = owner.map(|text| Owner::node_of(&text));
+            Ok(Claim::Theirs(owner.unwrap_or_else(|| "unknown".to_owned())))
+        })
+    }
+
+    fn keep<'a>(&'a self, lock: &'a Lock) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(async move {
+            let lease = lock.number;
+            let kept = self
+                .with(|client| async move { client.keep_alive(lease).await })
+                .await?;
+            Ok(kept == KeepAlive::Held)
+        })
+    }
+
+    fn release<'a>(&'a self, lock: &'a Lock) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move { self.revoke(lock.number).await })
+    }
+
+    fn write<'a>(
+        &'a self,
+        lock: &'a Lock,
+        lasting: &'a [Entry],
+        passing: &'a [Entry],
+    ) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(async move {
+            let operations = lasting
+                .iter()
+                .map(|entry| self.operation(entry, None))
+                .chain(
+                    passing
+                        .iter()
+                        .map(|entry| self.operation(entry, Some(lock.number))),
+                );
+            let operations = operations.collect();
+            let expected = (lock.name.as_str(), Some(lock.text.as_str()));
+            if self.change_if(expected, operations).await? {
+                return Ok(true);
+            }
+            match lasting.iter().chain(passing).next() {
+                Some(first) if first.1.is_some() => self.has(first).await,
+                _ => Ok(false),
+            }
+        })
+    }
+}

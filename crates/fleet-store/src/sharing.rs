@@ -1,0 +1,43 @@
+//! How a node takes part in the certificates of its fleet, as a part of its answer.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+/// Certificates of the fleet at one node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sharing {
+    /// It has keys, and gives the answers to authorities that the fleet has.
+    pub has_key: bool,
+    /// Digests of the answers that it gives, as they are stored.
+    pub answers: BTreeSet<String>,
+    /// Certificates that it could not take up, and why.
+    pub refused: BTreeMap<String, String>,
+    /// Why it takes part in none.
+    pub error: Option<String>,
+}
+
+impl Sharing {
+    /// True if nobody has to wait for this node before an authority is asked to look: it gives these answers, or never will.
+    pub fn is_ready(&self, digest: &str) -> bool {
+        !self.has_key || self.answers.contains(digest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_without_keys_is_not_waited_for() {
+        assert!(Sharing::default().is_ready("a"));
+        let mut with_key = Sharing {
+            has_key: true,
+            ..Sharing::default()
+        };
+        assert!(!with_key.is_ready("a"));
+        with_key.answers.insert("a".to_owned());
+        assert!(with_key.is_ready("a") && !with_key.is_ready("b"));
+    }
+}

@@ -1,0 +1,232 @@
+//! Certificates that the fleet has for all its nodes, from the store to the controller.
+//!
+//! They are opened here and nowhere else. It must never happen that one which cannot be opened or used takes the place of the one before,
+//! or that a document which needs one is put in force before it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::Mutex;
+use tutti_fleet_store::keys::CERTIFICATES;
+use tutti_fleet_store::records::digest;
+use tutti_fleet_store::seal::Keys;
+use tutti_fleet_store::store::{Entries, Store, StoreError};
+use tutti_log::{Level, Log};
+use tutti_protocol::{FleetAnswer, FleetRequest};
+
+use crate::controller::Controller;
+use crate::state::Node;
+use crate::watching::Again;
+
+/// The keys of this node; an error says why it has none.
+pub(crate) type OwnKeys = Result<Arc<Keys>, String>;
+
+/// Reads the keys in the text of a secret file.
+pub(crate) fn own_keys(secret: Option<Result<String, String>>) -> OwnKeys {
+    match secret {
+        None => Err(
+            "this node has no key of the fleet: `secret_file` of its source names the file"
+                .to_owned(),
+        ),
+        Some(Err(reason)) => Err(reason),
+        Some(Ok(text)) => match Keys::read(&text) {
+            Ok(keys) => Ok(Arc::new(keys)),
+            Err(reason) => Err(format!("the secret file cannot be used: {reason}")),
+        },
+    }
+}
+
+/// The certificates that the controller has taken, as main keeps them for the next process: digests of what is stored, by name.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(transparent)]
+struct Taken(BTreeMap<String, String>);
+
+/// What has become of the certificates.
+struct Outcome {
+    taken: Taken,
+    /// Digests of those that could not be taken: they are not tried again before they change.
+    refused: BTreeMap<String, String>,
+}
+
+pub(crate) struct Certificates {
+    node: Arc<Node>,
+    store: Arc<dyn Store>,
+    controller: Arc<Controller>,
+    log: Log,
+    keys: OwnKeys,
+    /// Held while certificates are brought: one after the other.
+    outcome: Mutex<Outcome>,
+}
+
+impl Certificates {
+    pub(crate) fn new(
+        node: Arc<Node>,
+        store: Arc<dyn Store>,
+        controller: Arc<Controller>,
+        log: Log,
+        keys: OwnKeys,
+        kept: Option<&str>,
+    ) -> Certificates {
+        let taken = kept.and_then(|text| serde_json::from_str::<Taken>(text).ok());
+        let taken = taken.unwrap_or_default();
+        node.certificates(|certificates| {
+            certificates.taken = taken.0.keys().cloned().collect();
+            certificates.key = keys.as_ref().ok().map(|keys| keys.id().to_owned());
+        });
+        Certificates {
+            node,
+            store,
+            controller,
+            log,
+            keys,
+            outcome: Mutex::new(Outcome {
+                taken,
+                refused: BTreeMap::new(),
+            }),
+        }
+    }
+
+    /// Brings all that are in the store now: to be called before a document that may need them.
+    pub(crate) async fn bring_now(&self) -> Result<(), StoreError> {
+        let entries = self.store.list(CERTIFICATES).await?;
+        self.bring(&entries).await;
+        Ok(())
+    }
+
+    /// Brings the controller to what is in the store.
+    pub(crate) async fn bring(&self, entries: &Entries) -> Again {
+        let mut outcome = self.outcome.lock().await;
+        let keys = match &self.keys {
+            Ok(keys) => Arc::clone(keys),
+            Err(reason) => {
+                self.without_keys(reason, entries.is_empty());
+                return Again::Never;
+            }
+        };
+        let before = outcome.taken.0.clone();
+        let brought = self.bring_new(&mut outcome, &keys, entries).await;
+        let is_gone = |name: &str| !entries.contains_key(&format!("{CERTIFICATES}{name}"));
+        let let_go = self.let_go_of(&mut outcome, &is_gone).await;
+        outcome.refused.retain(|name, _| !is_gone(name));
+        let is_told = |name: &str| {
+            outcome.refused.contains_key(name)
+                || (is_gone(name) && outcome.taken.0.contains_key(name))
+        };
+        self.node.certificates(|certificates| {
+            certificates.error = None;
+            certificates.refused.retain(|name, _| is_told(name));
+            certificates.taken = outcome.taken.0.keys().cloned().collect();
+        });
+        if outcome.taken.0 != before {
+            let kept = serde_json::to_string(&outcome.taken).unwrap_or_default();
+            self.controller.keep_certificates(kept);
+        }
+        match brought {
+            Again::Never => let_go,
+            again => again,
+        }
+    }
+
+    /// Brings those that are other than before.
+    async fn bring_new(&self, outcome: &mut Outcome, keys: &Keys, entries: &Entries) -> Again {
+        let mut again = Again::Never;
+        for (key, sealed) in entries {
+            let Some(name) = key.strip_prefix(CERTIFICATES) else {
+                continue;
+            };
+            let mark = digest(sealed);
+            let known = [outcome.taken.0.get(name), outcome.refused.get(name)];
+            if known.contains(&Some(&mark)) {
+                continue;
+            }
+            let opened = keys.open(key, sealed).map_err(|error| error.to_string());
+            match self.take(name, opened).await {
+                Ok(true) => {
+                    outcome.refused.remove(name);
+                    outcome.taken.0.insert(name.to_owned(), mark);
+                }
+                Ok(false) => again = Again::Soon,
+                Err(reason) => {
+                    outcome.refused.insert(name.to_owned(), mark);
+                    self.refuse(name, reason);
+                }
+            }
+        }
+        again
+    }
+
+    /// Lets those go that the fleet has no longer.
+    async fn let_go_of(
+        &self,
+        outcome: &mut Outcome,
+        is_gone: &(dyn Fn(&str) -> bool + Sync),
+    ) -> Again {
+        let taken = outcome.taken.0.keys();
+        let gone: Vec<String> = taken.filter(|name| is_gone(name)).cloned().collect();
+        let mut again = Again::Never;
+        for name in gone {
+            match self.let_go(&name).await {
+                true => drop(outcome.taken.0.remove(&name)),
+                false => again = Again::Later,
+            }
+        }
+        again
+    }
+
+    /// This node opens nothing: it says so where that matters.
+    fn without_keys(&self, reason: &str, is_empty: bool) {
+        // One that was told of a file has one that cannot be used.
+        let matters = !is_empty || self.node.wants_key;
+        let error = matters.then(|| reason.to_owned());
+        let is_new = self.node.certificates(|certificates| {
+            let is_new = certificates.error != error;
+            certificates.error = error.clone();
+            is_new
+        });
+        if let (true, Some(error)) = (is_new, error) {
+            let text = format!("certificates of the fleet are not taken up: {error}");
+            self.log.line(Level::Alert, &text);
+        }
+    }
+
+    /// Has the controller take one; false: to be tried again.
+    async fn take(&self, name: &str, opened: Result<String, String>) -> Result<bool, String> {
+        let request = FleetRequest::Certificate {
+            name: name.to_owned(),
+            pem: opened?,
+        };
+        match self.controller.ask(request).await {
+            FleetAnswer::Noted => Ok(true),
+            FleetAnswer::Refused { reason, .. } => Err(reason),
+            _ => Ok(false),
+        }
+    }
+
+    fn refuse(&self, name: &str, reason: String) {
+        let text = format!(
+            "the certificate `{name}` of the fleet cannot be used, and what was there before stays in force: {reason}"
+        );
+        self.log.line(Level::Alert, &text);
+        self.node.refuse_certificate(name, reason);
+    }
+
+    /// Has the controller delete one; false: it is used.
+    async fn let_go(&self, name: &str) -> bool {
+        let request = FleetRequest::Discard {
+            name: name.to_owned(),
+        };
+        match self.controller.ask(request).await {
+            FleetAnswer::Noted => {
+                let text = format!("the certificate `{name}` is gone with that of the fleet");
+                self.log.line(Level::Notice, &text);
+                true
+            }
+            FleetAnswer::Refused { reason, .. } => {
+                self.node.refuse_certificate(name, reason);
+                false
+            }
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Automatic certificates that the fleet shares: documents in the store, each of which one node works at, at a time.
+//!
+//! The process that gets certificates asks, by numbers and names; the store and the keys are here. Each document has a lock that lives as long
+//! as this node says so, and everything that is written is written only while the lock is still that of this node. It must never happen that
+//! a node which was stopped for a while overwrites what another has done since.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tutti_fleet_store::keys::{ANSWERS, CHAINS, LOCKS, NODES, STATE};
+use tutti_fleet_store::locks::{Claim, Lock, Locks};
+use tutti_fleet_store::records::{Answer, digest, read_all};
+use tutti_fleet_store::seal::{Keys, SealError};
+use tutti_fleet_store::store::{Entry, StoreError};
+use tutti_protocol::{Challenge, FromFleet, SharedAnswer, SharedRequest};
+
+use crate::controller::Link;
+use crate::state::Node;
+
+/// Other nodes have this time to give an answer to an authority, before it is asked to look. One that hangs holds up no order for longer.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// Between two looks whether they do.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Longest name of a document.
+const LONGEST_NAME: usize = 512;
+
+/// Most documents that this node works at.
+const MOST_LOCKS: usize = 100;
+
+/// A session of the process for automatic certificates: a number that grows with each, and `None` while there is none.
+pub(crate) type Session = Option<u64>;
+
+/// What the process for automatic certificates asks for is done here.
+pub(crate) struct Shared {
+    pub(crate) link: Arc<Link>,
+    pub(crate) store: Arc<dyn Locks>,
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) node: Arc<Node>,
+    /// How long a lock outlives its owner.
+    life: Duration,
+    /// The locks of this node, by the names of the documents.
+    locks: Mutex<BTreeMap<String, Arc<Lock>>>,
+    sessions: watch::Sender<Session>,
+}
+
+/// Why a request was not done.
+enum Undone {
+    Lost,
+    Unavailable(String),
+}
+
+impl From<StoreError> for Undone {
+    fn from(error: StoreError) -> Undone {
+        Undone::Unavailable(format!("the fleet's store: {error}"))
+    }
+}
+
+impl From<SealError> for Undone {
+    fn from(error: SealError) -> Undone {
+        Undone::Unavailable(format!("what the fleet's store has: {error}"))
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(
+        link: Arc<Link>,
+        store: Arc<dyn Locks>,
+        keys: Arc<Keys>,
+        node: Arc<Node>,
+        life: Duration,
+    ) -> Shared {
+        Shared {
+            link,
+            store,
+            keys,
+            node,
+            life,
+            locks: Mutex::default(),
+            sessions: watch::Sender::new(None),
+        }
+    }
+
+    fn locks(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Lock>>> {
+        self.locks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells of sessions as they come and go.
+    pub(crate) fn sessions(&self) -> watch::Receiver<Session> {
+        self.sessions.subscribe()
+    }
+
+    /// Another process for automatic certificates is there, or none any more. Nobody works at what the one before has claimed: other nodes
+    /// may go on with it.
+    pub(crate) fn begin_session(self: &Arc<Self>, number: u64, is_there: bool) {
+        self.sessions.send_replace(is_there.then_some(number));
+        for lock in std::mem::take(&mut *self.locks()).into_values() {
+            let shared = Arc::clone(self);
+            tokio::spawn(async move {
+                // Else it ends by itself.
+                let _ = shared.store.release(&lock).await;
+            });
+        }
+    }
+
+    /// Does what is asked for, and answers.
+    pub(crate) async fn obey(self: Arc<Self>, id: u64, request: SharedRequest) {
+        let done = match request {
+            SharedRequest::Claim { name } => self.claim(&name).await,
+            SharedRequest::Release { name } => self.release(&name).await,
+            SharedRequest::Write { lock, text, chain } => self.write(&lock, text, chain).await,
+            SharedRequest::Give { lock, challenges } => self.give(&lock, &challenges).await,
+            SharedRequest::Chain { name } => self.chain(&name).await,
+        };
+        let answer = done.unwrap_or_else(|undone| match undone {
+            Undone::Lost => SharedAnswer::Lost,
+            Undone::Unavailable(reason) => SharedAnswer::Unavailable { reason },
+        });
+        self.link.tell(&FromFleet::Shared { id, answer });
+    }
+
+    async fn claim(self: &Arc<Self>, name: &str) -> Result<SharedAnswer, Undone> {
+        let is_name = !name.is_empty() && name.len() <= LONGEST_NAME;
+        let (is_ours, count) = {
+            let locks = self.locks();
+            (locks.contains_key(name), locks.len())
+        };
+        if !is_name || (!is_ours && count >= MOST_LOCKS) {
+            let text = "there are too many documents at once, or this is no name of one";
+            return Err(Undone::Unavailable(text.to_owned()));
+        }
+        if !is_ours {
+            let session = *self.sessions.borrow();
+            let key = format!("{LOCKS}{name}");
+            let lock = match self.store.claim(&key, &self.node.name).await? {
+                Claim::Ours(lock) => Arc::new(lock),
+                Claim::Theirs(node) => return Ok(SharedAnswer::Busy { node }),
+            };
+            if !self.note(name, &lock, session) {
+                // Whoever asked has ended meanwhile.
+                self.store.release(&lock).await?;
+                return Err(Undone::Lost);
+            }
+            tokio::spawn(Arc::clone(self).keep(name.to_owned(), lock));
+        }
+        // After the claim: as the owner before has left it.
+        let key = format!("{STATE}{name}");
+        let read = match self.store.list(&key).await {
+            Ok(mut found) => found
+                .remove(&key)
+                .map(|sealed| self.keys.open(&key, &sealed)),
+            Err(error) => {
+                self.release(name).await?;
+                return Err(error.into());
+            }
+        };
+        match read.transpose() {
+            Ok(text) => Ok(SharedAnswer::Claimed { text }),
+            Err(error) => {
+                self.release(name).await?;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Notes a lock for the session that has asked for it; false if that is over.
+    fn note(&self, name: &str, lock: &Arc<Lock>, session: Session) -> bool {
+        let mut locks = self.locks();
+        // Under the guard: a session that ends now lets go of what is noted.
+        if *self.sessions.borrow() != session {
+            return false;
+        }
+        locks.insert(name.to_owned(), Arc::clone(lock));
+        true
+    }
+
+    /// Has a lock go on, until it is given back or lost.
+    async fn keep(self: Arc<Self>, name: String, lock: Arc<Lock>) {
+        let is_ours = |shared: &Shared| {
+            let locks = shared.locks();
+            locks
+                .get(&name)
+                .is_some_and(|ours| Arc::ptr_eq(ours, &lock))
+        };
+        let mut last = Instant::now();
+        let mut pause = self.life / 3;
+        loop {
+            sleep(pause).await;
+            if !is_ours(&self) {
+                return;
+            }
+            let begun = Instant::now();
+            let is_kept = match self.store.keep(&lock).await {
+                Ok(is_kept) => is_kept,
+                // Nobody knows: it is tried again for as long as it may live.
+                Err(_) => {
+                    pause = self.life / 10;
+                    if last.elapsed() < self.life {
+                        continue;
+                    }
+                    false
+                }
+            };
+            if !is_kept {
+                if is_ours(&self) {
+                    self.locks().remove(&name);
+                }
+                return;
+            }
+            last = begun;
+            pause = self.life / 3;
+        }
+    }
+
+    async fn release(&self, name: &str) -> Result<SharedAnswer, Undone> {
+        let lock = self.locks().remove(name);
+        if let Some(lock) = lock {
+            // Else it ends by itself.
+            let _ = self.store.release(&lock).await;
+        }
+        Ok(SharedAnswer::Done)
+    }
+
+    /// Changes the store if the lock is still that of this node.
+    async fn change(&self, name: &str, lasting: &[Entry], passing: &[Entry]) -> Result<(), Undone> {
+        let lock = self.locks().get(name).cloned();
+        let lock = lock.ok_or(Undone::Lost)?;
+        if self.store.write(&lock, lasting, passing).await? {
+            return Ok(());
+        }
+        self.locks().remove(name);
+        Err(Undone::Lost)
+    }
+
+    fn sealed(&self, key: String, text: Option<String>) -> Result<Entry, SealError> {
+        let sealed = text.map(|text| self.keys.seal(&key, &text)).transpose()?;
+        Ok((key, sealed))
+    }
+
+    async fn write(
+        &self,
+        name: &str,
+        text: Option<String>,
+        chain: Option<Option<String>>,
+    ) -> Result<SharedAnswer, Undone> {
+        let mut entries = vec![self.sealed(format!("{STATE}{name}"), text)?];
+        if let Some(chain) = chain {
+            entries.push(self.sealed(format!("{CHAINS}{name}"), chain)?);
+        }
+        self.change(name, &entries, &[]).await?;
+        Ok(SharedAnswer::Done)
+    }
+
+    async fn chain(&self, name: &str) -> Result<SharedAnswer, Undone> {
+        let key = format!("{CHAINS}{name}");
+        let sealed = self.store.list(&key).await?.remove(&key);
+        let text = sealed.map(|sealed| self.keys.open(&key, &sealed));
+        Ok(SharedAnswer::Text {
+            text: text.transpose()?,
+        })
+    }
+
+    /// Has all nodes give these answers, and waits until they do.
+    async fn give(&self, name: &str, challenges: &[Challenge]) -> Result<SharedAnswer, Undone> {
+        let key = format!("{ANSWERS}{name}");
+        if challenges.is_empty() {
+            self.change(name, &[(key, None)], &[]).await?;
+            return Ok(SharedAnswer::Done);
+        }
+        let text = serde_json::to_string(challenges);
+        let text = text.map_err(|error| Undone::Unavailable(error.to_string()))?;
+        let entry = self.sealed(key, Some(text))?;
+        let mark = entry.1.as_deref().map(digest).unwrap_or_default();
+        self.change(name, &[], &[entry]).await?;
+        let end = Instant::now() + LONGEST_WAIT;
+        while Instant::now() < end {
+            // The answers are there: a store that is away for a moment does not take them back.
+            if let Ok(answers) = self.store.list(NODES).await {
+                let answers: BTreeMap<String, Answer> = read_all(&answers, NODES);
+                // This one has to be among them: its answer may not have been there yet.
+                let is_here = answers.contains_key(&self.node.name);
+                let mut all = answers.values();
+                if is_here && all.all(|answer| answer.certificates.is_ready(&mark)) {
+                    break;
+                }
+            }
+            sleep(LOOK).await;
+        }
+        Ok(SharedAnswer::Done)
+    }
+}

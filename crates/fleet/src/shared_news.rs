@@ -1,0 +1,135 @@
+//! News of the documents that the fleet shares, for the process that gets certificates.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tutti_fleet_store::keys::{ACME, LOCKS, STATE};
+use tutti_fleet_store::locks::Owner;
+use tutti_fleet_store::seal::Keys;
+use tutti_fleet_store::store::{Entries, StoreError};
+use tutti_protocol::{FromFleet, SharedNews};
+
+use tutti_pauses::Pauses;
+use crate::shared::Shared;
+
+/// Tells the news, for ever, while there is somebody to tell them to.
+pub(crate) async fn tell(shared: Arc<Shared>, longest_pause: Duration) {
+    let mut sessions = shared.sessions();
+    let mut pauses = Pauses::new(longest_pause);
+    loop {
+        let session = *sessions.borrow_and_update();
+        let following = async {
+            if session.is_none() {
+                return std::future::pending::<()>().await;
+            }
+            let Err(error) = follow(&shared, &mut pauses).await;
+            let error = Some(format!("the fleet's store: {error}"));
+            let news = SharedNews {
+                error,
+                ..SharedNews::default()
+            };
+            tell_news(&shared, news);
+            sleep(pauses.after_failure()).await;
+        };
+        tokio::select! {
+            () = following => {}
+            changed = sessions.changed() => {
+                // The sender is in what is told of.
+                if changed.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn tell_news(shared: &Shared, news: SharedNews) {
+    shared.link.tell(&FromFleet::SharedNews { news });
+}
+
+/// Tells all documents, and then each change, until that is not possible any more.
+async fn follow(shared: &Shared, pauses: &mut Pauses) -> Result<Infallible, StoreError> {
+    let mut following = shared.store.follow(ACME).await?;
+    let mut told: Option<Entries> = None;
+    loop {
+        let entries = following.next().await?;
+        pauses.begin_anew();
+        let (news, known) = news(&shared.keys, told.as_ref(), entries);
+        tell_news(shared, news);
+        told = Some(known);
+    }
+}
+
+/// The difference between what was told and what there is, and what is known by it. What cannot be opened is not known, and told each time.
+fn news(keys: &Keys, told: Option<&Entries>, mut entries: Entries) -> (SharedNews, Entries) {
+    let mut news = SharedNews {
+        is_whole: told.is_none(),
+        ..SharedNews::default()
+    };
+    let mut unopened = Vec::new();
+    let none = Entries::new();
+    let before = told.unwrap_or(&none);
+    for (key, text) in &entries {
+        if let Some(name) = key.strip_prefix(LOCKS) {
+            news.owners.push((name.to_owned(), Owner::node_of(text)));
+            continue;
+        }
+        let Some(name) = key.strip_prefix(STATE) else {
+            continue;
+        };
+        if before.get(key) == Some(text) {
+            continue;
+        }
+        match keys.open(key, text) {
+            Ok(text) => news.documents.push((name.to_owned(), Some(text))),
+            Err(error) => {
+                // Nothing is begun without it: it may tell of an order.
+                news.error = Some(format!(
+                    "the document `{name}` in the fleet's store: {error}"
+                ));
+                unopened.push(key.clone());
+            }
+        }
+    }
+    for key in unopened {
+        entries.remove(&key);
+    }
+    let gone = before.keys().filter(|key| !entries.contains_key(*key));
+    let gone = gone.filter_map(|key| key.strip_prefix(STATE));
+    let gone = gone.map(|name| (name.to_owned(), None));
+    news.documents.extend(gone);
+    (news, entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use tutti_fleet_store::seal::new_key;
+
+    use super::*;
+
+    #[test]
+    fn changes_are_told_and_what_cannot_be_opened_each_time() {
+        let keys = Keys::read(&new_key().unwrap()).unwrap();
+        let other = Keys::read(&new_key().unwrap()).unwrap();
+        let key = |name: &str| format!("{STATE}{name}");
+        let sealed =
+            |keys: &Keys, name: &str, text: &str| (key(name), keys.seal(&key(name), text).unwrap());
+        let lock = (format!("{LOCKS}a"), Owner::new("web-1").to_text());
+        let first = Entries::from([sealed(&keys, "a", "1"), lock]);
+        let (told, known) = news(&keys, None, first.clone());
+        assert!(told.is_whole && told.error.is_none());
+        assert_eq!(told.documents, [("a".to_owned(), Some("1".to_owned()))]);
+        assert_eq!(told.owners, [("a".to_owned(), "web-1".to_owned())]);
+        let mut second = first.clone();
+        second.extend([sealed(&other, "b", "2")]);
+        let (told, known) = news(&keys, Some(&known), second.clone());
+        assert!(told.error.is_some() && told.documents.is_empty() && !told.is_whole);
+        let (told, known) = news(&keys, Some(&known), second);
+        assert!(told.error.is_some());
+        let (told, _) = news(&keys, Some(&known), Entries::new());
+        assert_eq!(told.documents, [("a".to_owned(), None)]);
+        assert!(told.error.is_none() && told.owners.is_empty());
+    }
+}

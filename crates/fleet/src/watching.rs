@@ -1,0 +1,72 @@
+//! Texts of the store that are followed for ever, whatever happens to the store.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+use tutti_fleet_store::store::{Entries, Store, StoreError};
+
+use tutti_pauses::Pauses;
+
+/// When entries are to be looked at again that have not changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// Not before they change.
+    Never,
+    /// In a moment: what they need was not there.
+    Soon,
+    /// After a while.
+    Later,
+}
+
+impl Again {
+    fn pause(self) -> Option<Duration> {
+        match self {
+            Again::Never => None,
+            Again::Soon => Some(Duration::from_secs(1)),
+            Again::Later => Some(Duration::from_secs(30)),
+        }
+    }
+}
+
+/// Follows all texts whose names begin so, and does something with them each time that they change. Whoever follows the heads tells of a
+/// store that is away.
+pub(crate) async fn watch<F>(
+    store: Arc<dyn Store>,
+    prefix: &str,
+    longest_pause: Duration,
+    look: impl Fn(Entries) -> F,
+) where
+    F: Future<Output = Again>,
+{
+    let mut pauses = Pauses::new(longest_pause);
+    loop {
+        let Err(_) = watch_once(&store, prefix, &mut pauses, &look).await;
+        sleep(pauses.after_failure()).await;
+    }
+}
+
+async fn watch_once<F>(
+    store: &Arc<dyn Store>,
+    prefix: &str,
+    pauses: &mut Pauses,
+    look: &impl Fn(Entries) -> F,
+) -> Result<Infallible, StoreError>
+where
+    F: Future<Output = Again>,
+{
+    let mut following = store.follow(prefix).await?;
+    let mut entries = following.next().await?;
+    pauses.begin_anew();
+    loop {
+        let again = look(entries.clone()).await;
+        entries = match again.pause() {
+            None => following.next().await?,
+            Some(pause) => match timeout(pause, following.next()).await {
+                Ok(next) => next?,
+                Err(_) => entries,
+            },
+        };
+    }
+}
