@@ -9,14 +9,20 @@ const FIRST: Duration = Duration::from_millis(200);
 
 /// The pauses of one kind of attempt.
 pub(crate) struct Pauses {
+    first: Duration,
     next: Duration,
     longest: Duration,
 }
 
 impl Pauses {
     pub(crate) fn new(longest: Duration) -> Pauses {
+        Pauses::beginning_with(FIRST, longest)
+    }
+
+    pub(crate) fn beginning_with(first: Duration, longest: Duration) -> Pauses {
         Pauses {
-            next: FIRST,
+            first,
+            next: first,
             longest,
         }
     }
@@ -32,7 +38,7 @@ impl Pauses {
 
     /// An attempt has succeeded.
     pub(crate) fn begin_anew(&mut self) {
-        self.next = FIRST;
+        self.next = self.first;
     }
 }
 
