@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
 use tutti_fleet_store::keys::{self, HEADS};
-use tutti_fleet_store::records::{Head, Refusal, State, Version, choose, digest, read_all};
+use tutti_fleet_store::records::{Head, Refusal, Version, choose, digest, read_all};
 use tutti_fleet_store::store::{Entries, Store, StoreError};
 use tutti_log::{Level, Log};
 use tutti_protocol::{FleetAnswer, FleetRequest};
@@ -96,7 +96,7 @@ impl Follower {
         let heads: BTreeMap<String, Head> = read_all(entries, HEADS);
         let node = &self.node;
         let chosen = choose(&heads, &node.name, &node.labels);
-        let is_rolling = heads.values().any(|head| head.state == State::Rolling);
+        let is_rolling = heads.values().any(|head| head.waits_for(&node.name));
         let (version, selector) = match node.want(chosen, is_rolling, Instant::now()) {
             Task::Nothing => return Ok(None),
             Task::Later(pause) => return Ok(Some(pause)),
