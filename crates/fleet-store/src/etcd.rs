@@ -7,10 +7,14 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::time::timeout;
 use tutti_etcd::{Client, Error, Event, KeepAlive, Operation, Options, Pair, Watch};
 use tutti_pauses::random_below;
 
 use crate::store::{BoxFuture, Entries, Entry, Following, Held, Store, StoreError};
+
+/// Most news that are told together.
+const MOST_AT_ONCE: usize = 1000;
 
 /// The longest text that is stored: etcd takes requests of 1.5 MiB.
 pub const LONGEST_TEXT: usize = 1 << 20;
@@ -323,13 +327,28 @@ struct EtcdFollowing {
     is_first: bool,
 }
 
+impl EtcdFollowing {
+    /// The next events, with those that have come meanwhile: a thousand nodes may answer at once, and whoever follows them looks at all
+    /// answers each time.
+    async fn events(&mut self) -> Result<Vec<Event>, Error> {
+        let mut events = self.watch.next().await?;
+        for _ in 0..MOST_AT_ONCE {
+            match timeout(Duration::ZERO, self.watch.next()).await {
+                Ok(more) => events.extend(more?),
+                Err(_) => break,
+            }
+        }
+        Ok(events)
+    }
+}
+
 impl Following for EtcdFollowing {
     fn next(&mut self) -> BoxFuture<'_, Result<Entries, StoreError>> {
         Box::pin(async move {
             if std::mem::take(&mut self.is_first) {
                 return Ok(self.entries.clone());
             }
-            let events = match self.watch.next().await {
+            let events = match self.events().await {
                 Ok(events) => events,
                 Err(error) => {
                     // The reason why the watch has ended may hold up other calls, too.

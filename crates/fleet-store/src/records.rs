@@ -101,6 +101,11 @@ impl Head {
         }
     }
 
+    /// True if the roll-out waits for this node: it is to say at once how it is.
+    pub fn waits_for(&self, name: &str) -> bool {
+        self.state == State::Rolling && self.nodes.iter().any(|node| node == name)
+    }
+
     /// The document that nodes have for certain: what the next roll-out goes back to.
     pub fn settled(&self) -> Option<&Version> {
         match self.state {
@@ -275,9 +280,11 @@ mod tests {
         assert_eq!(generation(&rolling, "a"), Some(2));
         assert_eq!(generation(&rolling, "b"), Some(1));
         assert_eq!(rolling.settled(), Some(&version(1)));
+        assert!(rolling.waits_for("a") && !rolling.waits_for("b"));
         let done = head("all", State::Done, Some(2), Some(1), &["a"]);
         assert_eq!(generation(&done, "b"), Some(2));
         assert_eq!(done.settled(), Some(&version(2)));
+        assert!(!done.waits_for("a"));
         let returned = head("all", State::Returned, Some(2), Some(1), &["a", "b"]);
         assert_eq!(generation(&returned, "a"), Some(1));
         let first = head("all", State::Rolling, Some(1), None, &["a"]);

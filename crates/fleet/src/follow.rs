@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
 use tutti_fleet_store::keys::{self, HEADS};
-use tutti_fleet_store::records::{Head, Refusal, State, Version, choose, digest, read_all};
+use tutti_fleet_store::records::{Head, Refusal, Version, choose, digest, read_all};
 use tutti_fleet_store::store::{Entries, Store, StoreError};
 use tutti_log::{Level, Log};
 use tutti_pauses::Pauses;
@@ -70,11 +70,10 @@ impl Follower {
         }
         self.node.found(endpoint);
         loop {
-            let is_done = self.bring(&entries).await?;
-            entries = match is_done {
-                true => following.next().await?,
+            entries = match self.bring(&entries).await? {
+                None => following.next().await?,
                 // Not dropped while something has come: it would be lost with the future.
-                false => match timeout(AGAIN, following.next()).await {
+                Some(pause) => match timeout(pause, following.next()).await {
                     Ok(next) => next?,
                     Err(_) => entries,
                 },
@@ -82,14 +81,16 @@ impl Follower {
         }
     }
 
-    /// Brings the node to what the heads say; false if that is to be tried again.
-    async fn bring(&self, entries: &Entries) -> Result<bool, StoreError> {
+    /// Brings the node to what the heads say. Returns the pause after which that is to be tried again.
+    async fn bring(&self, entries: &Entries) -> Result<Option<Duration>, StoreError> {
         let heads: BTreeMap<String, Head> = read_all(entries, HEADS);
         let node = &self.node;
         let chosen = choose(&heads, &node.name, &node.labels);
-        let is_rolling = heads.values().any(|head| head.state == State::Rolling);
-        let Task::Apply(version, selector) = node.want(chosen, is_rolling) else {
-            return Ok(true);
+        let is_rolling = heads.values().any(|head| head.waits_for(&node.name));
+        let (version, selector) = match node.want(chosen, is_rolling, Instant::now()) {
+            Task::Nothing => return Ok(None),
+            Task::Later(pause) => return Ok(Some(pause)),
+            Task::Apply(version, selector) => (version, selector),
         };
         let key = keys::document(version.generation);
         let mut found = self.store.list(&key).await?;
@@ -99,12 +100,20 @@ impl Follower {
                 version.generation
             );
             self.log.line(Level::Warn, &text);
-            return Ok(false);
+            return Ok(Some(AGAIN));
         };
         if digest(&text) != version.digest {
             let reason = "the store has another document of this generation than the one that was rolled out";
-            self.refuse(version, "", reason);
-            return Ok(true);
+            return Ok(Some(self.refuse(version, "", reason)));
+        }
+        Ok(self.apply(version, selector, text).await)
+    }
+
+    /// Has a document put in force. Returns the pause after which that is to be tried again.
+    async fn apply(&self, version: Version, selector: String, text: String) -> Option<Duration> {
+        let node = &self.node;
+        if let Some(kept) = node.attempts() {
+            self.controller.keep(kept);
         }
         // It may need one that has come with it.
         self.certificates.bring_now().await?;
@@ -116,35 +125,41 @@ impl Follower {
         match self.controller.ask(request).await {
             FleetAnswer::Applied { form } => {
                 let generation = version.generation;
-                let kept = node.applied(version, selector, form);
-                self.controller.keep(kept);
+                self.controller.keep(node.applied(version, selector, form));
                 let text = format!("generation {generation} of the fleet is in force");
                 self.log.line(Level::Notice, &text);
-                Ok(true)
+                None
             }
             FleetAnswer::Refused { pointer, reason } => {
-                self.refuse(version, &pointer, &reason);
-                Ok(true)
+                if let Some(kept) = node.attempt_refused() {
+                    self.controller.keep(kept);
+                }
+                Some(self.refuse(version, &pointer, &reason))
             }
             FleetAnswer::Unavailable { reason } => {
                 let text = format!("generation {} waits: {reason}", version.generation);
                 self.log.line(Level::Info, &text);
-                Ok(false)
+                Some(AGAIN)
             }
-            FleetAnswer::Seen { .. } | FleetAnswer::Noted => Ok(false),
+            FleetAnswer::Seen { .. } | FleetAnswer::Noted => Some(AGAIN),
         }
     }
 
-    fn refuse(&self, version: Version, pointer: &str, reason: &str) {
+    /// Notes that a document cannot be used. Returns the pause before it is tried again.
+    fn refuse(&self, version: Version, pointer: &str, reason: &str) -> Duration {
         let text = format!(
             "generation {} of the fleet cannot be used, nothing has changed: {reason}",
             version.generation
         );
-        self.log.line(Level::Alert, &text);
-        self.node.refused(Refusal {
+        let refusal = Refusal {
             version,
             pointer: pointer.to_owned(),
             reason: reason.to_owned(),
-        });
+        };
+        let (is_news, pause) = self.node.refused(refusal, Instant::now());
+        // The same once more tells nobody anything.
+        let level = if is_news { Level::Alert } else { Level::Info };
+        self.log.line(level, &text);
+        pause
     }
 }

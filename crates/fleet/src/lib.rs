@@ -74,6 +74,19 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
     let (hello, log) = greeting(&link).await?;
     unprivileged::report_panics("fleet", &log);
     unprivileged::give_up_rights("process that follows the source", None, &log);
+    follow_for_main(link, hello, log).await
+}
+
+/// Everything that makes a node of a fleet, over a line to whoever plays main: what this process does but for its rights and its greeting.
+/// A simulation of a large fleet has many in one process.
+///
+/// # Errors
+/// The line has failed.
+pub async fn node(line: OwnedFd, hello: FleetHello, log: Log) -> io::Result<()> {
+    follow_for_main(Arc::new(Link::new(line)?), hello, log).await
+}
+
+async fn follow_for_main(link: Arc<Link>, hello: FleetHello, log: Log) -> io::Result<()> {
     tokio::spawn({
         let link = Arc::clone(&link);
         async move { link.write_waiting().await }

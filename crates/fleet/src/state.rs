@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -10,9 +11,18 @@ use tutti_fleet_store::now;
 use tutti_fleet_store::records::{Answer, Health, Refusal, Version};
 use tutti_fleet_store::sharing::Sharing;
 use tutti_options::source::LiveNode;
+use tutti_pauses::Pauses;
 use tutti_protocol::{
     FleetCertificates, RefusedCertificate, RefusedDocument, SourceNews, SourcePlan,
 };
+
+
+/// The first pause before a refused document is tried again. Its fault may have been this machine's: a full disk, a port in use, a
+/// language that was missing.
+const FIRST_REFUSAL: Duration = Duration::from_secs(5);
+
+/// The longest of these pauses: each attempt may start processes.
+const LONGEST_REFUSAL: Duration = Duration::from_secs(300);
 
 /// The document that is in force, as main keeps it for the next process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +34,20 @@ pub(crate) struct Applied {
     pub(crate) form: String,
     /// Since when, in seconds since 1970.
     pub(crate) since: u64,
+    /// Another document was being put in force after it, and nobody knows what came of that: this process or the server has ended
+    /// meanwhile.
+    #[serde(default)]
+    pub(crate) is_doubtful: bool,
+}
+
+/// A document that this node has refused.
+struct Refused {
+    refusal: Refusal,
+    /// When, in seconds since 1970.
+    at: u64,
+    pauses: Pauses,
+    /// When it is tried again.
+    next: Instant,
 }
 
 /// The counts of the server.
@@ -60,7 +84,9 @@ struct State {
     wanted_since: u64,
     is_rolling: bool,
     applied: Option<Applied>,
-    refused: Option<(Refusal, u64)>,
+    /// The document in force was doubtful before the attempt that is under way.
+    was_doubtful: bool,
+    refused: Option<Refused>,
     /// The counts when the document came into force.
     before: Option<Counts>,
     counts: Counts,
@@ -101,11 +127,23 @@ pub(crate) struct Node {
     changes: watch::Sender<u64>,
 }
 
+impl State {
+    /// The document in force, where that is certain. While another is on its way it is the one before.
+    fn known(&self) -> Option<&Applied> {
+        let applied = self.applied.as_ref();
+        applied.filter(|applied| {
+            !applied.is_doubtful || self.wanted.as_ref() != Some(&applied.version)
+        })
+    }
+}
+
 /// The task that a head gives.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// Nothing: it runs that document, has refused it, or there is none.
+    /// Nothing: it runs that document, or there is none.
     Nothing,
+    /// It has refused that document, and is to try again then.
+    Later(Duration),
     /// Put this document in force.
     Apply(Version, String),
 }
@@ -198,7 +236,12 @@ impl Node {
     }
 
     /// The store says what to run.
-    pub(crate) fn want(&self, chosen: Option<(&str, &Version)>, is_rolling: bool) -> Task {
+    pub(crate) fn want(
+        &self,
+        chosen: Option<(&str, &Version)>,
+        is_rolling: bool,
+        moment: Instant,
+    ) -> Task {
         self.change(|state| {
             state.is_rolling = is_rolling;
             let wanted = chosen.map(|(_, version)| version);
@@ -211,16 +254,29 @@ impl Node {
             };
             if let Some(applied) = &mut state.applied
                 && applied.version == *version
+                && !applied.is_doubtful
             {
                 selector.clone_into(&mut applied.selector);
                 return Task::Nothing;
             }
             let refused = state.refused.as_ref();
-            match refused.is_some_and(|(refusal, _)| refusal.version == *version) {
-                true => Task::Nothing,
-                false => Task::Apply(version.clone(), selector.to_owned()),
+            let next = refused.filter(|refused| refused.refusal.version == *version);
+            match next.map(|refused| refused.next.saturating_duration_since(moment)) {
+                Some(pause) if !pause.is_zero() => Task::Later(pause),
+                _ => Task::Apply(version.clone(), selector.to_owned()),
             }
         })
+    }
+
+    /// A document is about to be put in force; what is to be kept of that before. Whoever comes after this process must not believe the
+    /// document before to be there still.
+    pub(crate) fn attempts(&self) -> Option<String> {
+        let mut state = self.state();
+        let applied = state.applied.as_mut()?;
+        let was_doubtful = std::mem::replace(&mut applied.is_doubtful, true);
+        let text = serde_json::to_string(applied).unwrap_or_default();
+        state.was_doubtful = was_doubtful;
+        (!was_doubtful).then_some(text)
     }
 
     /// A document is in force; what is to be kept of it.
@@ -231,7 +287,11 @@ impl Node {
                 selector,
                 form,
                 since: now(),
+                is_doubtful: false,
             };
+            state
+                .refused
+                .take_if(|refused| refused.refusal.version == applied.version);
             let text = serde_json::to_string(&applied).unwrap_or_default();
             state.applied = Some(applied);
             state.differs = false;
@@ -241,9 +301,35 @@ impl Node {
         })
     }
 
-    /// A document cannot be put in force.
-    pub(crate) fn refused(&self, refusal: Refusal) {
-        self.change(|state| state.refused = Some((refusal, now())));
+    /// A document cannot be put in force. Returns false if that was so before for the same reason; and the pause until the next attempt.
+    pub(crate) fn refused(&self, refusal: Refusal, moment: Instant) -> (bool, Duration) {
+        self.change(|state| {
+            let before = state.refused.take();
+            let before = before.filter(|before| before.refusal.version == refusal.version);
+            let is_news = before
+                .as_ref()
+                .is_none_or(|before| before.refusal != refusal);
+            let pauses = before.map(|before| before.pauses);
+            let first = || Pauses::beginning_with(FIRST_REFUSAL, LONGEST_REFUSAL);
+            let mut pauses = pauses.unwrap_or_else(first);
+            let pause = pauses.after_failure();
+            state.refused = Some(Refused {
+                refusal,
+                at: now(),
+                next: moment + pause,
+                pauses,
+            });
+            (is_news, pause)
+        })
+    }
+
+    /// An attempt has ended with a refusal: nothing has changed. What is to be kept of that.
+    pub(crate) fn attempt_refused(&self) -> Option<String> {
+        let mut state = self.state();
+        let was_doubtful = state.was_doubtful;
+        let applied = state.applied.as_mut().filter(|_| !was_doubtful)?;
+        applied.is_doubtful = false;
+        Some(serde_json::to_string(applied).unwrap_or_default())
     }
 
     /// The server is so.
@@ -287,15 +373,15 @@ impl Node {
     /// A roll-out is under way that somebody may wait for.
     pub(crate) fn is_rolling(&self) -> bool {
         let state = self.state();
-        let version = state.applied.as_ref().map(|applied| &applied.version);
+        let version = state.known().map(|applied| &applied.version);
         state.is_rolling || version != state.wanted.as_ref()
     }
 
     /// The answer for the fleet, as of no time.
     pub(crate) fn answer(&self) -> Answer {
         let state = self.state();
-        let applied = state.applied.as_ref();
-        let refused = state.refused.as_ref().map(|(refusal, _)| refusal);
+        let applied = state.known();
+        let refused = state.refused.as_ref().map(|refused| &refused.refusal);
         Answer {
             name: self.name.clone(),
             labels: self.labels.clone(),
@@ -315,7 +401,7 @@ impl Node {
     /// The news for `/status`.
     pub(crate) fn news(&self) -> SourceNews {
         let state = self.state();
-        let applied = state.applied.as_ref();
+        let applied = state.known();
         let wanted = state.wanted.as_ref();
         SourceNews {
             name: self.name.clone(),
@@ -329,12 +415,15 @@ impl Node {
             selector: applied.map(|applied| applied.selector.clone()),
             differs: state.differs,
             certificates: state.certificates.clone(),
-            refused: state.refused.as_ref().map(|(refusal, at)| RefusedDocument {
-                generation: refusal.version.generation,
-                pointer: refusal.pointer.clone(),
-                reason: refusal.reason.clone(),
-                at: *at,
-            }),
+            refused: state
+                .refused
+                .as_ref()
+                .map(|Refused { refusal, at, .. }| RefusedDocument {
+                    generation: refusal.version.generation,
+                    pointer: refusal.pointer.clone(),
+                    reason: refusal.reason.clone(),
+                    at: *at,
+                }),
         }
     }
 }
@@ -344,6 +433,10 @@ mod tests {
     use tutti_protocol::EtcdPlan;
 
     use super::*;
+
+    fn want(node: &Node, chosen: Option<(&str, &Version)>, is_rolling: bool) -> Task {
+        node.want(chosen, is_rolling, Instant::now())
+    }
 
     fn node(kept: Option<&str>) -> Node {
         let plan = SourcePlan {
@@ -370,48 +463,103 @@ mod tests {
         let first = node(None);
         let wanted = Some(("all", &version));
         let task = Task::Apply(version.clone(), "all".to_owned());
-        assert_eq!(first.want(wanted, true), task);
+        assert_eq!(want(&first, wanted, true), task);
         assert!(first.is_rolling());
         let kept = first.applied(version.clone(), "all".to_owned(), "form".to_owned());
-        assert_eq!(first.want(wanted, false), Task::Nothing);
+        assert_eq!(want(&first, wanted, false), Task::Nothing);
         assert!(!first.is_rolling());
         let next = node(Some(&kept));
-        assert_eq!(next.want(wanted, false), Task::Nothing);
+        assert_eq!(want(&next, wanted, false), Task::Nothing);
         // The same generation with another text, after a restore.
         let other = Version::of(3, "[]");
         assert!(matches!(
-            next.want(Some(("all", &other)), false),
+            want(&next, Some(("all", &other)), false),
             Task::Apply(..)
         ));
         assert!(matches!(
-            node(Some("{")).want(wanted, false),
+            want(&node(Some("{")), wanted, false),
             Task::Apply(..)
         ));
     }
 
     #[test]
-    fn a_refused_document_is_told_while_it_is_wanted_and_not_tried_again() {
+    fn a_refused_document_is_told_while_it_is_wanted_and_tried_again_later() {
         let (one, two) = (Version::of(1, "1"), Version::of(2, "2"));
         let node = node(None);
         node.applied(one.clone(), "all".to_owned(), String::new());
         assert!(matches!(
-            node.want(Some(("all", &two)), true),
+            want(&node, Some(("all", &two)), true),
             Task::Apply(..)
         ));
-        node.refused(Refusal {
+        let refusal = |reason: &str| Refusal {
             version: two.clone(),
             pointer: "/routes".to_owned(),
-            reason: "no".to_owned(),
-        });
-        assert_eq!(node.want(Some(("all", &two)), true), Task::Nothing);
+            reason: reason.to_owned(),
+        };
+        let moment = Instant::now();
+        let (is_news, pause) = node.refused(refusal("no"), moment);
+        assert!(is_news && !pause.is_zero());
+        assert_eq!(
+            node.want(Some(("all", &two)), true, moment),
+            Task::Later(pause)
+        );
         assert_eq!(
             node.answer().refused.map(|refusal| refusal.version),
-            Some(two)
+            Some(two.clone())
         );
+        let later = moment + pause;
+        assert!(matches!(
+            node.want(Some(("all", &two)), true, later),
+            Task::Apply(..)
+        ));
+        assert!(!node.refused(refusal("no"), later).0);
+        assert!(node.refused(refusal("another reason"), later).0);
+        assert!(matches!(
+            node.want(Some(("all", &two)), true, later),
+            Task::Later(_)
+        ));
         assert_eq!(node.answer().version, Some(one.clone()));
-        assert_eq!(node.want(Some(("all", &one)), false), Task::Nothing);
+        assert_eq!(want(&node, Some(("all", &one)), false), Task::Nothing);
         assert_eq!(node.answer().refused, None);
         assert!(node.news().refused.is_some());
+        // With room on its disk again.
+        want(&node, Some(("all", &two)), false);
+        node.applied(two, "all".to_owned(), String::new());
+        assert_eq!(node.answer().refused, None);
+        assert!(node.news().refused.is_none());
+    }
+
+    #[test]
+    fn a_document_whose_outcome_nobody_knows_is_no_reason_to_believe_the_one_before() {
+        let (one, two) = (Version::of(1, "1"), Version::of(2, "2"));
+        let first = node(None);
+        assert_eq!(first.attempts(), None);
+        first.applied(one.clone(), "all".to_owned(), String::new());
+        want(&first, Some(("all", &two)), true);
+        let kept = first.attempts().unwrap();
+        // It is known until the head says that it is to be there.
+        assert_eq!(first.answer().version, Some(one.clone()));
+        // The process ends, and the roll-out is returned: the second document may be in force, or not.
+        let next = node(Some(&kept));
+        let back = Some(("all", &one));
+        assert!(matches!(want(&next, back, false), Task::Apply(..)));
+        assert_eq!(next.answer().version, None);
+        assert!(next.is_rolling());
+        // A refusal of the next attempt makes nothing certain.
+        assert_eq!(next.attempts(), None);
+        assert_eq!(next.attempt_refused(), None);
+        assert!(matches!(want(&next, back, false), Task::Apply(..)));
+        next.applied(one.clone(), "all".to_owned(), String::new());
+        assert_eq!(want(&next, back, false), Task::Nothing);
+        assert_eq!(next.answer().version, Some(one.clone()));
+        // One that is refused has changed nothing.
+        let kept = next.attempts().unwrap();
+        assert!(matches!(
+            want(&node(Some(&kept)), back, false),
+            Task::Apply(..)
+        ));
+        let kept = next.attempt_refused().unwrap();
+        assert_eq!(want(&node(Some(&kept)), back, false), Task::Nothing);
     }
 
     #[test]

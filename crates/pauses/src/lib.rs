@@ -14,6 +14,7 @@ const FIRST: Duration = Duration::from_millis(200);
 /// The pauses of one kind of attempt.
 #[derive(Debug)]
 pub struct Pauses {
+    first: Duration,
     next: Duration,
     longest: Duration,
 }
@@ -21,8 +22,14 @@ pub struct Pauses {
 impl Pauses {
     /// Pauses of at most this length.
     pub fn new(longest: Duration) -> Pauses {
+        Pauses::beginning_with(FIRST, longest)
+    }
+
+    /// The same with another first pause.
+    pub fn beginning_with(first: Duration, longest: Duration) -> Pauses {
         Pauses {
-            next: FIRST,
+            first,
+            next: first,
             longest,
         }
     }
@@ -36,7 +43,7 @@ impl Pauses {
 
     /// An attempt has succeeded.
     pub fn begin_anew(&mut self) {
-        self.next = FIRST;
+        self.next = self.first;
     }
 }
 

@@ -87,6 +87,22 @@ impl Outcome {
     }
 }
 
+impl std::ops::AddAssign for Outcome {
+    fn add_assign(&mut self, other: Outcome) {
+        self.answered += other.answered;
+        for (status, count) in other.statuses {
+            *self.statuses.entry(status).or_default() += count;
+        }
+        self.wrong_bodies += other.wrong_bodies;
+        self.lost += other.lost;
+        self.closed_on_reuse += other.closed_on_reuse;
+        self.broken += other.broken;
+        self.hung += other.hung;
+        self.refused += other.refused;
+        self.slowest_ms = self.slowest_ms.max(other.slowest_ms);
+    }
+}
+
 impl fmt::Display for Outcome {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -259,17 +275,7 @@ impl<'a> Client<'a> {
             .outcome
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        all.answered += mine.answered;
-        for (status, count) in mine.statuses {
-            *all.statuses.entry(status).or_default() += count;
-        }
-        all.wrong_bodies += mine.wrong_bodies;
-        all.lost += mine.lost;
-        all.closed_on_reuse += mine.closed_on_reuse;
-        all.broken += mine.broken;
-        all.hung += mine.hung;
-        all.refused += mine.refused;
-        all.slowest_ms = all.slowest_ms.max(mine.slowest_ms);
+        *all += mine;
     }
 
     fn request(&mut self) -> End {

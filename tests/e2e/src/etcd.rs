@@ -17,6 +17,8 @@ pub struct Etcd {
     folder: tempfile::TempDir,
     members: Vec<Member>,
     is_secure: bool,
+    /// How often it was restored from a snapshot: each time it is another cluster.
+    restored: u32,
 }
 
 /// A key and its text.
@@ -32,8 +34,32 @@ pub struct Entry {
 
 struct Member {
     child: Option<Child>,
-    client: u16,
-    peer: u16,
+    place: Place,
+}
+
+/// Where a member runs.
+pub struct Place {
+    /// Words before its program, which put it on another host.
+    pub wrapper: Vec<String>,
+    /// Where clients find it.
+    pub client: SocketAddr,
+    /// Where other members find it.
+    pub peer: SocketAddr,
+    /// The folder that holds its data; `None`: the store's own.
+    pub disk: Option<PathBuf>,
+}
+
+impl Place {
+    /// This machine.
+    fn here() -> Place {
+        let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        Place {
+            wrapper: Vec::new(),
+            client: at(free_port()),
+            peer: at(free_port()),
+            disk: None,
+        }
+    }
 }
 
 impl Drop for Etcd {
@@ -50,7 +76,7 @@ impl Etcd {
     /// # Panics
     /// If they do not.
     pub fn start(count: usize) -> Etcd {
-        Etcd::begin(count, false)
+        Etcd::on((0..count).map(|_| Place::here()).collect())
     }
 
     /// One member that speaks TLS, and asks clients for certificates.
@@ -58,10 +84,18 @@ impl Etcd {
     /// # Panics
     /// If it does not start.
     pub fn secure() -> Etcd {
-        Etcd::begin(1, true)
+        Etcd::begin(vec![Place::here()], true)
     }
 
-    fn begin(count: usize, is_secure: bool) -> Etcd {
+    /// Starts a member at each place, and waits until they answer.
+    ///
+    /// # Panics
+    /// If they do not.
+    pub fn on(places: Vec<Place>) -> Etcd {
+        Etcd::begin(places, false)
+    }
+
+    fn begin(places: Vec<Place>, is_secure: bool) -> Etcd {
         let folder = tempfile::Builder::new().prefix("tutti-etcd-").tempdir();
         let folder = folder.expect("a folder");
         if is_secure {
@@ -69,15 +103,15 @@ impl Etcd {
             authority.issue("member", EC, "ca", "subjectAltName=IP:127.0.0.1");
             authority.issue("client", EC, "ca", "subjectAltName=DNS:node");
         }
-        let members = (0..count).map(|_| Member {
-            child: None,
-            client: free_port(),
-            peer: free_port(),
-        });
+        let count = places.len();
+        let members = places
+            .into_iter()
+            .map(|place| Member { child: None, place });
         let mut etcd = Etcd {
             members: members.collect(),
             folder,
             is_secure,
+            restored: 0,
         };
         for number in 0..count {
             etcd.spawn(number);
@@ -90,7 +124,9 @@ impl Etcd {
 
     /// The folder of a member's data.
     fn data(&self, number: usize) -> PathBuf {
-        self.folder.path().join(format!("data-{number}"))
+        let disk = self.members[number].place.disk.as_deref();
+        let folder = disk.unwrap_or(self.folder.path());
+        folder.join(format!("data-{number}"))
     }
 
     /// A file of the store's authority.
@@ -100,15 +136,21 @@ impl Etcd {
 
     fn spawn(&mut self, number: usize) {
         let scheme = if self.is_secure { "https" } else { "http" };
-        let member = &self.members[number];
-        let url = |port: u16| format!("http://127.0.0.1:{port}");
-        let all = self.members.iter().enumerate();
-        let all = all.map(|(number, member)| format!("m{number}={}", url(member.peer)));
+        let place = &self.members[number].place;
         let log = self.folder.path().join(format!("log-{number}"));
         let log = File::options().create(true).append(true).open(log);
         let log = log.expect("a log");
-        let clients = format!("{scheme}://127.0.0.1:{}", member.client);
-        let mut command = Command::new(programs().join("etcd"));
+        let clients = format!("{scheme}://{}", place.client);
+        let peers = format!("http://{}", place.peer);
+        let program = programs().join("etcd");
+        let mut command = match place.wrapper.split_first() {
+            Some((wrapper, words)) => {
+                let mut command = Command::new(wrapper);
+                command.args(words).arg(program);
+                command
+            }
+            None => Command::new(program),
+        };
         command
             .args(["--name", &format!("m{number}")])
             .arg("--data-dir")
@@ -119,9 +161,9 @@ impl Etcd {
                 "--advertise-client-urls",
                 &clients,
             ])
-            .args(["--listen-peer-urls", &url(member.peer)])
-            .args(["--initial-advertise-peer-urls", &url(member.peer)])
-            .args(["--initial-cluster", &all.collect::<Vec<_>>().join(",")])
+            .args(["--listen-peer-urls", &peers])
+            .args(["--initial-advertise-peer-urls", &peers])
+            .args(["--initial-cluster", &self.all_members()])
             // Nothing here has to outlive the machine, and elections are to be over soon.
             .args([
                 "--unsafe-no-fsync",
@@ -143,6 +185,13 @@ impl Etcd {
         self.members[number].child = Some(command.spawn().expect("etcd starts"));
     }
 
+    /// The members for each other.
+    fn all_members(&self) -> String {
+        let all = self.members.iter().enumerate();
+        let all = all.map(|(number, member)| format!("m{number}=http://{}", member.place.peer));
+        all.collect::<Vec<_>>().join(",")
+    }
+
     fn wait_for(&self, number: usize) {
         wait_until("a member of etcd", || self.is_well(number));
     }
@@ -155,8 +204,8 @@ impl Etcd {
                 .status
                 .success();
         }
-        let address = SocketAddr::from(([127, 0, 0, 1], self.members[number].client));
-        client::get(address, "/health").is_ok_and(|reply| reply.status == 200)
+        client::get(self.members[number].place.client, "/health")
+            .is_ok_and(|reply| reply.status == 200)
     }
 
     /// Kills a member, if it runs.
@@ -212,22 +261,84 @@ impl Etcd {
         fs::remove_dir_all(&data).expect("the data goes");
         let from = self.folder.path().join(from);
         if is_new {
-            let peer = format!("http://127.0.0.1:{}", self.members[0].peer);
-            let run = Command::new(programs().join("etcdutl"))
-                .args(["snapshot", "restore"])
-                .arg(from.join("member/snap/db"))
-                .args(["--skip-hash-check", "--name", "m0", "--data-dir"])
-                .arg(&data)
-                .args(["--initial-cluster", &format!("m0={peer}")])
-                .args(["--initial-advertise-peer-urls", &peer])
-                .args(["--initial-cluster-token", "restored"])
-                .output()
-                .expect("etcdutl runs");
-            assert!(run.status.success(), "{run:?}");
+            let snapshot = from.join("member/snap/db");
+            self.unpack(0, &snapshot, "restored", &["--skip-hash-check"]);
         } else {
             copy_folder(&from, &data);
         }
         self.start_again(0);
+    }
+
+    /// Makes the data of a member from a snapshot, as that of a new cluster.
+    fn unpack(&self, number: usize, snapshot: &Path, token: &str, more: &[&str]) {
+        let peer = format!("http://{}", self.members[number].place.peer);
+        let run = Command::new(programs().join("etcdutl"))
+            .args(["snapshot", "restore"])
+            .arg(snapshot)
+            .args(["--name", &format!("m{number}"), "--data-dir"])
+            .arg(self.data(number))
+            .args(["--initial-cluster", &self.all_members()])
+            .args(["--initial-advertise-peer-urls", &peer])
+            .args(["--initial-cluster-token", token])
+            .args(more)
+            .output()
+            .expect("etcdutl runs");
+        assert!(run.status.success(), "{run:?}");
+    }
+
+    /// Saves a snapshot of a member as etcd's own client does it; false if that is not possible now.
+    pub fn save(&self, number: usize, name: &str) -> bool {
+        let path = self.folder.path().join(name);
+        let new = self.folder.path().join(format!("{name}-new"));
+        let endpoint = self.endpoints().swap_remove(number);
+        let run = self.run_on(
+            &[endpoint],
+            "etcdctl",
+            &["snapshot", "save", &new.display().to_string()],
+        );
+        run.status.success() && fs::rename(&new, &path).is_ok()
+    }
+
+    /// Kills all members, and starts them on a snapshot that was saved before, as a new cluster. Does not wait for them.
+    ///
+    /// # Panics
+    /// If the snapshot is of no use.
+    pub fn restore_all(&mut self, name: &str) {
+        let snapshot = self.folder.path().join(name);
+        for number in 0..self.members.len() {
+            self.kill(number);
+            fs::remove_dir_all(self.data(number)).expect("the data goes");
+        }
+        self.restored += 1;
+        let token = format!("restored-{}", self.restored);
+        for number in 0..self.members.len() {
+            self.unpack(number, &snapshot, &token, &[]);
+            self.spawn(number);
+        }
+    }
+
+    /// Starts the members that have ended, and waits until all answer. Returns how many had.
+    ///
+    /// # Panics
+    /// If they do not.
+    pub fn start_ended(&mut self) -> usize {
+        let mut count = 0;
+        for number in 0..self.members.len() {
+            if self.has_ended(number) {
+                self.spawn(number);
+                count += 1;
+            }
+        }
+        for number in 0..self.members.len() {
+            self.wait_for(number);
+        }
+        count
+    }
+
+    /// True if a member has ended, by itself or because it was killed.
+    pub fn has_ended(&mut self, number: usize) -> bool {
+        let child = self.members[number].child.as_mut();
+        child.is_none_or(|child| !matches!(child.try_wait(), Ok(None)))
     }
 
     /// URLs of the members.
@@ -235,7 +346,7 @@ impl Etcd {
         let scheme = if self.is_secure { "https" } else { "http" };
         let members = self.members.iter();
         members
-            .map(|member| format!("{scheme}://127.0.0.1:{}", member.client))
+            .map(|member| format!("{scheme}://{}", member.place.client))
             .collect()
     }
 
@@ -249,9 +360,13 @@ impl Etcd {
     /// # Panics
     /// When it cannot be run.
     pub fn run(&self, program: &str, arguments: &[&str]) -> Output {
+        self.run_on(&self.endpoints(), program, arguments)
+    }
+
+    fn run_on(&self, endpoints: &[String], program: &str, arguments: &[&str]) -> Output {
         let mut command = Command::new(programs().join(program));
         command
-            .arg(format!("--endpoints={}", self.endpoints().join(",")))
+            .arg(format!("--endpoints={}", endpoints.join(",")))
             .args(["--command-timeout=5s", "--dial-timeout=2s"])
             .env("ETCDCTL_API", "3")
             .args(arguments);

@@ -17,23 +17,29 @@ pub struct Fleet {
     pub nodes: Vec<Server>,
     /// The file with the source, for commands.
     pub source: PathBuf,
+    /// Words before commands, which put them on another host.
+    pub wrapper: Vec<String>,
 }
 
 /// The life of a node's answer in the store, in seconds: the shortest that etcd takes.
 const LIFE: &str = "2";
 
+/// The environment of a server that notices silence soon.
+pub fn environment() -> [String; 2] {
+    [
+        "TUTTI_FLEET_PATIENCE=0.5".to_owned(),
+        format!("TUTTI_FLEET_LIFE={LIFE}"),
+    ]
+}
+
 /// Options of a server that follows this source, and notices silence soon.
 pub fn options(source: &Path) -> ServerOptions {
     ServerOptions {
         flags: vec!["--source".to_owned(), source.display().to_string()],
-        // Silence is to be noticed soon.
-        wrapper: [
-            "env",
-            "TUTTI_FLEET_PATIENCE=0.5",
-            &format!("TUTTI_FLEET_LIFE={LIFE}"),
-        ]
-        .map(str::to_owned)
-        .to_vec(),
+        wrapper: ["env".to_owned()]
+            .into_iter()
+            .chain(environment())
+            .collect(),
         ..ServerOptions::default()
     }
 }
@@ -72,6 +78,7 @@ impl Fleet {
             source: etcd.source("administrator", more),
             etcd,
             nodes,
+            wrapper: Vec::new(),
         };
         let count = names.len();
         wait_until("all nodes answer", || fleet.answers().len() >= count);
@@ -80,7 +87,15 @@ impl Fleet {
 
     /// `tutti fleet` for this store.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(built("tutti"));
+        let program = built("tutti");
+        let mut command = match self.wrapper.split_first() {
+            Some((wrapper, words)) => {
+                let mut command = Command::new(wrapper);
+                command.args(words).arg(program);
+                command
+            }
+            None => Command::new(program),
+        };
         command
             .arg("fleet")
             .args(arguments)

@@ -1,5 +1,7 @@
-//! Roll-outs in the middle of which something breaks, by schedules that a seed gives: every node ends on the same generation, which is one
-//! that was asked for, and a command that says it has succeeded is right.
+//! A fleet on hosts of its own, in whose roll-outs things break by schedules that a seed gives: every node ends on the same generation, which
+//! is one that was asked for; a command that says it has succeeded is right; and no request to a node that is up is lost.
+//!
+//! `TUTTI_FLEET_SEEDS=7` runs one schedule, `TUTTI_FLEET_SEEDS=41-80` some.
 
 #![allow(
     clippy::unwrap_used,
@@ -8,26 +10,35 @@
 )]
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::process::{Child, Stdio};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tutti_e2e::fleet::{Fleet, options};
-use tutti_testkit::{Load, LoadOptions, wait_until};
+use tutti_e2e::fleet::Fleet;
+use tutti_e2e::hosts::has_own_network;
+use tutti_e2e::hosts_of_a_fleet::{Hosts, MEMBERS, NODES};
+use tutti_testkit::{Load, LoadOptions, Outcome, wait_until};
 
-/// The nodes.
-const NAMES: [&str; 3] = ["a", "b", "c"];
+/// The longest that a command may take: two waves and the way back, each with its own bound, on a busy machine.
+const LONGEST_COMMAND: Duration = Duration::from_secs(240);
 
-/// Members of the store.
-const MEMBERS: usize = 3;
+/// Seconds of a day.
+const DAY: i64 = 86_400;
 
-/// Schedules in `make test`, and in `make test-long`.
-fn schedules() -> u64 {
-    match std::env::var_os("TUTTI_LONG") {
-        Some(_) => 200,
-        None => 10,
-    }
+fn is_long() -> bool {
+    std::env::var_os("TUTTI_LONG").is_some()
+}
+
+/// The seeds of `make test`, of `make test-long`, or those that the environment says.
+fn seeds() -> RangeInclusive<u64> {
+    let Ok(text) = std::env::var("TUTTI_FLEET_SEEDS") else {
+        return 1..=if is_long() { 200 } else { 10 };
+    };
+    let (first, last) = text.split_once('-').unwrap_or((&text, &text));
+    let number = |text: &str| text.parse().expect("TUTTI_FLEET_SEEDS is `7` or `1-40`");
+    number(first)..=number(last)
 }
 
 /// Numbers of a schedule (SplitMix64, Steele, Lea and Flood 2014).
@@ -47,80 +58,158 @@ impl Numbers {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     MemberKilled(usize),
     MemberStopped(usize),
-    StoreStopped,
+    MemberCut(usize),
     StoreKilled,
-    FollowerKilled(usize),
+    StoreStopped,
+    StoreCompacted,
+    StoreRestored,
+    DiskOfMemberFull,
+    LeasesRevoked,
+    Delayed(u64),
     NodeKilled(usize),
+    NodeStopped(usize),
+    NodeCut(usize),
+    DiskOfNodeFull(usize),
+    ClockMoved(usize, i64),
+    FollowerKilled(usize),
+    ControllerKilled(usize),
     CommandKilled,
+    CommandStopped,
+    CommandCut,
 }
+
+/// How many kinds there are.
+const KINDS: u64 = 20;
 
 impl Fault {
-    fn of(numbers: &mut Numbers) -> Fault {
-        match numbers.below(7) {
-            0 => Fault::MemberKilled(numbers.index(MEMBERS)),
-            1 => Fault::MemberStopped(numbers.index(MEMBERS)),
-            2 => Fault::StoreStopped,
+    fn of(kind: u64, numbers: &mut Numbers) -> Fault {
+        let member = numbers.index(MEMBERS);
+        let node = numbers.index(NODES.len());
+        match kind % KINDS {
+            0 => Fault::MemberKilled(member),
+            1 => Fault::MemberStopped(member),
+            2 => Fault::MemberCut(member),
             3 => Fault::StoreKilled,
-            4 => Fault::FollowerKilled(numbers.index(NAMES.len())),
-            5 => Fault::NodeKilled(numbers.index(NAMES.len())),
-            _ => Fault::CommandKilled,
+            4 => Fault::StoreStopped,
+            5 => Fault::StoreCompacted,
+            6 => Fault::StoreRestored,
+            7 => Fault::DiskOfMemberFull,
+            8 => Fault::LeasesRevoked,
+            9 => Fault::Delayed(50 + numbers.below(400)),
+            10 => Fault::NodeKilled(node),
+            11 => Fault::NodeStopped(node),
+            12 => Fault::NodeCut(node),
+            13 => Fault::DiskOfNodeFull(node),
+            14 => Fault::ClockMoved(node, [-DAY, -60, 60, DAY][numbers.index(4)]),
+            15 => Fault::FollowerKilled(node),
+            16 => Fault::ControllerKilled(node),
+            17 => Fault::CommandKilled,
+            18 => Fault::CommandStopped,
+            _ => Fault::CommandCut,
         }
     }
 
-    fn breaks(self, fleet: &mut Fleet, commands: &mut [Child]) {
-        match self {
-            Fault::MemberKilled(number) => fleet.etcd.kill(number),
-            Fault::MemberStopped(number) => fleet.etcd.signal(number, libc::SIGSTOP),
-            Fault::StoreStopped => {
-                for number in 0..MEMBERS {
-                    fleet.etcd.signal(number, libc::SIGSTOP);
-                }
-            }
-            Fault::StoreKilled => {
-                for number in 0..MEMBERS {
-                    fleet.etcd.kill(number);
-                }
-            }
-            Fault::FollowerKilled(node) => {
-                for pid in fleet.nodes[node].pids("tutti: fleet") {
-                    let _ = tutti_sys::signal::send(pid, libc::SIGKILL);
-                }
-            }
-            Fault::NodeKilled(node) => {
-                let source = fleet.etcd.source(NAMES[node], &json!({}));
-                fleet.nodes[node].start_again(&options(&source));
-            }
-            Fault::CommandKilled => commands[0].kill().unwrap(),
-        }
+    /// Its kind alone.
+    fn kind(self) -> String {
+        let text = format!("{self:?}");
+        let end = text.find('(').unwrap_or(text.len());
+        text[..end].to_owned()
     }
 
-    fn ends(self, fleet: &mut Fleet) {
+    fn breaks(self, hosts: &mut Hosts, command: &mut Child) {
+        let etcd = &mut hosts.fleet.etcd;
         match self {
-            Fault::MemberKilled(number) => fleet.etcd.start_again(number),
-            Fault::MemberStopped(number) => fleet.etcd.signal(number, libc::SIGCONT),
+            Fault::MemberKilled(member) => etcd.kill(member),
+            Fault::MemberStopped(member) => etcd.signal(member, libc::SIGSTOP),
+            Fault::MemberCut(member) => hosts.cut_member(member),
+            Fault::StoreKilled => (0..MEMBERS).for_each(|member| etcd.kill(member)),
             Fault::StoreStopped => {
-                for number in 0..MEMBERS {
-                    fleet.etcd.signal(number, libc::SIGCONT);
-                }
+                (0..MEMBERS).for_each(|member| etcd.signal(member, libc::SIGSTOP));
             }
-            // They need each other to answer.
-            Fault::StoreKilled => fleet.etcd.start_all_again(),
-            Fault::FollowerKilled(_) | Fault::NodeKilled(_) | Fault::CommandKilled => {}
+            // Not possible where a fault before has taken the store away.
+            Fault::StoreCompacted => drop(hosts.compact()),
+            Fault::StoreRestored => hosts.restore(),
+            Fault::DiskOfMemberFull => hosts.fill_disk_of_member(),
+            Fault::LeasesRevoked => drop(hosts.revoke_leases()),
+            Fault::Delayed(milliseconds) => hosts.slow_down(Duration::from_millis(milliseconds)),
+            Fault::NodeKilled(node) => hosts.kill_node(node),
+            Fault::NodeStopped(node) => hosts.signal_node(node, libc::SIGSTOP),
+            Fault::NodeCut(node) => hosts.cut_node(node),
+            Fault::DiskOfNodeFull(node) => hosts.fill_disk_of_node(node),
+            Fault::ClockMoved(node, seconds) => hosts.move_clock(node, seconds),
+            Fault::FollowerKilled(node) => hosts.kill_process(node, "tutti: fleet"),
+            Fault::ControllerKilled(node) => hosts.kill_process(node, "tutti: controller"),
+            Fault::CommandKilled => command.kill().unwrap(),
+            Fault::CommandStopped => signal(command, libc::SIGSTOP),
+            Fault::CommandCut => hosts.cut_administrator(),
         }
     }
 }
 
-/// The document of a number; a bad one has the address of another machine.
-fn document(number: u64, is_good: bool) -> Value {
-    let routes =
-        json!([{"match": {"uri": format!("/document-{number}")}, "action": {"return": 200}}]);
-    match is_good {
-        true => json!({"routes": routes}),
-        false => json!({"listeners": {"192.0.2.1:8080": {"pass": "routes"}}, "routes": routes}),
+fn signal(child: &Child, signal: i32) {
+    let _ = tutti_sys::signal::send(i32::try_from(child.id()).unwrap(), signal);
+}
+
+/// Everything that a schedule does, from its seed alone.
+#[derive(Debug)]
+struct Schedule {
+    seed: u64,
+    /// Nodes can put the document in force.
+    is_good: bool,
+    /// Another command rolls something else out at the same time.
+    has_rival: bool,
+    /// Each with the milliseconds before it.
+    faults: [(u64, Fault); 2],
+    /// The milliseconds until all is healed.
+    during: u64,
+}
+
+impl Schedule {
+    fn of(seed: u64) -> Schedule {
+        let mut numbers = Numbers(seed);
+        // All kinds come within ten seeds, and all pairs of them in the long run.
+        let first = Fault::of(seed, &mut numbers);
+        let second = Fault::of(seed + seed / KINDS + KINDS / 2, &mut numbers);
+        Schedule {
+            seed,
+            is_good: numbers.below(4) != 0,
+            has_rival: numbers.below(4) == 0,
+            faults: [(numbers.below(900), first), (numbers.below(700), second)],
+            during: numbers.below(1500),
+        }
+    }
+
+    fn has(&self, fault: Fault) -> bool {
+        self.faults.iter().any(|(_, one)| *one == fault)
+    }
+
+    fn document(&self) -> Value {
+        Hosts::document(2 * self.seed, self.is_good)
+    }
+
+    fn rival(&self) -> Option<Value> {
+        let rival = || Hosts::document(2 * self.seed + 1, true);
+        self.has_rival.then(rival)
+    }
+
+    /// Rolls out while things break, heals them, and waits for the commands: true for each that says it has succeeded.
+    fn run(&self, hosts: &mut Hosts) -> Vec<bool> {
+        let documents = std::iter::once(self.document()).chain(self.rival());
+        let mut commands: Vec<Child> = documents
+            .map(|document| begin(&hosts.fleet, &document))
+            .collect();
+        for (before, fault) in self.faults {
+            pass(before);
+            fault.breaks(hosts, &mut commands[0]);
+        }
+        pass(self.during);
+        hosts.heal();
+        signal(&commands[0], libc::SIGCONT);
+        commands.into_iter().map(ends).collect()
     }
 }
 
@@ -134,6 +223,18 @@ fn begin(fleet: &Fleet, document: &Value) -> Child {
         .unwrap()
 }
 
+/// Waits for the end of a command; true if it has succeeded.
+fn ends(mut command: Child) -> bool {
+    let until = Instant::now() + LONGEST_COMMAND;
+    loop {
+        if let Some(status) = command.try_wait().unwrap() {
+            return status.success();
+        }
+        assert!(Instant::now() < until, "a command does not end");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
 /// The generation that a head says its nodes run.
 fn settled(head: &Value) -> Option<u64> {
     let version = match head["state"].as_str()? {
@@ -143,28 +244,43 @@ fn settled(head: &Value) -> Option<u64> {
     version["generation"].as_u64()
 }
 
-/// Waits until no roll-out is under way and each node has answered with the generation of the head: that one.
-fn one_generation(fleet: &Fleet, what: &str) -> u64 {
-    let mut found = None;
-    wait_until(what, || {
-        let status = fleet.status();
-        let head = &status["heads"]["all"];
+/// Waits until no roll-out is under way, and each node runs the generation of the head and has answered so. Returns its document.
+fn one_document(fleet: &Fleet, what: &str) -> Value {
+    let mut documents = Vec::new();
+    let mut last = Value::Null;
+    let is_one = || {
+        last = fleet.status();
+        let head = &last["heads"]["all"];
         if head["state"] == "rolling" {
             // Its command has died.
             fleet.run(&["rollback"]);
             return false;
         }
-        found = settled(head);
-        let nodes = status["nodes"].as_object();
-        found.is_some()
-            && nodes.is_some_and(|nodes| {
-                nodes.len() == NAMES.len()
-                    && nodes
-                        .values()
-                        .all(|node| node["generation"].as_u64() == found)
-            })
-    });
-    found.unwrap()
+        let Some(found) = settled(head) else {
+            return false;
+        };
+        let answers = last["nodes"].as_object().into_iter().flatten();
+        let answers: Vec<_> = answers
+            .filter(|(_, one)| one["generation"] == found)
+            .collect();
+        documents = (0..NODES.len())
+            .map(|node| fleet.configuration(node))
+            .collect();
+        let runs = |node: usize| {
+            let source = fleet.source_of(node);
+            source["state"] == "applied"
+                && source["connected"] == true
+                && source["generation"] == found
+        };
+        answers.len() == NODES.len()
+            && (0..NODES.len()).all(runs)
+            && documents.iter().all(|document| *document == documents[0])
+    };
+    let waited = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        wait_until(what, is_one);
+    }));
+    assert!(waited.is_ok(), "{what}: {last}; they run {documents:?}");
+    documents.swap_remove(0)
 }
 
 /// Lets time pass in which the roll-out comes to another place each time.
@@ -176,67 +292,106 @@ fn pass(milliseconds: u64) {
     sleep(Duration::from_millis(milliseconds));
 }
 
+/// Nothing went wrong for anybody who asked.
+fn costs_nothing(outcome: &Outcome) -> bool {
+    outcome.answered > 0 && outcome.failures() + outcome.refused == 0
+}
+
 #[test]
 fn whatever_breaks_in_a_roll_out_all_nodes_end_on_one_generation_that_was_asked_for() {
-    let mut fleet = Fleet::start(MEMBERS, &NAMES);
-    let first = document(0, true);
-    fleet.put(&first.to_string());
-    let mut asked_for = vec![first.clone()];
-    let mut in_force = first;
+    if !has_own_network(
+        "whatever_breaks_in_a_roll_out_all_nodes_end_on_one_generation_that_was_asked_for",
+    ) {
+        return;
+    }
+    let mut hosts = Hosts::start();
+    let mut in_force = Hosts::document(0, true);
+    hosts.fleet.put(&in_force.to_string());
+    hosts.begin_loads();
+    assert!(hosts.save());
+    let mut asked_for = vec![in_force.clone()];
     let mut faults: BTreeMap<String, u64> = BTreeMap::new();
-    let mut done = 0;
-    for seed in 1..=schedules() {
-        let mut numbers = Numbers(seed);
-        let is_good = numbers.below(4) != 0;
-        let has_rival = numbers.below(4) == 0;
-        let fault = Fault::of(&mut numbers);
-        let (before, during) = (numbers.below(400), numbers.below(1500));
-        let what = format!("seed {seed}: good {is_good}, rival {has_rival}, {fault:?}");
-        println!("{what}, {before} ms after, for {during} ms");
-        let own = document(2 * seed, is_good);
-        let rival = document(2 * seed + 1, true);
-        let mut commands = vec![begin(&fleet, &own)];
-        if has_rival {
-            commands.push(begin(&fleet, &rival));
-        }
-        pass(before);
-        fault.breaks(&mut fleet, &mut commands);
-        pass(during);
-        fault.ends(&mut fleet);
-        let ends = commands.into_iter();
-        let ends: Vec<bool> = ends
-            .map(|mut command| command.wait().unwrap().success())
-            .collect();
-        if is_good {
-            asked_for.push(own.clone());
-        }
-        if has_rival {
-            asked_for.push(rival);
-        }
-        one_generation(&fleet, &what);
-        let now = fleet.configuration(0);
-        for node in 1..NAMES.len() {
-            assert_eq!(fleet.configuration(node), now, "{what}");
-        }
+    let (mut count, mut done) = (0, 0);
+    for seed in seeds() {
+        let schedule = Schedule::of(seed);
+        let what = format!("{schedule:?}");
+        let start = Instant::now();
+        let ends = schedule.run(&mut hosts);
+        let now = one_document(&hosts.fleet, &what);
+        let took = start.elapsed();
+        println!("{took:.1?}: {what}, succeeded: {ends:?}");
+        asked_for.extend(schedule.is_good.then(|| schedule.document()));
+        asked_for.extend(schedule.rival());
         assert!(asked_for.contains(&now), "{what}: {now}");
-        if !is_good {
+        if !schedule.is_good {
             assert!(!ends[0], "{what}: a bad document is no success");
         }
-        if !has_rival {
-            let expected = if ends[0] { &own } else { &now };
-            assert_eq!(&now, expected, "{what}: it was said to be in force");
-            assert!(now == own || now == in_force, "{what}: {now}");
+        // A store that goes back to older documents forgets what it has said.
+        if !schedule.has_rival && !schedule.has(Fault::StoreRestored) {
+            let is_own = now == schedule.document();
+            assert!(is_own || !ends[0], "{what}: it was said to be in force");
+            assert!(is_own || now == in_force, "{what}: {now}");
         }
+        // Some schedules go back further than the one before.
+        if seed % 3 == 0 {
+            hosts.save();
+        }
+        count += 1;
         done += u64::from(ends.contains(&true));
-        *faults
-            .entry(format!("{fault:?}").replace(|byte: char| !byte.is_alphabetic(), ""))
-            .or_default() += 1;
+        for (_, fault) in schedule.faults {
+            *faults.entry(fault.kind()).or_default() += 1;
+        }
         in_force = now;
     }
+    hosts.end_loads();
     println!(
-        "{} schedules, {done} with a roll-out that was done; faults: {faults:?}",
-        schedules()
+        "{count} schedules, {done} with a roll-out that was done; faults: {faults:?}; members that ended by full disks: {}",
+        hosts.ended_by_full_disks
     );
+    println!("requests to nodes that were up: {}", hosts.served);
+    println!("requests to nodes as they were killed: {}", hosts.apart);
+    assert!(costs_nothing(&hosts.served), "{}", hosts.served);
+}
+
+#[test]
+fn a_roll_out_to_five_nodes_under_load_loses_no_request_and_a_bad_document_comes_back() {
+    if !has_own_network(
+        "a_roll_out_to_five_nodes_under_load_loses_no_request_and_a_bad_document_comes_back",
+    ) {
+        return;
+    }
+    let mut hosts = Hosts::start();
+    hosts.fleet.put(&Hosts::document(0, true).to_string());
+    hosts.begin_loads();
+    let rounds = if is_long() { 50 } else { 3 };
+    for round in 1..=rounds {
+        let good = Hosts::document(2 * round, true);
+        let words = hosts.fleet.put(&good.to_string());
+        assert!(words.contains("is in force on 5 nodes"), "{words}");
+        let bad = Hosts::document(2 * round + 1, false).to_string();
+        let file = hosts.fleet.file(&bad);
+        let words = hosts.fleet.fail(&["put", &file, "--wait", "0"]);
+        assert!(
+            words.contains("all nodes are back at generation")
+                && words.contains("at `/listeners/192.0.2.1:8080`"),
+            "{words}"
+        );
+        assert_eq!(one_document(&hosts.fleet, "after a bad document"), good);
+    }
+    // A wrong clock is told, and nothing depends on it.
+    hosts.move_clock(1, DAY);
+    hosts.fleet.put(&Hosts::document(1000, true).to_string());
+    let answers = hosts.fleet.answers();
+    let since = |node: usize| answers[NODES[node]]["since"].as_i64().unwrap();
+    let apart = since(1) - since(0);
+    assert!((DAY / 2..2 * DAY).contains(&apart), "{answers:?}");
+    hosts.move_clock(1, 0);
+    hosts.end_loads();
+    println!(
+        "{rounds} roll-outs and as many bad documents: {}",
+        hosts.served
+    );
+    assert!(costs_nothing(&hosts.served), "{}", hosts.served);
 }
 
 #[test]
@@ -253,7 +408,8 @@ fn a_store_that_ends_and_begins_again_under_load_costs_no_request() {
     load.pause = Duration::from_millis(1);
     let load = Load::start(&load);
     let mut numbers = Numbers(1);
-    for round in 1..=schedules() {
+    let rounds = if is_long() { 200 } else { 10 };
+    for round in 1..=rounds {
         if numbers.below(2) == 0 {
             fleet.etcd.kill(0);
         } else {
@@ -270,6 +426,6 @@ fn a_store_that_ends_and_begins_again_under_load_costs_no_request() {
         fleet.wait_for(0, &serving(round));
     }
     let outcome = load.stop();
-    println!("{} ends of the store under load: {outcome}", schedules());
+    println!("{rounds} ends of the store under load: {outcome}");
     assert_eq!(outcome.failures() + outcome.refused, 0, "{outcome}");
 }
