@@ -69,7 +69,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("cron", &[]),
-    ("guard", &["config", "http"]),
+    ("guard", &["config", "http", "valkey"]),
+    ("valkey", &["config", "tls"]),
     ("openssl", &[]),
     ("fields", &["config", "conn", "files", "http", "routing"]),
     ("files", &["config", "http"]),
@@ -140,6 +141,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "upstream",
             "tls",
             "telemetry",
+            "valkey",
         ],
     ),
     (

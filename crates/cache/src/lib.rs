@@ -11,6 +11,7 @@ mod asked;
 mod clock;
 mod directives;
 pub mod disk;
+mod disk_hold;
 mod eviction;
 mod flight;
 mod freshness;
@@ -32,6 +33,7 @@ mod wanted;
 
 pub use asked::{Asked, values};
 pub use clock::now;
+pub use disk_hold::DiskHold;
 pub use directives::{Directives, asks_not_to_store};
 pub use flight::{Flight, Lead};
 pub use freshness::{Freshness, Use};

@@ -15,6 +15,9 @@ pub const NODES: &str = "nodes/";
 /// Roll-outs are below this, by their number.
 pub const LOG: &str = "log/";
 
+/// Purges of caches are below this, by their number.
+pub const PURGES: &str = "purges/";
+
 /// The head for all nodes, or for those with a label.
 pub fn head(selector: &str) -> String {
     format!("{HEADS}{selector}")
@@ -33,6 +36,11 @@ pub fn node(name: &str) -> String {
 /// The record of a roll-out. Names are in the order of numbers.
 pub fn roll_out(number: u64) -> String {
     format!("{LOG}{number:012}")
+}
+
+/// A purge of caches. Names are in the order of numbers.
+pub fn purge(number: u64) -> String {
+    format!("{PURGES}{number:012}")
 }
 
 /// The number at the end of a name, of a document or a roll-out.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use tutti_options::source::is_label;
 
 use crate::keys;
+use crate::purges::Mark;
 
 /// A document, by its generation and by what is in it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -158,6 +159,8 @@ pub struct Answer {
     pub refused: Option<Refusal>,
     /// How it is.
     pub health: Health,
+    /// The last purge of caches that it has made.
+    pub purged: Mark,
     /// When it said so, in seconds since 1970.
     pub time: u64,
 }

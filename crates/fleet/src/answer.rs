@@ -54,7 +54,8 @@ pub(crate) async fn hold(
             found = node.times_found();
             held.say_again();
         }
-        look(&node, &controller).await;
+        // A router that hangs is main's to replace: the node is there all the same.
+        let _ = timeout(life / 6, look(&node, &controller)).await;
         let text = said.next(node.answer(), node.is_rolling(), Instant::now());
         let pause = match store.hold(&key, &text, &mut held).await {
             Ok(()) => {

@@ -139,7 +139,7 @@ impl Follower {
                 self.log.line(Level::Info, &text);
                 Ok(false)
             }
-            FleetAnswer::Seen { .. } | FleetAnswer::Noted => Ok(false),
+            FleetAnswer::Seen { .. } | FleetAnswer::Noted | FleetAnswer::Purged => Ok(false),
         }
     }
 

@@ -10,6 +10,8 @@
 //! | `controller` | questions to the controller |
 //! | `state` | what this node is to run, runs, and has refused |
 //! | `follow` | new documents, from the store to the controller |
+//! | `purges` | purges of caches, from the store to the router |
+//! | `standing` | the number of nodes, and the router's news of it |
 //! | `answer` | what this node tells the fleet, and `/status` |
 //! | `pause` | pauses between attempts |
 
@@ -19,6 +21,8 @@ mod answer;
 mod controller;
 mod follow;
 mod pause;
+mod purges;
+mod standing;
 mod state;
 
 use std::io;
@@ -37,6 +41,7 @@ use tutti_protocol::{FleetHello, SourcePlan, SourceSecrets, ToFleet};
 use tutti_role::{own_log, unprivileged};
 
 use self::controller::{Controller, Link};
+use self::purges::Purger;
 use self::state::Node;
 
 /// How long the answer of a node stays in the store after its last word.
@@ -62,7 +67,7 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
     });
     let controller = Arc::new(Controller::new(Arc::clone(&link)));
     let node = Node::new(&hello.plan, name(&hello.plan), hello.kept.as_deref());
-    let node = Arc::new(node);
+    let node = Arc::new(node.with_standing(hello.purged.as_deref(), hello.nodes));
     tokio::spawn(answer::tell_news(
         Arc::clone(&node),
         Arc::clone(&controller),
@@ -82,6 +87,7 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
                 life,
             );
             tokio::spawn(answering);
+            share(&node, &store, &controller, &log, life, longest_pause);
             let following =
                 follow::follow(node, store, controller.clone(), log.clone(), longest_pause);
             tokio::spawn(following);
@@ -99,6 +105,28 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
             ToFleet::Hello(_) => {}
         }
     }
+}
+
+/// Follows what nodes share beside the configuration.
+fn share(
+    node: &Arc<Node>,
+    store: &Arc<dyn Store>,
+    controller: &Arc<Controller>,
+    log: &Log,
+    life: Duration,
+    longest_pause: Duration,
+) {
+    let purger = Purger {
+        node: Arc::clone(node),
+        store: Arc::clone(store),
+        controller: Arc::clone(controller),
+        log: log.clone(),
+    };
+    tokio::spawn(purges::follow(purger, longest_pause));
+    let (counting, telling) = (Arc::clone(node), Arc::clone(node));
+    let (store, known) = (Arc::clone(store), Arc::clone(controller));
+    tokio::spawn(standing::count(counting, store, known, life));
+    tokio::spawn(standing::tell(telling, Arc::clone(controller)));
 }
 
 /// The name of this node: that of the configuration, or the machine's.

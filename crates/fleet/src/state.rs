@@ -6,8 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tutti_fleet_store::now;
+use tutti_fleet_store::purges::Mark;
 use tutti_fleet_store::records::{Answer, Health, Refusal, Version};
-use tutti_protocol::{RefusedDocument, SourceNews, SourcePlan};
+use tutti_protocol::{FleetStanding, RefusedDocument, SourceNews, SourcePlan};
 
 /// The document that is in force, as main keeps it for the next process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +61,12 @@ struct State {
     before: Option<Counts>,
     counts: Counts,
     differs: bool,
+    /// The last purge of caches that was made.
+    purged: Mark,
+    /// All purges that the store has are made.
+    is_purged: bool,
+    /// Nodes that are there; 0: not known.
+    nodes: u32,
 }
 
 /// This node of the fleet.
@@ -90,6 +97,53 @@ impl Node {
                 ..State::default()
             }),
             changes: watch::Sender::new(0),
+        }
+    }
+
+    /// The same with what the process before has had kept of what nodes share.
+    pub(crate) fn with_standing(self, purged: Option<&str>, nodes: Option<u32>) -> Node {
+        {
+            let mut state = self.state();
+            let purged = purged.and_then(|text| serde_json::from_str(text).ok());
+            state.purged = purged.unwrap_or_default();
+            state.nodes = nodes.unwrap_or_default();
+        }
+        self
+    }
+
+    /// The last purge of caches that it has made.
+    pub(crate) fn purged(&self) -> Mark {
+        self.state().purged.clone()
+    }
+
+    /// It has made this one.
+    pub(crate) fn has_purged(&self, mark: Mark) {
+        self.change(|state| state.purged = mark);
+    }
+
+    /// All purges that the store has are made, or nobody knows.
+    pub(crate) fn knows_purges(&self, is_purged: bool) {
+        if self.state().is_purged != is_purged {
+            self.change(|state| state.is_purged = is_purged);
+        }
+    }
+
+    /// The number of nodes when it was known last; 0: it never was.
+    pub(crate) fn nodes(&self) -> u32 {
+        self.state().nodes
+    }
+
+    /// There are so many.
+    pub(crate) fn has_nodes(&self, nodes: u32) {
+        self.change(|state| state.nodes = nodes);
+    }
+
+    /// The fleet, for the router.
+    pub(crate) fn standing(&self) -> FleetStanding {
+        let state = self.state();
+        FleetStanding {
+            nodes: state.nodes.max(1),
+            is_purged: state.is_purged,
         }
     }
 
@@ -211,6 +265,7 @@ impl Node {
                 .filter(|refusal| Some(&refusal.version) == state.wanted.as_ref())
                 .cloned(),
             health: state.counts.since(state.before.unwrap_or(state.counts)),
+            purged: state.purged.clone(),
             time: 0,
         }
     }
@@ -230,6 +285,8 @@ impl Node {
             since: applied.map(|applied| applied.since),
             selector: applied.map(|applied| applied.selector.clone()),
             differs: state.differs,
+            nodes: state.nodes,
+            purge: state.purged.number,
             refused: state.refused.as_ref().map(|(refusal, at)| RefusedDocument {
                 generation: refusal.version.generation,
                 pointer: refusal.pointer.clone(),

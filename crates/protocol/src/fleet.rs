@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use tutti_options::logging::LogStyle;
 use tutti_options::source::Member;
 
+use super::Purge;
+
 /// `by` of a change that comes from a source: no client of the control API is called so.
 pub const FLEET: &str = "fleet";
 
@@ -68,6 +70,39 @@ pub struct FleetHello {
     pub secrets: Result<SourceSecrets, String>,
     /// The text that the process before this one has had kept last.
     pub kept: Option<String>,
+    /// The purge of caches that it has made last, likewise.
+    pub purged: Option<String>,
+    /// The number of nodes that it has seen last, likewise.
+    pub nodes: Option<u32>,
+}
+
+/// The fleet that a router is a node of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetStanding {
+    /// Nodes that share what is the whole fleet's; 1: there is no other.
+    pub nodes: u32,
+    /// All purges of caches that the store has are made.
+    pub is_purged: bool,
+}
+
+/// Texts that main keeps for the next process of this kind, beside the document in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FleetText {
+    /// The purge of caches that was made last.
+    Purged,
+    /// The number of nodes.
+    Nodes,
+}
+
+impl FleetText {
+    /// Its name in the state folder.
+    pub fn name(self) -> &'static str {
+        match self {
+            FleetText::Purged => "purged",
+            FleetText::Nodes => "nodes",
+        }
+    }
 }
 
 /// A request of this process to the controller, which main passes on.
@@ -89,6 +124,18 @@ pub enum FleetRequest {
     News {
         /// All of them.
         news: Box<SourceNews>,
+    },
+    /// Purge caches.
+    Purge {
+        /// The cache, by its name; `None`: all.
+        cache: Option<String>,
+        /// The responses that go.
+        purge: Purge,
+    },
+    /// The fleet is so.
+    Standing {
+        /// All of it.
+        standing: FleetStanding,
     },
 }
 
@@ -121,6 +168,8 @@ pub enum FleetAnswer {
     },
     /// It is noted.
     Noted,
+    /// These responses are gone.
+    Purged,
     /// It cannot be done now, and is worth another try.
     Unavailable {
         /// Why.
@@ -149,6 +198,12 @@ pub struct SourceNews {
     pub selector: Option<String>,
     /// Somebody has changed the configuration since.
     pub differs: bool,
+    /// Nodes that are there, with this one; 0: nobody has counted yet.
+    #[serde(default)]
+    pub nodes: u32,
+    /// The number of the purge of caches that was made last; 0: none.
+    #[serde(default)]
+    pub purge: u64,
     /// The last refusal.
     pub refused: Option<RefusedDocument>,
 }
@@ -196,6 +251,13 @@ pub enum FromFleet {
     },
     /// Keep this for the next process of this kind.
     Keep {
+        /// All of it.
+        text: String,
+    },
+    /// Keep this beside it.
+    KeepBeside {
+        /// Which text it is.
+        name: FleetText,
         /// All of it.
         text: String,
     },

@@ -38,8 +38,8 @@ pub use acme::{
 };
 pub use controller::{ControllerHello, FromController, GivenSource, Reason, ToController};
 pub use fleet::{
-    EtcdPlan, FLEET, FleetAnswer, FleetHello, FleetRequest, FromFleet, RefusedDocument, SourceNews,
-    SourcePlan, SourceSecrets, ToFleet,
+    EtcdPlan, FLEET, FleetAnswer, FleetHello, FleetRequest, FleetStanding, FleetText, FromFleet,
+    RefusedDocument, SourceNews, SourcePlan, SourceSecrets, ToFleet,
 };
 pub use grants::{ApplicationGrant, CacheGrant, CommandGrant, Grants, PlaceGrant};
 pub use packet::{LONGEST, LONGEST_OF_ROUTER, Packet, read_large, receive};
@@ -300,10 +300,15 @@ pub enum Question {
     },
     /// Purge a store of responses; answered with a memory file that has the number of them.
     Purge {
-        /// Its name.
-        store: String,
+        /// Its name; `None`: all stores.
+        store: Option<String>,
         /// The responses that go.
         purge: Purge,
+    },
+    /// The fleet is so, of which this server is a node.
+    Fleet {
+        /// All of it.
+        standing: FleetStanding,
     },
     /// Replace the processes of an application.
     Restart {

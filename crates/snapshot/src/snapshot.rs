@@ -357,9 +357,13 @@ impl Snapshot {
             previous.counts.threads(),
         );
         snapshot.believes_fields |= !snapshot.question_entrances.is_empty();
-        match Guards::new(snapshot.router.guards(), &previous.guards, |path| {
-            around.guard_file(path)
-        }) {
+        let stores = &config.settings.limit_stores;
+        match Guards::new(
+            snapshot.router.guards(),
+            stores,
+            &previous.guards,
+            |path| around.guard_file(path),
+        ) {
             Ok(guards) => snapshot.guards = guards,
             Err(mut failed) => faults.append(&mut failed),
         }

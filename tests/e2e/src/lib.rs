@@ -42,6 +42,7 @@ pub mod script_site;
 pub mod spooling;
 pub mod tls;
 pub mod tls_server;
+pub mod valkey;
 pub mod wasm;
 
 use std::fs;

@@ -18,6 +18,7 @@ mod guards;
 mod identity;
 mod jobs;
 mod kubernetes;
+mod limit_stores;
 mod listeners;
 mod pass;
 mod reader;

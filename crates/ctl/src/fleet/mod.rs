@@ -6,6 +6,7 @@
 mod arguments;
 mod history;
 mod labels;
+mod purge;
 mod put;
 mod reach;
 mod roll;
@@ -49,6 +50,8 @@ enum FleetCommand {
     Rollback(history::RollbackArguments),
     /// List the labels of nodes and the documents that they have, or take a label's document away
     Labels(labels::LabelsArguments),
+    /// Purge the caches of all nodes, also of those that are away now
+    Purge(purge::PurgeArguments),
 }
 
 pub(crate) fn run(arguments: &FleetArguments) -> Result<ExitCode, Failure> {
@@ -68,6 +71,7 @@ pub(crate) fn run(arguments: &FleetArguments) -> Result<ExitCode, Failure> {
             FleetCommand::Diff(arguments) => history::diff(arguments).await,
             FleetCommand::Rollback(arguments) => history::rollback(arguments).await,
             FleetCommand::Labels(arguments) => labels::run(arguments).await,
+            FleetCommand::Purge(arguments) => purge::run(arguments).await,
         }
     })
 }
