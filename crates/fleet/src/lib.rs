@@ -87,7 +87,13 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
                 life,
             );
             tokio::spawn(answering);
-            share(&node, &store, &controller, &log, life, longest_pause);
+            let purger = Purger {
+                node: Arc::clone(&node),
+                store: Arc::clone(&store),
+                controller: Arc::clone(&controller),
+                log: log.clone(),
+            };
+            share(purger, life, longest_pause);
             let following =
                 follow::follow(node, store, controller.clone(), log.clone(), longest_pause);
             tokio::spawn(following);
@@ -108,25 +114,18 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
 }
 
 /// Follows what nodes share beside the configuration.
-fn share(
-    node: &Arc<Node>,
-    store: &Arc<dyn Store>,
-    controller: &Arc<Controller>,
-    log: &Log,
-    life: Duration,
-    longest_pause: Duration,
-) {
-    let purger = Purger {
-        node: Arc::clone(node),
-        store: Arc::clone(store),
-        controller: Arc::clone(controller),
-        log: log.clone(),
-    };
+fn share(purger: Purger, life: Duration, longest_pause: Duration) {
+    let Purger {
+        node,
+        store,
+        controller,
+        ..
+    } = &purger;
+    let telling = standing::tell(Arc::clone(node), Arc::clone(controller));
+    let (node, store) = (Arc::clone(node), Arc::clone(store));
+    tokio::spawn(standing::count(node, store, Arc::clone(controller), life));
+    tokio::spawn(telling);
     tokio::spawn(purges::follow(purger, longest_pause));
-    let (counting, telling) = (Arc::clone(node), Arc::clone(node));
-    let (store, known) = (Arc::clone(store), Arc::clone(controller));
-    tokio::spawn(standing::count(counting, store, known, life));
-    tokio::spawn(standing::tell(telling, Arc::clone(controller)));
 }
 
 /// The name of this node: that of the configuration, or the machine's.

@@ -106,9 +106,9 @@ fn a_purge_reaches_all_nodes_and_is_waited_for() {
     let words = fleet.succeed(&["purge", "pages", "--tag", "tag-1"]);
     assert_eq!(words, "done: purge 1 was made on 3 nodes: a b c\n");
     expect([false, true, true, true]);
-    fleet.succeed(&["purge", "--prefix", "http://a.example/news/"]);
+    fleet.succeed(&["purge", "--under", "http://a.example/news/"]);
     expect([false, false, true, true]);
-    fleet.succeed(&["purge", "pages", "--key", "http://a.example/page"]);
+    fleet.succeed(&["purge", "pages", "--url", "http://a.example/page"]);
     expect([true, true, false, true]);
     fleet.succeed(&["purge", "pages", "--all"]);
     expect([false; 4]);
@@ -166,7 +166,7 @@ fn a_node_that_was_away_purges_before_it_serves_from_disk() {
     fleet.nodes[1].stop(libc::SIGTERM);
     let words = fleet.succeed(&["purge", "pages", "--tag", "tag-1"]);
     assert!(words.contains("purge 1 was made on 1 node: a\n"), "{words}");
-    fleet.succeed(&["purge", "pages", "--key", "http://a.example/page"]);
+    fleet.succeed(&["purge", "pages", "--url", "http://a.example/page"]);
     // It has longer to wait than the test lasts.
     let again = holding(&fleet, "b", 3600);
     fleet.nodes[1].start_again(&again);

@@ -27,16 +27,16 @@ const ATTEMPTS: u64 = 100;
 const LONGEST_PAUSE: u64 = 200;
 
 #[derive(Args)]
-#[command(group(ArgGroup::new("what").required(true).args(["key", "prefix", "tag", "all"])))]
+#[command(group(ArgGroup::new("what").required(true).args(["url", "under", "tag", "all"])))]
 pub(super) struct PurgeArguments {
     /// The cache, one of `settings.cache`; without it all caches
     cache: Option<String>,
-    /// The responses with this key: the URL, unless `key` of the action says another
-    #[arg(long, value_name = "KEY")]
-    key: Option<String>,
-    /// The responses whose keys begin so
+    /// The responses of this URL; where `key` of the action says what tells responses apart, those with this key
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// The responses whose URLs, or keys, begin so
     #[arg(long, value_name = "BEGINNING")]
-    prefix: Option<String>,
+    under: Option<String>,
     /// The responses with this tag
     #[arg(long, value_name = "TAG")]
     tag: Option<String>,
@@ -54,10 +54,10 @@ pub(super) struct PurgeArguments {
 
 impl PurgeArguments {
     fn what(&self) -> What {
-        match (&self.key, &self.prefix, &self.tag) {
-            (Some(key), _, _) => What::Key { key: key.clone() },
-            (_, Some(prefix), _) => What::Prefix {
-                prefix: prefix.clone(),
+        match (&self.url, &self.under, &self.tag) {
+            (Some(url), _, _) => What::Key { key: url.clone() },
+            (_, Some(under), _) => What::Prefix {
+                prefix: under.clone(),
             },
             (_, _, Some(tag)) => What::Tag { tag: tag.clone() },
             _ => What::All,
