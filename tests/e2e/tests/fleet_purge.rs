@@ -121,7 +121,7 @@ fn a_purge_reaches_all_nodes_and_is_waited_for() {
     assert_eq!(told["purged"], json!(["a", "b", "c"]));
     assert_eq!((&told["waiting"], &told["gone"]), (&json!([]), &json!([])));
     expect([true; 4]);
-    assert_eq!(fleet.source_of(1)["purge"], 6);
+    wait_until_purged(&fleet.nodes[1], 6);
     // It has to be said what goes.
     assert!(fleet.fail(&["purge", "pages"]).contains("--all"));
     // Many at the same time are all made.
@@ -133,7 +133,7 @@ fn a_purge_reaches_all_nodes_and_is_waited_for() {
     for mut command in commands {
         assert!(command.wait().unwrap().success());
     }
-    assert_eq!(fleet.source_of(2)["purge"], 12);
+    wait_until_purged(&fleet.nodes[2], 12);
     expect([true, true, true, false]);
 }
 
@@ -144,6 +144,10 @@ fn a_router_or_a_follower_that_ends_makes_no_purge_twice_and_misses_none() {
     fleet.succeed(&["purge", "pages", "--tag", "tag-1"]);
     assert_eq!(hits(node), [false, true, true, true]);
     // Another process for the source: what was made is not made again.
+    let kept = node.folder().join("state/fleet/purged");
+    wait_until("main keeps what was made", || {
+        std::fs::read_to_string(&kept).is_ok_and(|text| text.contains("\"number\":1,"))
+    });
     let before = node.pids("tutti: fleet");
     for pid in &before {
         let _ = tutti_sys::signal::send(*pid, libc::SIGKILL);
@@ -178,6 +182,7 @@ fn a_node_that_was_away_purges_before_it_serves_from_disk() {
     assert!(!is_hit(node, "/page"));
     assert!(!node.log().contains("purged of everything"), "{}", node.log());
     // A restart alone purges nothing.
+    hits(node);
     fleet.nodes[1].stop(libc::SIGTERM);
     fleet.nodes[1].start_again(&again);
     wait_until_purged(&fleet.nodes[1], 2);
@@ -230,7 +235,9 @@ fn a_node_that_was_away_for_too_long_purges_everything_and_says_so() {
         fleet.succeed(&["purge", "pages", "--tag", "nothing"]);
     }
     for node in &fleet.nodes {
+        wait_until_purged(node, 5);
         hits(node);
+        assert_eq!(hits(node), [true; 4]);
     }
     fleet.etcd.restore("old", false);
     for node in &fleet.nodes {
