@@ -33,8 +33,8 @@ mod wanted;
 
 pub use asked::{Asked, values};
 pub use clock::now;
-pub use disk_hold::DiskHold;
 pub use directives::{Directives, asks_not_to_store};
+pub use disk_hold::DiskHold;
 pub use flight::{Flight, Lead};
 pub use freshness::{Freshness, Use};
 pub use key::{Key, is_cookie_named, overrides_method};

@@ -211,10 +211,7 @@ mod tests {
         };
         assert_eq!(numbers(&other, &store(1..=6)), None);
         assert_eq!(numbers(&other, &store(5..=6)), None);
-        assert_eq!(
-            due(&mark(7), &store([])),
-            Due::Everything(Mark::default())
-        );
+        assert_eq!(due(&mark(7), &store([])), Due::Everything(Mark::default()));
         // Somebody has removed one in the middle.
         assert_eq!(numbers(&mark(2), &store([1, 2, 4, 5])), None);
         assert_eq!(numbers(&mark(4), &store([1, 2, 4, 5])), Some(vec![5]));

@@ -87,9 +87,8 @@ pub(crate) async fn tell(node: Arc<Node>, controller: Arc<Controller>) {
         changes.borrow_and_update();
         let standing = node.standing();
         let now = Instant::now();
-        let is_told = told.is_some_and(|(known, at)| {
-            known == standing && now.duration_since(at) < NEWS
-        });
+        let is_told =
+            told.is_some_and(|(known, at)| known == standing && now.duration_since(at) < NEWS);
         if !is_told {
             let request = FleetRequest::Standing { standing };
             told = match controller.ask(request).await {

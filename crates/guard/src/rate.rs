@@ -293,7 +293,8 @@ mod tests {
         let minute = Duration::from_secs(60);
         assert_eq!(limiter.own(), limiter.whole());
         // The burst and one, and the rate for ten seconds.
-        let about = |count: usize, expected: usize| assert!(count.abs_diff(expected) <= 2, "{count}");
+        let about =
+            |count: usize, expected: usize| assert!(count.abs_diff(expected) <= 2, "{count}");
         about(admitted(&limiter, start, 10), 1010);
         for (nodes, at_once, rate) in [(2, 5, 50), (5, 2, 20), (10, 1, 10), (100, 1, 1)] {
             share.set(nodes);

@@ -61,7 +61,10 @@ impl Supervisor {
             secrets,
             kept: kept.remove(KEPT),
             purged: kept.remove(FleetText::Purged.name()),
-            nodes: kept.remove(FleetText::Nodes.name()).as_deref().and_then(nodes),
+            nodes: kept
+                .remove(FleetText::Nodes.name())
+                .as_deref()
+                .and_then(nodes),
         };
         match launch(&self.instance, hello) {
             Ok(process) => {
@@ -140,7 +143,8 @@ impl Supervisor {
     pub(super) fn nodes_of_fleet(&self) -> Option<u32> {
         // Whatever is wrong there is told when the process that follows is started.
         let (kept, _) = stored::load_shelf(&self.instance.places.state, Shelf::Fleet);
-        kept.get(FleetText::Nodes.name()).and_then(|text| nodes(text))
+        kept.get(FleetText::Nodes.name())
+            .and_then(|text| nodes(text))
     }
 
     fn pass_to_controller(&mut self, id: u64, request: FleetRequest) {

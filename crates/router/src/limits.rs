@@ -52,8 +52,20 @@ pub(super) fn measure(server: &Server, page: &mut Page) {
     for store in server.limit_stores() {
         let name = store.name.as_str();
         let status = &store.status;
-        page.add(names::LIMIT_STORE_UP, &[name], u64::from(status.is_connected));
-        page.add(names::LIMIT_STORE_REQUESTS, &[name, "counted"], status.answered);
-        page.add(names::LIMIT_STORE_REQUESTS, &[name, "failed"], status.failed);
+        page.add(
+            names::LIMIT_STORE_UP,
+            &[name],
+            u64::from(status.is_connected),
+        );
+        page.add(
+            names::LIMIT_STORE_REQUESTS,
+            &[name, "counted"],
+            status.answered,
+        );
+        page.add(
+            names::LIMIT_STORE_REQUESTS,
+            &[name, "failed"],
+            status.failed,
+        );
     }
 }

@@ -358,12 +358,9 @@ impl Snapshot {
         );
         snapshot.believes_fields |= !snapshot.question_entrances.is_empty();
         let stores = &config.settings.limit_stores;
-        match Guards::new(
-            snapshot.router.guards(),
-            stores,
-            &previous.guards,
-            |path| around.guard_file(path),
-        ) {
+        match Guards::new(snapshot.router.guards(), stores, &previous.guards, |path| {
+            around.guard_file(path)
+        }) {
             Ok(guards) => snapshot.guards = guards,
             Err(mut failed) => faults.append(&mut failed),
         }

@@ -55,9 +55,7 @@ pub(crate) async fn tls(
     let pem = around.read(key).await?;
     let secret = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| named(key, &error))?;
     let config = builder.with_client_auth_cert(certificates, secret);
-    config
-        .map(Arc::new)
-        .map_err(|error| named(chain, &error))
+    config.map(Arc::new).map_err(|error| named(chain, &error))
 }
 
 async fn trusted(ca: Option<&Path>, around: &dyn Surroundings) -> Result<RootCertStore, String> {
@@ -66,7 +64,9 @@ async fn trusted(ca: Option<&Path>, around: &dyn Surroundings) -> Result<RootCer
         let found = rustls_native_certs::load_native_certs();
         store.add_parsable_certificates(found.certs);
         return match store.is_empty() {
-            true => Err("there is no certificate that vouches for it; hint: name a file in `ca`".to_owned()),
+            true => Err(
+                "there is no certificate that vouches for it; hint: name a file in `ca`".to_owned(),
+            ),
             false => Ok(store),
         };
     };

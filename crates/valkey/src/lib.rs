@@ -124,7 +124,10 @@ impl Store {
     ///
     /// # Errors
     /// The system gives no thread.
-    pub fn begin(self: &Arc<Self>, around: impl FnOnce() -> Arc<dyn Surroundings>) -> io::Result<()> {
+    pub fn begin(
+        self: &Arc<Self>,
+        around: impl FnOnce() -> Arc<dyn Surroundings>,
+    ) -> io::Result<()> {
         match self.has_begun.swap(true, Ordering::Relaxed) {
             true => Ok(()),
             false => keeping::start(Arc::downgrade(self), around()),
@@ -206,4 +209,3 @@ impl std::fmt::Display for Store {
         )
     }
 }
-

@@ -43,8 +43,7 @@ fn configuration(server: &Server, origin: &Origin) -> Value {
 }
 
 fn get(server: &Server, target: &str) -> Reply {
-    let text =
-        format!("GET {target} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");
+    let text = format!("GET {target} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");
     let reply = client::request(server.address(), text.as_bytes()).unwrap();
     assert_eq!(reply.text(), target);
     reply
@@ -175,12 +174,19 @@ fn a_node_that_was_away_purges_before_it_serves_from_disk() {
     let again = holding(&fleet, "b", 3600);
     fleet.nodes[1].start_again(&again);
     let node = &fleet.nodes[1];
-    assert!(!is_hit(node, "/news/1"), "it was purged while the node was away");
+    assert!(
+        !is_hit(node, "/news/1"),
+        "it was purged while the node was away"
+    );
     wait_until_purged(node, 2);
     // What nobody has purged is still there.
     assert!(is_hit(node, "/news/2") && is_hit(node, "/other"));
     assert!(!is_hit(node, "/page"));
-    assert!(!node.log().contains("purged of everything"), "{}", node.log());
+    assert!(
+        !node.log().contains("purged of everything"),
+        "{}",
+        node.log()
+    );
     // A restart alone purges nothing.
     hits(node);
     fleet.nodes[1].stop(libc::SIGTERM);
@@ -258,7 +264,15 @@ fn a_node_that_cannot_purge_is_named_and_does_it_later() {
         words.contains("purge 1 was not made within 5 seconds by: b\n  purged: a"),
         "{words}"
     );
-    let run = fleet.run(&["purge", "pages", "--tag", "tag-2", "--timeout", "1", "--json"]);
+    let run = fleet.run(&[
+        "purge",
+        "pages",
+        "--tag",
+        "tag-2",
+        "--timeout",
+        "1",
+        "--json",
+    ]);
     let told: Value = serde_json::from_slice(&run.stdout).unwrap();
     assert!(!run.status.success());
     let waiting = told["waiting"].as_array().unwrap();

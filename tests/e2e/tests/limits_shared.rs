@@ -17,9 +17,8 @@ use tutti_testkit::{Load, LoadOptions, Server, ServerOptions, wait_until};
 
 /// `GET /` with this key.
 fn ask(server: &Server, key: &str) -> Reply {
-    let text = format!(
-        "GET / HTTP/1.1\r\nHost: a.example\r\nX-Key: {key}\r\nConnection: close\r\n\r\n"
-    );
+    let text =
+        format!("GET / HTTP/1.1\r\nHost: a.example\r\nX-Key: {key}\r\nConnection: close\r\n\r\n");
     client::request(server.address(), text.as_bytes()).unwrap()
 }
 
@@ -78,7 +77,10 @@ fn each_node_has_its_share_and_all_of_it_when_it_is_alone() {
     assert_eq!(status["exceeded"], 8);
     let page = fleet.nodes[0].command(&["status"]);
     let page = String::from_utf8_lossy(&page.stdout).into_owned();
-    assert!(page.contains("burst 4 of 9, shared by 2 nodes, 8 exceeded"), "{page}");
+    assert!(
+        page.contains("burst 4 of 9, shared by 2 nodes, 8 exceeded"),
+        "{page}"
+    );
     assert!(page.contains("as node a of 2"), "{page}");
     // The store is away: the number stays, through a restart as well.
     fleet.etcd.kill(0);
@@ -107,7 +109,8 @@ fn each_node_has_its_share_and_all_of_it_when_it_is_alone() {
 fn a_node_that_leaves_its_fleet_has_the_whole_limit() {
     let fleet = Fleet::on(Etcd::start(1), &["a"], &json!({}));
     let source: Value =
-        serde_json::from_slice(&std::fs::read(fleet.etcd.source("b", &json!({}))).unwrap()).unwrap();
+        serde_json::from_slice(&std::fs::read(fleet.etcd.source("b", &json!({}))).unwrap())
+            .unwrap();
     let node = Server::start(&ServerOptions {
         flags: Vec::new(),
         ..options(std::path::Path::new("/"))
@@ -170,10 +173,18 @@ fn a_store_counts_exactly_for_all_servers() {
     });
     assert_eq!(total, 10);
     let first = ask(&servers[0], "told");
-    assert_eq!(first.field("RateLimit-Policy"), Some("\"api\";q=10;w=86400"));
+    assert_eq!(
+        first.field("RateLimit-Policy"),
+        Some("\"api\";q=10;w=86400")
+    );
     assert_eq!(first.field("RateLimit"), Some("\"api\";r=9;t=8640"));
     let second = ask(&servers[1], "told");
-    assert!(second.field("RateLimit").unwrap().starts_with("\"api\";r=8;t="));
+    assert!(
+        second
+            .field("RateLimit")
+            .unwrap()
+            .starts_with("\"api\";r=8;t=")
+    );
     let refused = ask(&servers[1], "all");
     assert_eq!(refused.status, 429);
     let retry: u64 = refused.field("Retry-After").unwrap().parse().unwrap();
@@ -181,7 +192,10 @@ fn a_store_counts_exactly_for_all_servers() {
     for server in &servers {
         let store = store_of(server);
         assert_eq!(store["requests"]["failed"], 0, "{store}");
-        assert!(store["requests"]["counted"].as_u64().unwrap() > 20, "{store}");
+        assert!(
+            store["requests"]["counted"].as_u64().unwrap() > 20,
+            "{store}"
+        );
         let page = server.command(&["status"]);
         let page = String::from_utf8_lossy(&page.stdout).into_owned();
         assert!(page.contains("burst 9, counted in shared"), "{page}");
@@ -197,8 +211,16 @@ fn names_of_keys_are_short_and_end_by_themselves_whatever_clients_send() {
     let server = started(&valkey, &json!({}));
     let long = "x".repeat(6000);
     let hostile = [
-        "*3\\r\\n$3\\r\\nSET", "{a}", "'; redis.call('FLUSHALL')", "\"", "tutti:trial", "%00%0d%0a", "\u{fffd}\u{202e}",
-        long.as_str(), "a b", "a\tb",
+        "*3\\r\\n$3\\r\\nSET",
+        "{a}",
+        "'; redis.call('FLUSHALL')",
+        "\"",
+        "tutti:trial",
+        "%00%0d%0a",
+        "\u{fffd}\u{202e}",
+        long.as_str(),
+        "a b",
+        "a\tb",
     ];
     for key in hostile {
         assert_eq!(admitted(&server, key, 11), 10, "{key:?}");
@@ -207,12 +229,18 @@ fn names_of_keys_are_short_and_end_by_themselves_whatever_clients_send() {
     assert_eq!(keys.len(), hostile.len(), "{keys:?}");
     for key in &keys {
         let digest = key.strip_prefix("tutti:").unwrap();
-        assert!(digest.len() == 32 && digest.bytes().all(|b| b.is_ascii_hexdigit()), "{key}");
+        assert!(
+            digest.len() == 32 && digest.bytes().all(|b| b.is_ascii_hexdigit()),
+            "{key}"
+        );
     }
     let left = keys.iter().map(|key| valkey.ask(&["PTTL", key]));
     let left = left.map(|lines| lines[0].parse::<i64>().unwrap());
     let most = 24 * 3600 * 1000;
-    assert_eq!(left.filter(|left| (1..=most).contains(left)).count(), hostile.len());
+    assert_eq!(
+        left.filter(|left| (1..=most).contains(left)).count(),
+        hostile.len()
+    );
 }
 
 #[test]
@@ -229,15 +257,25 @@ fn without_the_store_each_server_has_its_share_until_it_is_back() {
     // There is no fleet: the share is the whole.
     assert_eq!(admitted(&server, "after", 12), 10);
     let refused = ask(&strict, "after");
-    assert_eq!((refused.status, refused.field("Retry-After")), (503, Some("1")));
+    assert_eq!(
+        (refused.status, refused.field("Retry-After")),
+        (503, Some("1"))
+    );
     strict.wait_for_log("the store of `/limits/api` does not answer");
     let told = "the store of limits \"shared\" at 127.0.0.1:";
     wait_until("it is told", || server.log().contains(told));
     let store = store_of(&server);
     assert!(store["error"].is_string(), "{store}");
-    assert!(store["requests"]["failed"].as_u64().unwrap() >= 12, "{store}");
+    assert!(
+        store["requests"]["failed"].as_u64().unwrap() >= 12,
+        "{store}"
+    );
     let metrics = client::control(server.control(), "GET", "/metrics", b"").unwrap();
-    assert!(metrics.text().contains("tutti_limit_store_up{store=\"shared\"} 0"));
+    assert!(
+        metrics
+            .text()
+            .contains("tutti_limit_store_up{store=\"shared\"} 0")
+    );
     let page = server.command(&["status"]);
     let page = String::from_utf8_lossy(&page.stdout).into_owned();
     assert!(page.contains("does not answer"), "{page}");
@@ -306,7 +344,8 @@ fn a_store_with_tls_certificates_and_a_user_that_may_do_little() {
     let stranger = Server::start(&ServerOptions::default());
     let mut config = counted(&stranger, &valkey, &json!({}));
     let mut shared = valkey.options();
-    shared["tls"] = json!({"certificate": valkey.path("client.pem"), "key": valkey.path("client.key")});
+    shared["tls"] =
+        json!({"certificate": valkey.path("client.pem"), "key": valkey.path("client.key")});
     config["settings"]["limit_stores"]["shared"]["valkey"] = shared;
     stranger.put("/config", &config);
     wait_until("it says why", || {

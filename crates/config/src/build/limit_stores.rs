@@ -19,7 +19,8 @@ const PORT: u16 = 6379;
 /// Databases are numbered from 0 on; a server has 16 unless it is told otherwise.
 const MOST_DATABASES: u32 = 65_536;
 
-const URL_FORMS: &str = "`valkey://HOST`, `valkey://HOST:PORT` or `valkey://HOST:PORT/DATABASE`; `valkeys://` with TLS";
+const URL_FORMS: &str =
+    "`valkey://HOST`, `valkey://HOST:PORT` or `valkey://HOST:PORT/DATABASE`; `valkeys://` with TLS";
 
 impl<'d> Builder<'d> {
     /// The stores, by name.
@@ -65,7 +66,8 @@ impl<'d> Builder<'d> {
             }
         };
         if let (Some(member), false) = (valkey.member(&ValkeyOptions::tls), address.is_secure) {
-            let message = "the URL begins with neither `valkeys://` nor `rediss://`, so there is no TLS";
+            let message =
+                "the URL begins with neither `valkeys://` nor `rediss://`, so there is no TLS";
             let fault = Diagnostic::new(valkey.place(&ValkeyOptions::tls), message);
             self.faults.name(fault, member);
         }
@@ -95,7 +97,10 @@ impl<'d> Builder<'d> {
         if names.contains(&name) {
             return;
         }
-        let message = format!("there is no store `{}` in `settings.limit_stores`", shorten(name));
+        let message = format!(
+            "there is no store `{}` in `settings.limit_stores`",
+            shorten(name)
+        );
         let hint = match suggest::nearest(name, names.iter().copied()) {
             Some(nearest) => format!("did you mean `{nearest}`?"),
             None => format!(
@@ -122,11 +127,17 @@ fn valkey_address(text: &str) -> Result<ValkeyAddress, &'static str> {
     }
     let database = match database {
         "" => Some(0),
-        number => number.parse().ok().filter(|number| *number < MOST_DATABASES),
+        number => number
+            .parse()
+            .ok()
+            .filter(|number| *number < MOST_DATABASES),
     };
     let database = database.ok_or("this is no number of a database")?;
     let no_host = "this is no name or address, with or without a port";
-    let (host, port) = match place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+    let (host, port) = match place
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once(']'))
+    {
         Some((host, port)) => {
             host.parse::<Ipv6Addr>().map_err(|_| no_host)?;
             (host, port)
@@ -161,11 +172,22 @@ mod tests {
     fn urls_are_read() {
         let read = |text: &str| {
             let address = valkey_address(text).ok()?;
-            Some((address.is_secure, address.host, address.port, address.database))
+            Some((
+                address.is_secure,
+                address.host,
+                address.port,
+                address.database,
+            ))
         };
         for (text, is_secure, host, port, database) in [
             ("valkey://10.0.0.1", false, "10.0.0.1", 6379, 0),
-            ("rediss://cache.example.com:6380/2", true, "cache.example.com", 6380, 2),
+            (
+                "rediss://cache.example.com:6380/2",
+                true,
+                "cache.example.com",
+                6380,
+                2,
+            ),
             ("valkeys://[::1]:1/", true, "::1", 1, 0),
             ("redis://localhost/15", false, "localhost", 6379, 15),
         ] {

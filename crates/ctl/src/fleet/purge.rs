@@ -246,7 +246,10 @@ mod tests {
         };
         let mut nodes = Nodes::default();
         nodes.note(&answers(&[("a", true), ("b", false), ("c", false)]), &purge);
-        assert_eq!((&nodes.purged, &nodes.waiting), (&set(&["a"]), &set(&["b", "c"])));
+        assert_eq!(
+            (&nodes.purged, &nodes.waiting),
+            (&set(&["a"]), &set(&["b", "c"]))
+        );
         // One has gone, and another comes.
         nodes.note(&answers(&[("a", true), ("b", true), ("d", false)]), &purge);
         assert_eq!(nodes.purged, set(&["a", "b"]));

@@ -32,7 +32,9 @@ fn limit_line(name: &str, limit: &Value) -> String {
     let plural = if nodes == 1 { "" } else { "s" };
     let how = match limit.get("store").and_then(Value::as_str) {
         Some(store) => format!("{whole}, burst {burst}, counted in {store}"),
-        None => format!("{own} of {whole}, burst {part} of {burst}, shared by {nodes} node{plural}"),
+        None => {
+            format!("{own} of {whole}, burst {part} of {burst}, shared by {nodes} node{plural}")
+        }
     };
     let exceeded = number(limit, "/exceeded");
     format!("{:<13}{name}: {how}, {exceeded} exceeded", "limit")
@@ -46,7 +48,10 @@ fn store_line(name: &str, store: &Value) -> String {
         Some(true) => "answers".to_owned(),
         _ => style::bad("does not answer"),
     };
-    let mut text = format!("{:<13}{name}: {state}, {counted} requests counted", "limit store");
+    let mut text = format!(
+        "{:<13}{name}: {state}, {counted} requests counted",
+        "limit store"
+    );
     if failed > 0 {
         text.push_str(&format!(", {failed} without an answer"));
     }
