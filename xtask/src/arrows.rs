@@ -71,7 +71,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("cron", &[]),
-    ("guard", &["config", "http"]),
+    ("guard", &["config", "http", "valkey"]),
+    ("valkey", &["config", "tls"]),
     ("openssl", &[]),
     ("fields", &["config", "conn", "files", "http", "routing"]),
     ("files", &["config", "http"]),
@@ -142,6 +143,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "upstream",
             "tls",
             "telemetry",
+            "valkey",
         ],
     ),
     (

@@ -20,6 +20,8 @@ pub struct CacheStatus {
     pub responses: [(&'static str, u64); 3],
     /// The part of it that is on disk.
     pub disk: Option<TierStatus>,
+    /// That part is not used now.
+    pub is_disk_held: bool,
 }
 
 impl CacheStatus {
@@ -45,6 +47,7 @@ impl CacheStatus {
                 ("purged", read(&counts.purged)),
             ],
             disk: store.tier().map(|tier| tier.status()),
+            is_disk_held: store.is_disk_held(),
         }
     }
 }

@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use crate::Millis;
 use crate::clock::now;
 use crate::disk::{Loaded, Tier};
+use crate::disk_hold::{DiskHold, Heeded};
 use crate::eviction::Queues;
 use crate::flight::{Flight, Flights, Lead};
 use crate::freshness::Use;
@@ -119,6 +120,8 @@ pub struct Store {
     loaded: AtomicUsize,
     /// The part on disk, once there is a file for it.
     tier: OnceLock<Arc<dyn Tier>>,
+    /// Holds back what is there.
+    hold: Heeded,
     /// Counts of events.
     pub counts: Counts,
     hasher: RandomState,
@@ -209,6 +212,7 @@ impl Store {
             coming: AtomicUsize::new(0),
             loaded: AtomicUsize::new(0),
             tier: OnceLock::new(),
+            hold: Heeded::default(),
             counts: Counts::default(),
             hasher: RandomState::new(),
             parts: (0..PARTS).map(|_| Mutex::default()).collect(),
@@ -237,6 +241,16 @@ impl Store {
     pub fn set_tier(&self, tier: Arc<dyn Tier>) {
         // There is one for all its life.
         let _ = self.tier.set(tier);
+    }
+
+    /// From now on this holds back what is on disk, whenever it is set.
+    pub fn heed(&self, hold: &Arc<DiskHold>) {
+        self.hold.heed(hold);
+    }
+
+    /// True if it is set.
+    pub fn is_disk_held(&self) -> bool {
+        self.hold.is_set()
     }
 
     /// The part on disk.
@@ -371,7 +385,7 @@ impl Store {
 
     /// True if there may be a response on disk to a request with this key.
     pub fn has_on_disk(&self, key: &Key) -> bool {
-        self.tier().is_some_and(|tier| tier.has(&key.text))
+        self.tier().is_some_and(|tier| tier.has(&key.text)) && !self.hold.is_set()
     }
 
     /// Reads the response on disk for a request whose fields `values` gives by name, and has it in memory if it is small enough. Blocks.
@@ -380,7 +394,7 @@ impl Store {
         key: &Key,
         values: &dyn Fn(&[u8]) -> Vec<u8>,
     ) -> Option<Arc<Stored>> {
-        let tier = self.tier()?;
+        let tier = self.tier().filter(|_| !self.hold.is_set())?;
         let epoch = self.epoch(key);
         let mut room = self.room();
         room.is_loaded = true;

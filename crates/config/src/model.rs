@@ -23,6 +23,7 @@ mod destination;
 mod forwarded;
 mod guard;
 mod kubernetes;
+mod limit_store;
 mod logs;
 mod request_id;
 mod settings;
@@ -44,6 +45,7 @@ pub use self::guard::{
     Authenticate, Basic, Cors, Forward, Guard, GuardFile, Jwt, KeySource, Limit, Question, Rate,
 };
 pub use self::kubernetes::Kubernetes;
+pub use self::limit_store::{LimitStore, ValkeyAddress};
 pub use self::logs::{AccessLog, LogFormat, LogValue, SlowLog};
 pub use self::request_id::RequestId;
 pub use self::settings::{Http, Settings};
@@ -63,8 +65,9 @@ pub use crate::pattern::{OutOfSteps, Pattern, PatternKind, Patterns};
 pub use crate::table::JwtAlgorithm;
 pub use crate::table::{
     ChallengeWord, EarlyHints, Encoding, ForwardedHeaders, Http2, Http3, HttpVersion,
-    ListingFormat, Missed, NameserverOptions, OnDemandOptions, ProxyVersion, ScheduleOptions,
-    SetCookie, SpoolerOptions, TsigAlgorithm, UpstreamOptions, WebSocket,
+    LimitFallback, LimitScope, ListingFormat, Missed, NameserverOptions, OnDemandOptions,
+    ProxyVersion, ScheduleOptions, SetCookie, SpoolerOptions, TsigAlgorithm, UpstreamOptions,
+    WebSocket,
 };
 pub use tutti_cron::{Timetable, written};
 pub use tutti_document::Pointer;

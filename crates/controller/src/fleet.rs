@@ -5,16 +5,19 @@
 //! force, and in the history. What must never happen: that a document is put in force that a `PUT` could not, or that the node loses its
 //! source by one.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use tutti_config::model::written;
 use tutti_config::{Diagnostic, Diagnostics, Document, FaultKind, Pointer};
 use tutti_protocol::{
-    Cause, FLEET, FleetAnswer, FleetRequest, FromController, Question, SourceNews,
+    Cause, FLEET, FleetAnswer, FleetRequest, FleetStanding, FromController, Purge, Question,
+    SourceNews,
 };
 
 use super::control::Control;
 use super::fleet_certificates;
-use super::service::{ControllerService, Inner};
+use super::service::{ControllerService, Inner, LONGEST_STATUS};
 use super::source;
 
 /// Longest reason of a refusal.
@@ -72,6 +75,8 @@ impl ControllerService {
                 self.0.source_news.store(Some(news.into()));
                 FleetAnswer::Noted
             }
+            FleetRequest::Purge { cache, purge } => self.0.purge_for_fleet(cache, purge).await,
+            FleetRequest::Standing { standing } => self.0.tell_standing(standing).await,
         };
         self.0.link.tell(&FromController::FleetDone { id, answer });
     }
@@ -103,17 +108,41 @@ fn refused(faults: &Diagnostics) -> FleetAnswer {
 }
 
 impl Inner {
-    pub(super) fn plan_source(&self) {
+    pub(super) fn plan_source(self: &Arc<Self>) {
         let config = self.config.load();
         let own = config.settings.source.as_ref();
         let plan = match &self.given_source {
             Some(given) => Some(given.clone()),
             None => own.map(|source| Box::new(source::plan(source))),
         };
-        if plan.is_none() {
-            self.source_news.store(None);
-        }
+        let has_left = plan.is_none() && self.source_news.swap(None).is_some();
         self.link.tell(&FromController::Source { plan });
+        if has_left {
+            let inner = Arc::clone(self);
+            let alone = FleetStanding {
+                nodes: 1,
+                is_purged: true,
+            };
+            tokio::spawn(async move { inner.tell_standing(alone).await });
+        }
+    }
+
+    /// Has the router purge caches. One that is not in the configuration has nothing to purge.
+    async fn purge_for_fleet(&self, store: Option<String>, purge: Purge) -> FleetAnswer {
+        match self.ask_for_value(Question::Purge { store, purge }).await {
+            Ok(_) => FleetAnswer::Purged,
+            Err(reason) => FleetAnswer::Unavailable { reason },
+        }
+    }
+
+    /// Tells the router how the fleet is.
+    async fn tell_standing(&self, standing: FleetStanding) -> FleetAnswer {
+        match self.ask(Question::Fleet { standing }, LONGEST_STATUS).await {
+            Ok(_) => FleetAnswer::Noted,
+            Err(refused) => FleetAnswer::Unavailable {
+                reason: refused.message,
+            },
+        }
     }
 
     async fn look(&self) -> FleetAnswer {
@@ -180,6 +209,8 @@ fn status(news: &SourceNews) -> Value {
         "wanted": news.wanted,
         "of": news.selector,
         "since": news.since.map(at),
+        "nodes": news.nodes,
+        "purge": news.purge,
         "lag": news.wanted_since.filter(|_| is_behind).map_or(0, |since| {
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
             now.map_or(0, |now| now.as_secs()).saturating_sub(since)

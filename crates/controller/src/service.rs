@@ -34,7 +34,7 @@ use super::{files, source};
 const SERVER_NAME: &str = concat!("Tutti/", env!("CARGO_PKG_VERSION"));
 
 /// A router that has not told its status after so long hangs, or main would have started another.
-const LONGEST_STATUS: Duration = Duration::from_secs(10);
+pub(super) const LONGEST_STATUS: Duration = Duration::from_secs(10);
 
 /// Time that a change or restart may take beyond the longest start of an application: the start of another router, a machine with far
 /// too much to do.
@@ -214,7 +214,11 @@ impl Inner {
     }
 
     /// Returns what does not stand against it.
-    async fn apply(&self, document: Document, cause: Cause) -> Result<Diagnostics, Diagnostics> {
+    async fn apply(
+        self: &Arc<Self>,
+        document: Document,
+        cause: Cause,
+    ) -> Result<Diagnostics, Diagnostics> {
         let _alone = self.changing.lock().await;
         self.must_take_changes()?;
         let config = tutti_config::validate(&document, &self.context_of_changes())?;
@@ -348,7 +352,7 @@ impl Inner {
     }
 
     /// Has the router answer a question with JSON; `None`: it does not know what it is about.
-    async fn ask_for_value(&self, question: Question) -> Result<Option<Value>, String> {
+    pub(super) async fn ask_for_value(&self, question: Question) -> Result<Option<Value>, String> {
         let descriptors = match self.ask(question, self.slack).await {
             Ok(descriptors) => descriptors,
             Err(refused) if refused.reason == Reason::Unknown => return Ok(None),
@@ -502,7 +506,7 @@ impl Service for ControllerService {
     }
 
     fn purge(&self, store: &str, purge: Purge) -> BoxFuture<Result<Option<Value>, String>> {
-        let (inner, store) = (Arc::clone(&self.0), store.to_owned());
+        let (inner, store) = (Arc::clone(&self.0), Some(store.to_owned()));
         let question = Question::Purge { store, purge };
         Box::pin(async move { inner.ask_for_value(question).await })
     }

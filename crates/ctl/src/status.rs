@@ -1,5 +1,6 @@
 //! `tutti status`: what a running server is doing, as tables or as JSON, once or again and again.
 
+mod limits;
 pub(super) mod page;
 
 use std::io::{self, IsTerminal, Write};

@@ -108,11 +108,27 @@ impl Client {
         Ok(pairs.into_iter().map(|pair| pair.key).collect())
     }
 
+    /// The number of keys that begin with these bytes.
+    ///
+    /// # Errors
+    /// As of every call.
+    pub async fn count(&self, prefix: &[u8]) -> Result<u64, Error> {
+        let question = Range {
+            key: prefix.to_vec(),
+            end: end_of(prefix),
+            keys_only: true,
+            count_only: true,
+        };
+        let answer: RangeAnswer = self.calls.call("etcdserverpb.KV/Range", &question).await?;
+        Ok(u64::try_from(answer.count).unwrap_or_default())
+    }
+
     async fn range(&self, prefix: &[u8], keys_only: bool) -> Result<(Vec<Pair>, i64), Error> {
         let question = Range {
             key: prefix.to_vec(),
             end: end_of(prefix),
             keys_only,
+            count_only: false,
         };
         let answer: RangeAnswer = self.calls.call("etcdserverpb.KV/Range", &question).await?;
         let revision = answer.header.unwrap_or_default().revision;

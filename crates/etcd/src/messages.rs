@@ -27,6 +27,8 @@ pub(crate) struct Range {
     pub(crate) end: Vec<u8>,
     #[prost(bool, tag = "8")]
     pub(crate) keys_only: bool,
+    #[prost(bool, tag = "9")]
+    pub(crate) count_only: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -35,6 +37,8 @@ pub(crate) struct RangeAnswer {
     pub(crate) header: Option<Header>,
     #[prost(message, repeated, tag = "2")]
     pub(crate) pairs: Vec<KeyValue>,
+    #[prost(int64, tag = "4")]
+    pub(crate) count: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -205,6 +205,15 @@ impl Store for Arc<EtcdStore> {
         })
     }
 
+    fn count<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64, StoreError>> {
+        Box::pin(async move {
+            let key = self.key(prefix);
+            let key = key.as_slice();
+            self.with(|client| async move { client.count(key).await })
+                .await
+        })
+    }
+
     fn swap<'a>(
         &'a self,
         expected: &'a [Entry],

@@ -34,6 +34,8 @@ pub const CHAINS: &str = "acme/chains/";
 
 /// Answers to authorities are below this, sealed, for as long as the order's owner is there.
 pub const ANSWERS: &str = "acme/answers/";
+/// Purges of caches are below this, by their number.
+pub const PURGES: &str = "purges/";
 
 /// The head for all nodes, or for those with a label.
 pub fn head(selector: &str) -> String {
@@ -58,6 +60,11 @@ pub fn address(name: &str) -> String {
 /// The record of a roll-out. Names are in the order of numbers.
 pub fn roll_out(number: u64) -> String {
     format!("{LOG}{number:012}")
+}
+
+/// A purge of caches. Names are in the order of numbers.
+pub fn purge(number: u64) -> String {
+    format!("{PURGES}{number:012}")
 }
 
 /// The number at the end of a name, of a document or a roll-out.

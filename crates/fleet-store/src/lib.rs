@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`keys`] | names of things in the store |
 //! | [`records`] | documents, heads, answers of nodes; which document a node is to run; no I/O |
+//! | [`purges`] | purges of caches, and those that a node has yet to make; no I/O |
 //! | [`gate`] | when a wave of a roll-out is over; no I/O |
 //! | [`sharing`] | how a node takes part in the certificates of its fleet; no I/O |
 //! | [`store`] | what a store has to do |
@@ -24,6 +25,7 @@ mod etcd_locks;
 pub mod gate;
 pub mod keys;
 pub mod locks;
+pub mod purges;
 mod random;
 pub mod records;
 pub mod seal;

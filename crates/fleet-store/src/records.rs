@@ -7,6 +7,7 @@ use tutti_options::source::is_label;
 
 use crate::keys;
 use crate::sharing::Sharing;
+use crate::purges::Mark;
 
 /// A document, by its generation and by what is in it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -166,6 +167,8 @@ pub struct Answer {
     pub health: Health,
     /// How it takes part in the certificates of the fleet.
     pub certificates: Sharing,
+    /// The last purge of caches that it has made.
+    pub purged: Mark,
     /// When it said so, in seconds since 1970.
     pub time: u64,
 }

@@ -51,6 +51,9 @@ pub trait Store: Send + Sync {
     /// The names alone.
     fn names<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<String>, StoreError>>;
 
+    /// How many names begin so.
+    fn count<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64, StoreError>>;
+
     /// Gives each name its text if the expected ones are there, all at once; false if they are not. The first wanted text has to be one
     /// that nobody else writes: by it the store sees whether a swap was made whose answer was lost.
     fn swap<'a>(

@@ -61,7 +61,8 @@ pub(crate) async fn hold(
             held.say_again();
         }
         if !node.is_leaving() {
-            look(&node, &controller).await;
+            // A router that hangs is main's to replace: the node is there all the same.
+            let _ = timeout(life / 6, look(&node, &controller)).await;
         }
         let text = said.next(node.answer(), node.is_rolling(), Instant::now());
         let was_placed = node.is_placed();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 use tutti_options::source::LiveNodes;
-use tutti_protocol::{FleetAnswer, FleetRequest, FromFleet, ToFleet};
+use tutti_protocol::{FleetAnswer, FleetRequest, FleetText, FromFleet, ToFleet};
 
 /// Asks main, and hears its news.
 pub(crate) type Link = tutti_role::link::Link<FromFleet, ToFleet>;
@@ -68,5 +68,10 @@ impl Controller {
     /// Has main keep this for the next process of this kind.
     pub(crate) fn keep(&self, text: String) {
         self.link.tell(&FromFleet::Keep { text });
+    }
+
+    /// Has main keep this beside it.
+    pub(crate) fn keep_beside(&self, name: FleetText, text: String) {
+        self.link.tell(&FromFleet::KeepBeside { name, text });
     }
 }

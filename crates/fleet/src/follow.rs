@@ -141,7 +141,7 @@ impl Follower {
                 self.log.line(Level::Info, &text);
                 Some(AGAIN)
             }
-            FleetAnswer::Seen { .. } | FleetAnswer::Noted => Some(AGAIN),
+            FleetAnswer::Seen { .. } | FleetAnswer::Noted | FleetAnswer::Purged => Some(AGAIN),
         }
     }
 

@@ -14,6 +14,8 @@
 //! | `authorities` | answers to authorities, from the store to the router |
 //! | `shared`, `shared_news` | automatic certificates that the fleet shares, for the process that gets them |
 //! | `watching` | texts that are followed for ever |
+//! | `purges` | purges of caches, from the store to the router |
+//! | `standing` | the number of nodes, and the router's news of it |
 //! | `answer` | what this node tells the fleet, and `/status` |
 //! | `nodes` | the nodes of the fleet that take requests |
 
@@ -27,6 +29,8 @@ mod follow;
 mod nodes;
 mod shared;
 mod shared_news;
+mod purges;
+mod standing;
 mod state;
 mod watching;
 
@@ -55,6 +59,7 @@ use self::certificates::{Certificates, own_keys};
 use self::controller::{Controller, Link};
 use self::follow::Follower;
 use self::shared::Shared;
+use self::purges::Purger;
 use self::state::Node;
 
 /// How long the answer of a node stays in the store after its last word.
@@ -93,7 +98,7 @@ async fn follow_for_main(link: Arc<Link>, hello: FleetHello, log: Log) -> io::Re
     });
     let controller = Arc::new(Controller::new(Arc::clone(&link)));
     let node = Node::new(&hello.plan, name(&hello.plan), hello.kept.as_deref());
-    let node = Arc::new(node);
+    let node = Arc::new(node.with_standing(hello.purged.as_deref(), hello.nodes));
     tokio::spawn(answer::tell_news(
         Arc::clone(&node),
         Arc::clone(&controller),
@@ -198,6 +203,13 @@ fn begin(hello: &FleetHello, mut secrets: SourceSecrets, link: &Arc<Link>, order
         log: log.clone(),
     };
     tokio::spawn(follow::follow(follower, longest_pause));
+    let purger = Purger {
+        node: Arc::clone(node),
+        store: Arc::clone(&store),
+        controller: Arc::clone(controller),
+        log: log.clone(),
+    };
+    share(purger, life, longest_pause);
     orders.sharing.shared = keys.map(|keys| {
         answer_authorities(orders, Arc::clone(&store), &keys, longest_pause);
         let node = Arc::clone(&orders.node);
@@ -262,6 +274,21 @@ impl Sharing {
             }
         }
     }
+}
+
+/// Follows what nodes share beside the configuration.
+fn share(purger: Purger, life: Duration, longest_pause: Duration) {
+    let Purger {
+        node,
+        store,
+        controller,
+        ..
+    } = &purger;
+    let telling = standing::tell(Arc::clone(node), Arc::clone(controller));
+    let (node, store) = (Arc::clone(node), Arc::clone(store));
+    tokio::spawn(standing::count(node, store, Arc::clone(controller), life));
+    tokio::spawn(telling);
+    tokio::spawn(purges::follow(purger, longest_pause));
 }
 
 /// The name of this node: that of the configuration, or the machine's.

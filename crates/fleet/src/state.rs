@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tutti_fleet_store::now;
+use tutti_fleet_store::purges::Mark;
 use tutti_fleet_store::records::{Answer, Health, Refusal, Version};
 use tutti_fleet_store::sharing::Sharing;
 use tutti_options::source::LiveNode;
 use tutti_pauses::Pauses;
 use tutti_protocol::{
-    FleetCertificates, RefusedCertificate, RefusedDocument, SourceNews, SourcePlan,
+    FleetCertificates, FleetStanding, RefusedCertificate, RefusedDocument, SourceNews, SourcePlan,
 };
 
 
@@ -98,6 +99,12 @@ struct State {
     certificates: FleetCertificates,
     /// Digests of the answers to authorities that the router gives.
     given: BTreeSet<String>,
+    /// The last purge of caches that was made.
+    purged: Mark,
+    /// All purges that the store has are made.
+    is_purged: bool,
+    /// Nodes that are there; 0: not known.
+    nodes: u32,
 }
 
 impl State {
@@ -161,6 +168,53 @@ impl Node {
                 ..State::default()
             }),
             changes: watch::Sender::new(0),
+        }
+    }
+
+    /// The same with what the process before has had kept of what nodes share.
+    pub(crate) fn with_standing(self, purged: Option<&str>, nodes: Option<u32>) -> Node {
+        {
+            let mut state = self.state();
+            let purged = purged.and_then(|text| serde_json::from_str(text).ok());
+            state.purged = purged.unwrap_or_default();
+            state.nodes = nodes.unwrap_or_default();
+        }
+        self
+    }
+
+    /// The last purge of caches that it has made.
+    pub(crate) fn purged(&self) -> Mark {
+        self.state().purged.clone()
+    }
+
+    /// It has made this one.
+    pub(crate) fn has_purged(&self, mark: Mark) {
+        self.change(|state| state.purged = mark);
+    }
+
+    /// All purges that the store has are made, or nobody knows.
+    pub(crate) fn knows_purges(&self, is_purged: bool) {
+        if self.state().is_purged != is_purged {
+            self.change(|state| state.is_purged = is_purged);
+        }
+    }
+
+    /// The number of nodes when it was known last; 0: it never was.
+    pub(crate) fn nodes(&self) -> u32 {
+        self.state().nodes
+    }
+
+    /// There are so many.
+    pub(crate) fn has_nodes(&self, nodes: u32) {
+        self.change(|state| state.nodes = nodes);
+    }
+
+    /// The fleet, for the router.
+    pub(crate) fn standing(&self) -> FleetStanding {
+        let state = self.state();
+        FleetStanding {
+            nodes: state.nodes.max(1),
+            is_purged: state.is_purged,
         }
     }
 
@@ -394,6 +448,7 @@ impl Node {
                 .cloned(),
             health: state.counts.since(state.before.unwrap_or(state.counts)),
             certificates: state.sharing(),
+            purged: state.purged.clone(),
             time: 0,
         }
     }
@@ -414,6 +469,8 @@ impl Node {
             since: applied.map(|applied| applied.since),
             selector: applied.map(|applied| applied.selector.clone()),
             differs: state.differs,
+            nodes: state.nodes,
+            purge: state.purged.number,
             certificates: state.certificates.clone(),
             refused: state
                 .refused

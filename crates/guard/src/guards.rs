@@ -1,14 +1,17 @@
 //! Everything that stands before the actions of a configuration.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tutti_config::{Diagnostic, model};
+use tutti_valkey::Store;
 
 use crate::identity::Identity;
 use crate::limit::Limit;
 use crate::password_desk::PasswordDesk;
+use crate::share::Share;
 
 /// Everything that stands before actions, as the router numbers it.
 #[derive(Debug, Default)]
@@ -17,6 +20,10 @@ pub struct Guards {
     /// The fields that they tell applications.
     fields: Vec<String>,
     desk: Arc<PasswordDesk>,
+    /// The nodes that share limits; it goes on over changes.
+    share: Arc<Share>,
+    /// Stores that limits are counted in.
+    stores: Vec<Arc<Store>>,
     /// Requests that were not let in, by the kind of guard; they go on over changes.
     not_let_in: Arc<[AtomicU64; Kind::ALL.len()]>,
 }
@@ -75,11 +82,17 @@ impl Guards {
     /// Files that cannot be used, each at its place.
     pub fn new(
         wanted: &[Arc<model::Guard>],
+        stores: &BTreeMap<String, Arc<model::LimitStore>>,
         previous: &Guards,
         mut read: impl FnMut(&Path) -> Option<Result<Vec<u8>, String>>,
     ) -> Result<Self, Vec<Diagnostic>> {
+        let stores = previous.stores_of(stores.values());
         let before = previous.list.iter().flat_map(|guard| &guard.limits);
-        let mut known: Vec<Arc<Limit>> = before.cloned().collect();
+        let mut known = Known {
+            limits: before.cloned().collect(),
+            stores: &stores,
+            share: &previous.share,
+        };
         let mut faults = Vec::new();
         let mut list = Vec::new();
         let mut questions = 0;
@@ -93,7 +106,7 @@ impl Guards {
                 faults.push(Diagnostic::apply(file.pointer.clone(), message));
             }
             list.push(Guard {
-                limits: limits_of(model, &mut known),
+                limits: known.limits_of(model),
                 identity,
                 question: model.question().map(|_| {
                     questions += 1;
@@ -113,10 +126,34 @@ impl Guards {
                 list,
                 fields,
                 desk: Arc::clone(&previous.desk),
+                share: Arc::clone(&previous.share),
+                stores,
                 not_let_in: Arc::clone(&previous.not_let_in),
             }),
             false => Err(faults),
         }
+    }
+
+    /// The stores of these: those that are there, and new ones.
+    fn stores_of<'m>(
+        &self,
+        wanted: impl Iterator<Item = &'m Arc<model::LimitStore>>,
+    ) -> Vec<Arc<Store>> {
+        let store = |model: &Arc<model::LimitStore>| {
+            let same = self.stores.iter().find(|known| known.is(model));
+            same.map_or_else(|| Store::new(model), Arc::clone)
+        };
+        wanted.map(store).collect()
+    }
+
+    /// The stores that limits are counted in.
+    pub fn stores(&self) -> &[Arc<Store>] {
+        &self.stores
+    }
+
+    /// The nodes that share limits.
+    pub fn share(&self) -> &Share {
+        &self.share
     }
 
     /// The knowledge about who may pass a guard: that which is there, or none yet.
@@ -196,15 +233,30 @@ impl Guards {
     }
 }
 
-/// The limits of a guard: those that are counted already, and new ones.
-fn limits_of(model: &model::Guard, known: &mut Vec<Arc<Limit>>) -> Vec<Arc<Limit>> {
-    let mut limit = |wanted: &Arc<model::Limit>| {
-        if let Some(same) = known.iter().find(|known| known.is(wanted)) {
+/// Everything that limits may go on with, and what new ones are made of.
+struct Known<'g> {
+    limits: Vec<Arc<Limit>>,
+    stores: &'g [Arc<Store>],
+    share: &'g Arc<Share>,
+}
+
+impl Known<'_> {
+    /// The limits of a guard: those that are counted already, and new ones.
+    fn limits_of(&mut self, model: &model::Guard) -> Vec<Arc<Limit>> {
+        model.limits.iter().map(|one| self.limit(one)).collect()
+    }
+
+    fn limit(&mut self, wanted: &Arc<model::Limit>) -> Arc<Limit> {
+        let name = wanted.options.store.as_ref();
+        let store = name.and_then(|name| {
+            let mut stores = self.stores.iter();
+            stores.find(|store| store.model.name == *name)
+        });
+        if let Some(same) = self.limits.iter().find(|known| known.is(wanted, store)) {
             return Arc::clone(same);
         }
-        let new = Arc::new(Limit::new(wanted));
-        known.push(Arc::clone(&new));
+        let new = Arc::new(Limit::new(wanted, self.share, store.cloned()));
+        self.limits.push(Arc::clone(&new));
         new
-    };
-    model.limits.iter().map(&mut limit).collect()
+    }
 }

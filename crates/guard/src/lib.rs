@@ -1,6 +1,7 @@
 //! Stands before actions: bounds on requests, pages of other origins, and who may.
 //!
-//! Owns the decisions and what they are remembered by, and nothing else: it opens no file, and knows no connection but the one that a question goes over. `server` asks it on its
+//! Owns the decisions and what they are remembered by, and nothing else: it opens no file, and knows no connection but the one that a question goes over. What several servers count
+//! together is `tutti-valkey`'s. `server` asks it on its
 //! listen threads, which all share one of everything here.
 //!
 //! Must never: take more memory than its bounds say, however many clients or keys there are; hold up a listen thread; or let somebody in because
@@ -19,6 +20,7 @@ mod password_desk;
 pub mod passwords;
 pub mod question;
 mod rate;
+mod share;
 pub mod token;
 
 pub use admission::Admission;
@@ -28,4 +30,5 @@ pub use identity::{Identity, State};
 pub use key_set::KeySet;
 pub use limit::{Bound, Limit, seconds};
 pub use password_desk::{Busy, PasswordDesk};
-pub use rate::{RateLimiter, Taken};
+pub use rate::{Quota, RateLimiter, Taken};
+pub use share::Share;

@@ -5,9 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tutti_config::model;
+use tutti_config::model::LimitScope;
+use tutti_valkey::{Answer, Away, Store};
 
 use crate::concurrency::Concurrency;
-use crate::rate::RateLimiter;
+use crate::rate::{Quota, RateLimiter, Taken};
+use crate::share::Share;
 
 /// One of them.
 #[derive(Debug)]
@@ -16,6 +19,8 @@ pub struct Limit {
     pub model: Arc<model::Limit>,
     /// Requests in a time.
     pub rate: Option<RateLimiter>,
+    /// The store where requests in a time are counted for several servers; what is in `rate` counts without its answer.
+    pub store: Option<Arc<Store>>,
     /// Requests at once.
     pub concurrency: Option<Arc<Concurrency>>,
     /// Requests beyond it, by the bound.
@@ -46,20 +51,60 @@ impl Bound {
 
 impl Limit {
     /// Nothing has been counted.
-    pub fn new(model: &Arc<model::Limit>) -> Self {
+    pub fn new(model: &Arc<model::Limit>, share: &Arc<Share>, store: Option<Arc<Store>>) -> Self {
         let options = &model.options;
-        let rate = model.rate;
+        let is_shared = options.scope == LimitScope::Fleet || store.is_some();
+        let rate = model.rate.map(|rate| {
+            let limiter = RateLimiter::new(rate, options.burst, options.keys);
+            match is_shared {
+                true => limiter.shared(share),
+                false => limiter,
+            }
+        });
         Self {
             model: Arc::clone(model),
-            rate: rate.map(|rate| RateLimiter::new(rate, options.burst, options.keys)),
+            rate,
+            store,
             concurrency: options.concurrent.map(Concurrency::new),
             beyond: Default::default(),
         }
     }
 
-    /// True if it is this one: what it has counted stands.
-    pub fn is(&self, model: &model::Limit) -> bool {
-        *self.model == *model
+    /// True if it is this one, with this store: what it has counted stands.
+    pub fn is(&self, model: &model::Limit, store: Option<&Arc<Store>>) -> bool {
+        let is_there = match (&self.store, store) {
+            (Some(own), Some(other)) => Arc::ptr_eq(own, other),
+            (own, other) => own.is_none() && other.is_none(),
+        };
+        *self.model == *model && is_there
+    }
+
+    /// Has the store count a request of this key.
+    ///
+    /// # Errors
+    /// There is no answer in time, or no store.
+    pub async fn take_from_store(&self, key: &[u8]) -> Result<Taken, Away> {
+        let (Some(store), Some(rate)) = (&self.store, &self.rate) else {
+            return Err(Away);
+        };
+        let bound = tutti_valkey::Bound {
+            interval: rate.interval(),
+            requests: rate.whole().requests,
+        };
+        let limit = self.model.name.as_deref();
+        let limit = limit.unwrap_or(self.model.pointer.as_str());
+        Ok(match store.count(limit, key, bound).await? {
+            Answer::Refused { retry } => Taken::Refused { retry },
+            Answer::Admitted {
+                early,
+                remaining,
+                reset,
+            } => Taken::Admitted {
+                early,
+                remaining,
+                reset,
+            },
+        })
     }
 
     /// Counts a request that is beyond a bound.
@@ -89,14 +134,14 @@ impl Limit {
     /// Tells a client what it may do (draft-ietf-httpapi-ratelimit-headers-10).
     pub fn announce(
         &self,
-        rate: &RateLimiter,
+        quota: Quota,
         (remaining, reset): (u64, Duration),
         put: &mut dyn FnMut(&str, &str),
     ) {
         // A string of structured fields has no other characters (RFC 9651 §3.3.3).
         let is_kept = |letter: &char| matches!(letter, ' '..='~') && !matches!(letter, '"' | '\\');
         let name: String = self.name().chars().filter(is_kept).collect();
-        let (capacity, window) = (rate.capacity(), seconds(rate.window()));
+        let (capacity, window) = (quota.requests, seconds(quota.window));
         put(
             "RateLimit-Policy",
             &format!("\"{name}\";q={capacity};w={window}"),

@@ -4,6 +4,9 @@
 //! parts of the rate's interval. A table does not grow. Where all places of a key are taken, the key goes that is closest to being forgotten
 //! anyway, so whoever has asked for too much is remembered longest.
 //!
+//! Where a bound is a whole fleet's, each node has its share: a request costs as many intervals as there are nodes, so that a change of their
+//! number changes no word.
+//!
 //! Must never: wait, or let two threads both take what is there once. (Two keys of one set may share a place, once in a million; nobody can choose such
 //! keys, since the hash has a secret. A key that two threads see for the first time at once may get one request too many.)
 
@@ -15,7 +18,11 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use std::sync::Arc;
+
 use tutti_config::model::Rate;
+
+use crate::share::{MOST_NODES, Share};
 
 /// Parts that an interval is counted in: the rate is kept to a thousandth.
 const PARTS: u64 = 1024;
@@ -41,6 +48,19 @@ pub struct RateLimiter {
     interval: Duration,
     /// Requests that may come at once.
     capacity: u64,
+    /// The nodes that the bound is shared by; `None`: it is this one's.
+    share: Option<Arc<Share>>,
+    /// No key can owe more parts.
+    most_debt: u64,
+}
+
+/// The requests that one key may send at once, and the time after which all of them are made up for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// A number of requests.
+    pub requests: u64,
+    /// The time.
+    pub window: Duration,
 }
 
 /// The answer to a request.
@@ -74,18 +94,60 @@ impl RateLimiter {
             parts_per_nanosecond: PARTS as f64 / interval.as_nanos() as f64,
             interval,
             capacity: u64::from(burst) + 1,
+            share: None,
+            most_debt: (u64::from(burst) + 1) * PARTS,
         }
     }
 
-    /// Requests that one key may send at once.
-    pub fn capacity(&self) -> u64 {
-        self.capacity
+    /// The same, of which this node has its share.
+    pub fn shared(self, share: &Arc<Share>) -> Self {
+        Self {
+            share: Some(Arc::clone(share)),
+            most_debt: self.capacity.max(u64::from(MOST_NODES)) * PARTS,
+            ..self
+        }
     }
 
-    /// The time after which a key that has used all has all again.
-    pub fn window(&self) -> Duration {
+    /// The nodes that share the bound.
+    pub fn nodes(&self) -> u32 {
+        self.share.as_ref().map_or(1, |share| share.nodes())
+    }
+
+    /// True if it is not this node's alone.
+    pub fn is_shared(&self) -> bool {
+        self.share.is_some()
+    }
+
+    /// The whole bound, whoever shares it.
+    pub fn whole(&self) -> Quota {
+        self.quota(1)
+    }
+
+    /// This node's share of it.
+    pub fn own(&self) -> Quota {
+        self.quota(u64::from(self.nodes()))
+    }
+
+    fn quota(&self, nodes: u64) -> Quota {
+        let requests = self.capacity_of(nodes);
+        let intervals = u32::try_from(requests * nodes).unwrap_or(u32::MAX);
+        Quota {
+            requests,
+            window: self.interval.saturating_mul(intervals),
+        }
+    }
+
+    /// The time that a request of the whole bound has to itself.
+    pub fn interval(&self) -> Duration {
         self.interval
-            .saturating_mul(u32::try_from(self.capacity).unwrap_or(u32::MAX))
+    }
+
+    /// Requests that may come at once to one of so many nodes. One always may.
+    fn capacity_of(&self, nodes: u64) -> u64 {
+        match nodes {
+            0 | 1 => self.capacity,
+            nodes => (self.capacity / nodes).max(1),
+        }
     }
 
     /// A request of this key at this moment.
@@ -97,6 +159,9 @@ impl RateLimiter {
         let ways = self.places.get(set..set + WAYS).unwrap_or_default();
         // No word of a key is 0, which is an empty place.
         let tag = (hash & !MOMENT) | (1 << MOMENT_BITS);
+        let nodes = u64::from(self.nodes());
+        let cost = nodes * PARTS;
+        let capacity = self.capacity_of(nodes) * cost;
         for _ in 0..ATTEMPTS {
             let (place, word) = self.find(ways, tag, now);
             let Some(place) = place else { break };
@@ -104,9 +169,9 @@ impl RateLimiter {
                 true => self.debt(word, now),
                 false => 0,
             };
-            let owed = debt + PARTS;
-            if owed > self.capacity * PARTS {
-                let retry = self.time(owed - self.capacity * PARTS);
+            let owed = debt + cost;
+            if owed > capacity {
+                let retry = self.time(owed - capacity);
                 return Taken::Refused { retry };
             }
             let next = tag | (now.wrapping_add(owed) & MOMENT);
@@ -115,7 +180,7 @@ impl RateLimiter {
             if exchanged.is_ok() {
                 return Taken::Admitted {
                     early: self.time(debt),
-                    remaining: (self.capacity * PARTS - owed) / PARTS,
+                    remaining: (capacity - owed) / cost,
                     reset: self.time(owed),
                 };
             }
@@ -146,7 +211,7 @@ impl RateLimiter {
     fn debt(&self, word: u64, now: u64) -> u64 {
         let ahead = (word & MOMENT).wrapping_sub(now) & MOMENT;
         // A moment that has passed, or one before the clock went round.
-        match ahead > self.capacity * PARTS {
+        match ahead > self.most_debt {
             true => 0,
             false => ahead,
         }
@@ -210,6 +275,61 @@ mod tests {
             assert!(is_admitted(limiter.take(b"a", much_later)));
         }
         assert!(!is_admitted(limiter.take(b"a", much_later)));
+    }
+
+    /// Requests of one key that are admitted in so many seconds, of one each millisecond.
+    fn admitted(limiter: &RateLimiter, start: Instant, seconds: u32) -> usize {
+        let times = (0..seconds * 1000).map(|step| start + Duration::from_millis(step.into()));
+        times
+            .filter(|now| is_admitted(limiter.take(b"a", *now)))
+            .count()
+    }
+
+    #[test]
+    fn each_node_has_its_share_of_rate_and_burst() {
+        let share = Arc::new(Share::default());
+        let limiter = limiter(100, 9).shared(&share);
+        let start = Instant::now();
+        let minute = Duration::from_secs(60);
+        assert_eq!(limiter.own(), limiter.whole());
+        // The burst and one, and the rate for ten seconds.
+        let about =
+            |count: usize, expected: usize| assert!(count.abs_diff(expected) <= 2, "{count}");
+        about(admitted(&limiter, start, 10), 1010);
+        for (nodes, at_once, rate) in [(2, 5, 50), (5, 2, 20), (10, 1, 10), (100, 1, 1)] {
+            share.set(nodes);
+            let now = start + minute * nodes;
+            let burst = (0..20).filter(|_| is_admitted(limiter.take(b"b", now)));
+            assert_eq!(burst.count(), at_once, "{nodes}");
+            assert_eq!(limiter.own().requests, at_once as u64);
+            about(admitted(&limiter, now, 10), 10 * rate + at_once);
+        }
+        assert_eq!(limiter.whole().requests, 10);
+        assert_eq!(limiter.own().window, Duration::from_secs(1));
+        // More than there are requests in the burst.
+        share.set(0);
+        assert_eq!(limiter.own(), limiter.whole());
+        share.set(u32::MAX);
+        assert_eq!(limiter.nodes(), MOST_NODES);
+    }
+
+    #[test]
+    fn another_number_of_nodes_forgets_nobody() {
+        let share = Arc::new(Share::default());
+        share.set(4);
+        let limiter = limiter(10, 3).shared(&share);
+        let now = Instant::now();
+        assert!(is_admitted(limiter.take(b"a", now)));
+        assert!(!is_admitted(limiter.take(b"a", now)));
+        for nodes in [1, 3, 100, 4] {
+            share.set(nodes);
+            assert!(!is_admitted(limiter.take(b"a", now)), "{nodes}");
+        }
+        // Four intervals of a tenth of a second are its share.
+        let later = now + Duration::from_millis(399);
+        assert!(!is_admitted(limiter.take(b"a", later)));
+        let later = now + Duration::from_millis(401);
+        assert!(is_admitted(limiter.take(b"a", later)));
     }
 
     #[test]

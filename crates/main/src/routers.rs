@@ -39,6 +39,8 @@ impl Supervisor {
             certificates: self.stored(Store::Certificates),
             js_modules: self.stored(Store::JsModules),
             challenges: self.holdings.challenges.clone(),
+            follows_source: self.instance.places.source.is_some(),
+            nodes: self.nodes_of_fleet(),
             is_upgrade,
             quic: QuicHello {
                 bank,

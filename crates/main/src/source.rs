@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use tutti_log::Level;
 use tutti_protocol::{
-    FLEET_TITLE, FleetAnswer, FleetHello, FleetRequest, FromFleet, LONGEST, SourcePlan,
+    FLEET_TITLE, FleetAnswer, FleetHello, FleetRequest, FleetText, FromFleet, LONGEST, SourcePlan,
     ToController, ToFleet,
 };
 use tutti_sys::process::Ended;
@@ -22,7 +22,7 @@ use super::own_process::OwnProcess;
 use super::stored::{self, Shelf};
 use super::supervisor::{MOST_AT_ONCE, Supervisor};
 
-/// The name of the one text that is kept.
+/// The name of the text that is kept of the document in force.
 const KEPT: &str = "applied";
 
 /// The name of the text about certificates.
@@ -67,6 +67,11 @@ impl Supervisor {
             secrets,
             kept: kept.remove(KEPT),
             kept_certificates: kept.remove(KEPT_CERTIFICATES),
+            purged: kept.remove(FleetText::Purged.name()),
+            nodes: kept
+                .remove(FleetText::Nodes.name())
+                .as_deref()
+                .and_then(nodes),
         };
         match launch(&self.instance, hello) {
             Ok(process) => {
@@ -126,13 +131,14 @@ impl Supervisor {
             FromFleet::Nodes { known } => self.nodes_told(known),
             FromFleet::Left => self.fleet_left(),
             FromFleet::Keep { text } => self.keep_of_fleet(KEPT, &text),
+            FromFleet::KeepBeside { name, text } => self.keep_of_fleet(name.name(), &text),
             FromFleet::KeepCertificates { text } => self.keep_of_fleet(KEPT_CERTIFICATES, &text),
             FromFleet::Shared { id, answer } => self.fleet_answers(id, answer),
             FromFleet::SharedNews { news } => self.pass_on_news(news),
         }
     }
 
-    fn keep_of_fleet(&mut self, name: &str, text: &str) {
+    fn keep_of_fleet(&self, name: &str, text: &str) {
         let state = &self.instance.places.state;
         let kept = match text.len() <= MOST_BYTES {
             true => stored::keep_on(state, Shelf::Fleet, name, text),
@@ -145,6 +151,14 @@ impl Supervisor {
             let text = format!("cannot keep what the source says: {error}");
             self.log(Level::Alert, &text);
         }
+    }
+
+    /// The number of nodes of the fleet when it was known last.
+    pub(super) fn nodes_of_fleet(&self) -> Option<u32> {
+        // Whatever is wrong there is told when the process that follows is started.
+        let (kept, _) = stored::load_shelf(&self.instance.places.state, Shelf::Fleet);
+        kept.get(FleetText::Nodes.name())
+            .and_then(|text| nodes(text))
     }
 
     fn pass_to_controller(&mut self, id: u64, request: FleetRequest) {
@@ -208,6 +222,11 @@ impl Supervisor {
             self.log(Level::Alert, &text);
         }
     }
+}
+
+/// Reads a number of nodes as it was kept.
+fn nodes(text: &str) -> Option<u32> {
+    text.trim().parse().ok().filter(|nodes| *nodes > 0)
 }
 
 fn launch(instance: &Instance, hello: FleetHello) -> io::Result<OwnProcess<FromFleet>> {

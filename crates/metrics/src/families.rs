@@ -115,6 +115,9 @@ families! {
 
     REQUESTS = Counter "tutti_requests" None ["action", "application", "upstream", "class"] "Requests by what answered them and the class of the answer's status. `action`: `application`, `upstream`, `share`, `return`, `metrics`, `spooler`, `maintenance`, `cache`, or `none` for requests that were refused before or that no route takes";
     LIMITED = Counter "tutti_limited_requests" None ["limit", "bound", "effect"] "Requests beyond a `limit`, by its place in the configuration, the `bound` (`rate`, `concurrent`) and the `effect` (`refused`, or `told` with `dry_run`)";
+    LIMIT_NODES = Gauge "tutti_limit_nodes" None [] "Nodes of the fleet that share limits, where a limit is shared";
+    LIMIT_STORE_UP = Gauge "tutti_limit_store_up" None ["store"] "1 while a store of limits answers";
+    LIMIT_STORE_REQUESTS = Counter "tutti_limit_store_requests" None ["store", "outcome"] "Requests that a store of limits has `counted`, and those for which there was no answer (`failed`)";
     UNAUTHENTICATED = Counter "tutti_unauthenticated_requests" None ["by"] "Requests that `authenticate` has not let in, by the kind (`basic`, `jwt`, `forward`)";
     ROUTE_REQUESTS = Counter "tutti_route_requests" None ["route", "class"] "Requests by the route that was looked in last, `routes` or `routes/NAME`, and the class of the answer's status; those that no route was asked for are not here";
     REQUEST_DURATION = Histogram "tutti_request_duration_seconds" Seconds ["action", "application", "upstream"] "Time from the first byte of a request until its answer was complete, on its way to the client or waiting for it";

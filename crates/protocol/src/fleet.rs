@@ -11,6 +11,8 @@ use tutti_options::source::{LiveNodes, Member};
 use crate::challenge::Challenge;
 use crate::shared::{SharedAnswer, SharedNews, SharedRequest};
 
+use super::Purge;
+
 /// `by` of a change that comes from a source: no client of the control API is called so.
 pub const FLEET: &str = "fleet";
 
@@ -81,6 +83,39 @@ pub struct FleetHello {
     pub kept: Option<String>,
     /// The same of certificates.
     pub kept_certificates: Option<String>,
+    /// The purge of caches that it has made last, likewise.
+    pub purged: Option<String>,
+    /// The number of nodes that it has seen last, likewise.
+    pub nodes: Option<u32>,
+}
+
+/// The fleet that a router is a node of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetStanding {
+    /// Nodes that share what is the whole fleet's; 1: there is no other.
+    pub nodes: u32,
+    /// All purges of caches that the store has are made.
+    pub is_purged: bool,
+}
+
+/// Texts that main keeps for the next process of this kind, beside the document in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FleetText {
+    /// The purge of caches that was made last.
+    Purged,
+    /// The number of nodes.
+    Nodes,
+}
+
+impl FleetText {
+    /// Its name in the state folder.
+    pub fn name(self) -> &'static str {
+        match self {
+            FleetText::Purged => "purged",
+            FleetText::Nodes => "nodes",
+        }
+    }
 }
 
 /// A request of this process to the controller, which main passes on.
@@ -120,6 +155,18 @@ pub enum FleetRequest {
         /// All of them.
         news: Box<SourceNews>,
     },
+    /// Purge caches.
+    Purge {
+        /// The cache, by its name; `None`: all.
+        cache: Option<String>,
+        /// The responses that go.
+        purge: Purge,
+    },
+    /// The fleet is so.
+    Standing {
+        /// All of it.
+        standing: FleetStanding,
+    },
 }
 
 /// The controller's answer.
@@ -151,6 +198,8 @@ pub enum FleetAnswer {
     },
     /// It is noted.
     Noted,
+    /// These responses are gone.
+    Purged,
     /// It cannot be done now, and is worth another try.
     Unavailable {
         /// Why.
@@ -182,6 +231,12 @@ pub struct SourceNews {
     pub selector: Option<String>,
     /// Somebody has changed the configuration since.
     pub differs: bool,
+    /// Nodes that are there, with this one; 0: nobody has counted yet.
+    #[serde(default)]
+    pub nodes: u32,
+    /// The number of the purge of caches that was made last; 0: none.
+    #[serde(default)]
+    pub purge: u64,
     /// The last refusal.
     pub refused: Option<RefusedDocument>,
     /// Certificates of the fleet.
@@ -294,6 +349,13 @@ pub enum FromFleet {
     },
     /// Keep this for the next process of this kind.
     Keep {
+        /// All of it.
+        text: String,
+    },
+    /// Keep this beside it.
+    KeepBeside {
+        /// Which text it is.
+        name: FleetText,
         /// All of it.
         text: String,
     },

@@ -42,8 +42,9 @@ pub use acme::{
 pub use challenge::Challenge;
 pub use controller::{ControllerHello, FromController, GivenSource, Reason, ToController};
 pub use fleet::{
-    EtcdPlan, FLEET, FleetAnswer, FleetCertificates, FleetHello, FleetRequest, FromFleet,
-    RefusedCertificate, RefusedDocument, SourceNews, SourcePlan, SourceSecrets, ToFleet,
+    EtcdPlan, FLEET, FleetAnswer, FleetCertificates, FleetHello, FleetRequest, FleetStanding,
+    FleetText, FromFleet, RefusedCertificate, RefusedDocument, SourceNews, SourcePlan,
+    SourceSecrets, ToFleet,
 };
 pub use grants::{ApplicationGrant, CacheGrant, CommandGrant, Grants, PlaceGrant};
 pub use packet::{LONGEST, LONGEST_OF_ROUTER, Packet, read_large, receive};
@@ -305,10 +306,15 @@ pub enum Question {
     },
     /// Purge a store of responses; answered with a memory file that has the number of them.
     Purge {
-        /// Its name.
-        store: String,
+        /// Its name; `None`: all stores.
+        store: Option<String>,
         /// The responses that go.
         purge: Purge,
+    },
+    /// The fleet is so, of which this server is a node.
+    Fleet {
+        /// All of it.
+        standing: FleetStanding,
     },
     /// Replace the processes of an application.
     Restart {

@@ -28,6 +28,12 @@ pub struct RouterHello {
     /// Answers to those who ask whether names are ours.
     #[serde(default)]
     pub challenges: Vec<Challenge>,
+    /// A source is followed that the configuration does not name (`--source`): purges of caches may have been missed.
+    #[serde(default)]
+    pub follows_source: bool,
+    /// The number of nodes of the fleet when it was known last.
+    #[serde(default)]
+    pub nodes: Option<u32>,
     /// Another router serves until this one does: failing to apply the configuration is told, and nothing else done.
     pub is_upgrade: bool,
     /// The beginning of QUIC.

@@ -1,6 +1,7 @@
 //! From the checked configuration to what it lets a router have.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 
 use tutti_commands::CommandSpec;
 use tutti_config::Config;
@@ -49,12 +50,14 @@ pub fn of(config: &Config) -> Grants {
     let kubernetes = Some(&config.settings.kubernetes).filter(|_| config.follows_kubernetes());
     let papers = kubernetes.into_iter();
     let papers = papers.flat_map(|api| [api.ca.clone(), api.token_file.clone()]);
+    let stores = config.settings.limit_stores.values();
+    let stores = stores.flat_map(|store| store.files().map(Path::to_owned));
     let spool = config.settings.http.body_temp_path.iter().cloned();
     Grants {
         places: places.collect(),
         datagrams: config.listeners.iter().filter_map(datagrams_of).collect(),
         logs: logs.collect(),
-        files: files.chain(papers).collect(),
+        files: files.chain(papers).chain(stores).collect(),
         spools: spool.collect(),
         jobs: config.all_spoolers().next().is_some(),
         caches: caches_of(config).collect(),

@@ -93,10 +93,16 @@ impl RouterService {
                     (failed(&Diagnostics::one(fault)), Vec::new())
                 }
             },
-            Question::Purge { store, purge } => match self.0.purge(&store, &meant(purge)).await {
-                Some(count) => told("tutti-purge", count.to_string().as_bytes()),
-                None => (Told::Unknown, Vec::new()),
-            },
+            Question::Purge { store, purge } => {
+                match self.0.purge(store.as_deref(), &meant(purge)).await {
+                    Some(count) => told("tutti-purge", count.to_string().as_bytes()),
+                    None => (Told::Unknown, Vec::new()),
+                }
+            }
+            Question::Fleet { standing } => {
+                self.0.take_standing(standing);
+                (Told::Done, Vec::new())
+            }
             Question::Restart { application } => {
                 let told = match self.0.manager.restart(&application).await {
                     Ok(()) => {

@@ -9,10 +9,12 @@ mod answers;
 mod cache_files;
 mod changes;
 mod commands;
+mod fleet;
 mod guard_files;
 mod guard_watch;
 mod jobs;
 mod launcher;
+mod limits;
 mod line;
 mod metrics;
 mod opening;
@@ -141,6 +143,7 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         threads: count,
     });
     service.take_challenges(&hello.challenges);
+    service.begin_in_fleet(&hello, document.as_ref());
     spawn_watches(&service, &jobs, asked, (wanted, needed));
     let (stop_sender, stop) = watch::channel(Stop::No);
     let news = News {
@@ -154,7 +157,10 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
     tokio::spawn(news.handle(stop_sender));
     tokio::spawn({
         let (service, link, log) = (service.clone(), Arc::clone(&link), log.clone());
-        async move { link.tell(&begin(&service, &log, document, hello.is_upgrade).await) }
+        async move {
+            link.tell(&begin(&service, &log, document, hello.is_upgrade).await);
+            service.release_caches_later();
+        }
     });
     let how = wait_for_stop(stop.clone()).await;
     if how == Stop::Retire {

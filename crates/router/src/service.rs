@@ -28,6 +28,7 @@ use tutti_telemetry::{Counts, Exporters};
 
 use super::commands;
 use super::jobs;
+use super::limits;
 use super::line::Link;
 use super::metrics::{self, Facts, unix_time};
 use super::opening::{Fetched, Opened, Openings, Running, Unbound};
@@ -41,7 +42,7 @@ pub(super) struct RouterService(pub(super) Arc<Inner>);
 pub(super) struct Inner {
     pub(super) log: Log,
     modules: Vec<Module>,
-    server: Arc<Server>,
+    pub(super) server: Arc<Server>,
     pub(super) manager: Manager,
     exporters: Exporters,
     pub(super) jobs: Jobs,
@@ -508,12 +509,8 @@ impl Inner {
         metrics::measure(&facts, &mut page);
         jobs::measure(&self.jobs, &mut page);
         commands::measure(&self.commands, &mut page);
+        limits::measure(&self.server, &mut page);
         page
-    }
-
-    /// Purges a store of responses; how many there were, or `None`: there is no such store.
-    pub(super) async fn purge(&self, store: &str, purge: &tutti_server::Purge) -> Option<usize> {
-        self.server.purge(store, purge).await
     }
 
     /// Counts of spans, where requests are or were traced.
@@ -548,6 +545,8 @@ impl Inner {
             spoolers: jobs::status(&self.jobs),
             schedules: jobs::schedules(&self.jobs),
             caches: self.server.caches(),
+            limits: limits::status(&self.server),
+            limit_stores: limits::stores(&self.server),
         })
     }
 }

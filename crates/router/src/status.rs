@@ -27,11 +27,16 @@ pub(super) struct Parts<'a> {
     pub(super) schedules: Option<Value>,
     /// Stores of responses.
     pub(super) caches: Vec<CacheStatus>,
+    /// Limits that several servers share.
+    pub(super) limits: Option<Value>,
+    /// Stores that they are counted in.
+    pub(super) limit_stores: Option<Value>,
     /// Spans, where requests are or were traced.
     pub(super) telemetry: Option<Counts>,
 }
 
-/// The whole of `/status`; `upstreams`, `spoolers`, `schedules`, `cache`, `telemetry` and `problems` only where there are any.
+/// The whole of `/status`; `upstreams`, `spoolers`, `schedules`, `cache`, `limits`, `limit_stores`, `telemetry` and `problems` only where there
+/// are any.
 pub(super) fn whole(parts: &Parts<'_>) -> Value {
     let applications = parts.applications.iter();
     let mut applications: Map<String, Value> = applications
@@ -69,6 +74,12 @@ pub(super) fn whole(parts: &Parts<'_>) -> Value {
             .map(|store| (store.name.clone(), cache_status(store)))
             .collect::<Map<_, _>>()
             .into();
+    }
+    if let Some(limits) = &parts.limits {
+        status["limits"] = limits.clone();
+    }
+    if let Some(stores) = &parts.limit_stores {
+        status["limit_stores"] = stores.clone();
     }
     if let Some(spans) = parts.telemetry {
         status["telemetry"] = json!({ "exported": spans.exported, "dropped": spans.dropped });
@@ -126,6 +137,7 @@ fn cache_status(store: &CacheStatus) -> Value {
     if let Some(disk) = &store.disk {
         status["disk"] = json!({
             "open": disk.is_open,
+            "held": store.is_disk_held,
             "size": disk.size,
             "entries": disk.entries,
             "responses": object(&disk.responses),

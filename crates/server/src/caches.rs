@@ -1,6 +1,8 @@
 //! The stores of responses as the binary sees them: counts, and what is purged.
 
-use tutti_cache::{CacheStatus, Purge};
+use std::sync::Arc;
+
+use tutti_cache::{CacheStatus, Purge, Store};
 use tutti_config::Config;
 
 use crate::server::Server;
@@ -15,17 +17,29 @@ impl Server {
             .collect()
     }
 
-    /// Purges a store. Returns how many responses there were, once none of them is on disk any more; `None`: there is no such store.
-    pub async fn purge(&self, store: &str, purge: &Purge) -> Option<usize> {
+    /// Purges a store, or all. Returns how many responses there were, once none of them is on disk any more; `None`: there is no such
+    /// store.
+    pub async fn purge(&self, store: Option<&str>, purge: &Purge) -> Option<usize> {
         let live = self.live();
-        let found = live.caches.iter().find(|known| known.name() == store)?;
-        let (count, settled) = (found.purge(purge), found.tier().map(|tier| tier.settled()));
+        let is_meant = |known: &&Arc<Store>| store.is_none_or(|store| known.name() == store);
+        let found: Vec<_> = live.caches.iter().filter(is_meant).cloned().collect();
         drop(live);
-        if let Some(settled) = settled {
+        if found.is_empty() && store.is_some() {
+            return None;
+        }
+        let count = found.iter().map(|store| store.purge(purge)).sum();
+        let settled = found.iter().filter_map(|store| store.tier());
+        let settled: Vec<_> = settled.map(|tier| tier.settled()).collect();
+        for settled in settled {
             // Without its thread nothing of the file is used again by this process.
             let _ = settled.await;
         }
         Some(count)
+    }
+
+    /// Holds back what stores have on disk, or does so no longer; true if it was held back until now.
+    pub fn hold_caches(&self, is_held: bool) -> bool {
+        self.disk_hold.set(is_held)
     }
 
     /// The stores that a configuration has on disk, and the live one has not.

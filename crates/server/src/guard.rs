@@ -10,6 +10,7 @@ pub(crate) mod answer;
 mod identity;
 mod limits;
 mod question;
+mod stores;
 
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ pub(crate) enum Entrance {
     Open,
     /// It is answered here.
     Closed(Answer),
-    /// It has to wait: for its time, where it came too soon, and then for whoever says who it is from.
+    /// It has to wait: for stores that count it, for its time, where it came too soon, and then for whoever says who it is from.
     Waits(Duration),
 }
 
@@ -51,14 +52,16 @@ pub(crate) fn enter(request: &Request<'_>, plan: &Plan) -> Entrance {
         return Entrance::Closed(answer);
     }
     let mut pause = Duration::ZERO;
+    let mut asks = false;
     for limit in guards.of(&plan.guards).flat_map(|guard| &guard.limits) {
         match limits::pass(request, plan, limit) {
             Ok(Pace::Now) => {}
             Ok(Pace::In(time)) => pause = pause.max(time),
+            Ok(Pace::Asked) => asks = true,
             Err(answer) => return Entrance::Closed(answer),
         }
     }
-    let asks = guards
+    asks |= guards
         .of(&plan.guards)
         .any(|guard| guard.identity.is_some());
     match pause.is_zero() && !asks {
@@ -80,6 +83,10 @@ pub(crate) async fn run(
         .flush(output, request.snapshot.timeouts.send)
         .await?;
     connection.set_deadline(NEVER);
+    let pause = match stores::ask(request, &plan, pause).await? {
+        Ok(pause) => pause,
+        Err(answer) => return answer::give(request, answer, &plan.changes, output).map(Err),
+    };
     if !pause.is_zero() {
         unless_gone(connection, tokio::time::sleep(pause)).await?;
     }

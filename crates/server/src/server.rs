@@ -11,6 +11,7 @@ use std::time::Duration;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::{oneshot, watch};
+use tutti_cache::DiskHold;
 use tutti_config::model::UpstreamTls;
 use tutti_config::{Config, Diagnostics};
 use tutti_pool::{Level, LogSink, Threads};
@@ -51,6 +52,9 @@ pub struct Server {
     threads: Vec<JoinHandle<()>>,
     running: watch::Receiver<usize>,
     monitor: Monitor,
+    /// Holds back what caches have on disk.
+    pub(crate) disk_hold: Arc<DiskHold>,
+    pub(crate) files: UnboundedSender<FileWanted>,
 }
 
 /// The configuration that a commit has replaced. Taking apart thousands of compiled routes takes milliseconds, which no listen thread has.
@@ -107,7 +111,9 @@ impl Server {
             shared,
             threads,
             running,
-            monitor: Monitor::new(files, nodes),
+            monitor: Monitor::new(files.clone(), nodes),
+            files,
+            disk_hold: Arc::default(),
         })
     }
 
@@ -129,6 +135,9 @@ impl Server {
             |store| around.cache_file(store).map(Into::into),
             &move |line: &str| log.log(Level::Warn, line),
         );
+        for store in &prepared.snapshot.caches {
+            store.heed(&self.disk_hold);
+        }
         if let Err(error) = prepared.snapshot.open_store(config, &live, around) {
             let text = format!(
                 "cannot make the file for answers to slow clients (`response_buffering`): {error}; applications and servers wait \
@@ -194,6 +203,7 @@ impl Server {
             kubernetes: live.kubernetes.clone(),
         };
         self.monitor.watch(&live.upstreams, ways, &report);
+        self.begin_limit_stores();
         // Threads without traffic let go of the former configuration too.
         self.tell_all(|| Command::Refresh);
         for listener in &added {
@@ -314,6 +324,10 @@ impl Server {
             .iter()
             .map(|entry| Arc::clone(&entry.listener))
             .collect()
+    }
+
+    pub(crate) fn log(&self) -> &Arc<dyn LogSink> {
+        &self.shared.log
     }
 
     /// The live configuration.

@@ -357,7 +357,8 @@ impl Snapshot {
             previous.counts.threads(),
         );
         snapshot.believes_fields |= !snapshot.question_entrances.is_empty();
-        match Guards::new(snapshot.router.guards(), &previous.guards, |path| {
+        let stores = &config.settings.limit_stores;
+        match Guards::new(snapshot.router.guards(), stores, &previous.guards, |path| {
             around.guard_file(path)
         }) {
             Ok(guards) => snapshot.guards = guards,

@@ -47,6 +47,7 @@ pub mod slow_ways;
 pub mod spooling;
 pub mod tls;
 pub mod tls_server;
+pub mod valkey;
 pub mod wasm;
 pub mod way;
 

@@ -80,6 +80,7 @@ impl<'d> Builder<'d> {
         let options: LimitOptions = reader.read();
         let has_rate = reader.has(&LimitOptions::rate);
         let rate = self.rate(&reader);
+        self.check_limit_store(&reader);
         if !has_rate && options.concurrent.is_none() {
             let diagnostic = Diagnostic::new(reader.pointer.clone(), "the limit bounds nothing");
             let hint = "write `rate`, `concurrent` or both";

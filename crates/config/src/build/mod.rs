@@ -19,6 +19,7 @@ mod guards;
 mod identity;
 mod jobs;
 mod kubernetes;
+mod limit_stores;
 mod listeners;
 mod pass;
 mod reader;

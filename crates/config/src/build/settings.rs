@@ -26,6 +26,7 @@ impl<'d> Builder<'d> {
             resolver: self.resolver(&reader.inner_or_nothing(&SettingsOptions::resolver)),
             kubernetes: self.kubernetes(&reader.inner_or_nothing(&SettingsOptions::kubernetes)),
             caches: self.cache_stores(reader),
+            limit_stores: self.limit_stores(reader),
             js_modules,
             modules,
             telemetry: telemetry.and_then(|telemetry| self.telemetry(telemetry)),

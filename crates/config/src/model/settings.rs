@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tutti_script::Modules;
@@ -12,6 +13,7 @@ use super::compression::Compression;
 use super::dashboard::Dashboard;
 use super::delivery::Maintenance;
 use super::kubernetes::Kubernetes;
+use super::limit_store::LimitStore;
 use super::request_id::RequestId;
 use super::source::Source;
 use super::stored::StoredName;
@@ -46,6 +48,8 @@ pub struct Settings {
     pub source: Option<Source>,
     /// Stores of responses, by name.
     pub caches: BTreeMap<String, CacheStore>,
+    /// Stores of limits, by name.
+    pub limit_stores: BTreeMap<String, Arc<LimitStore>>,
 }
 
 /// `settings.http`.

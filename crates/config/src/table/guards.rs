@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tutti_options::table::{CASELESS, Kind, Names, Text};
-use tutti_options::{Typed as _, Unread, options};
+use tutti_options::{Typed as _, Unread, options, words};
 
 options! {
     /// A bound on requests, counted for each key: how many in a time (`rate`), how many at once (`concurrent`), or both
@@ -28,6 +28,33 @@ options! {
         dry_run: bool [beyond(), default("false")],
         /// Keys that are remembered for `rate`, of 8 bytes each; where there are more, those that have asked for least are forgotten
         keys: usize [kind(Kind::Integer(1024, 16_777_216)), beyond(), default("65536"), unit("keys"), needs(&["rate"])],
+        /// The servers that `rate` and `burst` are of: this one (`node`), or all nodes of the fleet together (`fleet`), of which each has its
+        /// share: the bound by the number of nodes that are there
+        scope: LimitScope [beyond(), default("\"node\""), needs(&["rate"])],
+        /// One of `settings.limit_stores`: `rate` and `burst` are counted there, exactly, for all servers with this store and a limit of this name
+        store: Option<String> [kind(Kind::String(Text::NotEmpty)), beyond(), needs(&["rate"])],
+        /// Without an answer of the store requests are counted as with `"scope": "fleet"` (`share`), or get 503 (`refuse`)
+        on_error: LimitFallback [beyond(), default("\"share\""), needs(&["store"])],
+    }
+}
+
+words! {
+    /// The servers that a limit is of.
+    pub enum LimitScope {
+        /// This one.
+        Node = "node",
+        /// All nodes of the fleet together.
+        Fleet = "fleet",
+    }
+}
+
+words! {
+    /// What is done without an answer of the store of a limit.
+    pub enum LimitFallback {
+        /// Each node has its share.
+        Share = "share",
+        /// Requests are refused.
+        Refuse = "refuse",
     }
 }
 

@@ -7,6 +7,7 @@ mod guards;
 mod identity;
 mod jobs;
 mod kinds;
+mod limit_stores;
 mod listeners;
 mod logs;
 mod root;
@@ -19,12 +20,17 @@ pub use cache::{
 };
 pub use delivery::{EarlyHints, MAINTENANCE, MIRROR, MaintenanceOptions, MirrorOptions};
 pub use gateways::{FASTCGI, FastCgi, SCGI, Scgi, UWSGI, Uwsgi};
-pub use guards::{CORS, CorsOptions, LIMIT, LimitOptions, RATE_OBJECT, RateOptions};
+pub use guards::{
+    CORS, CorsOptions, LIMIT, LimitFallback, LimitOptions, LimitScope, RATE_OBJECT, RateOptions,
+};
 pub use identity::{
     AUTHENTICATE, AuthenticateOptions, BASIC, BasicOptions, FORWARD, ForwardOptions, JWKS, JWT,
     JwksOptions, JwtAlgorithm, JwtOptions,
 };
 pub use jobs::{Missed, SCHEDULE, SPOOLER, ScheduleOptions, SpoolerOptions};
+pub use limit_stores::{
+    LIMIT_STORE, LimitStoreOptions, VALKEY, VALKEY_TLS, ValkeyOptions, ValkeyTlsOptions,
+};
 pub use listeners::{
     CLIENT_IP, ClientIp, FORWARDED, ForwardedOptions, HTTP2, HTTP3, Http2, Http3, LISTENER,
     ListenerOptions, PROXY_PROTOCOL, ProxyProtocol,

@@ -10,6 +10,7 @@ use tutti_options::{Switch, Typed as _, Unread, options, words};
 
 use super::cache::CacheStoreOptions;
 use super::delivery::{EarlyHints, MaintenanceOptions};
+use super::limit_stores::LimitStoreOptions;
 use super::logs::RequestIdOptions;
 use tutti_options::tls::TlsOptions;
 
@@ -47,6 +48,8 @@ options! {
         source: Unread [kind(SourceOptions::KIND), beyond()],
         /// Stores of responses, by name, for `cache` of actions
         cache: Unread [kind(Kind::Map(Names::NotEmpty, &CacheStoreOptions::KIND)), beyond()],
+        /// Stores that limits are counted in for several servers, by name, for `store` of limits
+        limit_stores: Unread [kind(Kind::Map(Names::NotEmpty, &LimitStoreOptions::KIND)), beyond()],
     }
 }
 

@@ -7,6 +7,7 @@ mod arguments;
 mod certificates;
 mod history;
 mod labels;
+mod purge;
 mod put;
 mod reach;
 mod roll;
@@ -57,6 +58,8 @@ enum FleetCommand {
     Secret,
     /// List the labels of nodes and the documents that they have, or take a label's document away
     Labels(labels::LabelsArguments),
+    /// Purge the caches of all nodes, also of those that are away now
+    Purge(purge::PurgeArguments),
 }
 
 pub(crate) fn run(arguments: &FleetArguments) -> Result<ExitCode, Failure> {
@@ -78,6 +81,7 @@ pub(crate) fn run(arguments: &FleetArguments) -> Result<ExitCode, Failure> {
             FleetCommand::Cert { command } => certificates::run(command).await,
             FleetCommand::Secret => certificates::secret(),
             FleetCommand::Labels(arguments) => labels::run(arguments).await,
+            FleetCommand::Purge(arguments) => purge::run(arguments).await,
         }
     })
 }

@@ -61,7 +61,7 @@ pub(super) struct PutArguments {
 }
 
 /// Reads `30s`, `5m`, `1h`, or a number of seconds.
-fn read_time(text: &str) -> Result<Duration, String> {
+pub(super) fn read_time(text: &str) -> Result<Duration, String> {
     let (number, unit) = match text.strip_suffix(['s', 'm', 'h']) {
         Some(number) if text.ends_with('m') => (number, 60.0),
         Some(number) if text.ends_with('h') => (number, 3600.0),

@@ -61,16 +61,16 @@ impl Fault {
 }
 
 /// The answers of nodes as they come.
-struct Answers<'f> {
+pub(super) struct Answers<'f> {
     fleet: &'f Fleet,
     following: Option<Box<dyn Following>>,
-    latest: BTreeMap<String, Answer>,
+    pub(super) latest: BTreeMap<String, Answer>,
     /// Since when the store cannot be reached.
     lost: Option<(Instant, Failure)>,
 }
 
 impl<'f> Answers<'f> {
-    fn new(fleet: &'f Fleet) -> Answers<'f> {
+    pub(super) fn new(fleet: &'f Fleet) -> Answers<'f> {
         Answers {
             fleet,
             following: None,
@@ -79,8 +79,18 @@ impl<'f> Answers<'f> {
         }
     }
 
+    /// True once the store has been looked at.
+    pub(super) fn has_looked(&self) -> bool {
+        self.following.is_some() && self.lost.is_none()
+    }
+
+    /// Why the store cannot be reached, if it cannot.
+    pub(super) fn failure(self) -> Option<Failure> {
+        self.lost.map(|(_, failure)| failure)
+    }
+
     /// Waits for news, but not longer than a moment.
-    async fn wait(&mut self) {
+    pub(super) async fn wait(&mut self) {
         // Connecting has a bound of its own, and cut off each time it would never be done.
         let following = match &mut self.following {
             Some(following) => Ok(following),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::limits;
 use crate::style;
 
 /// Names are cut to no less than this.
@@ -56,6 +57,7 @@ pub(super) fn lines(
     }
     lines.extend(maintenance(status));
     lines.extend(source(status));
+    lines.extend(limits::lines(status));
     if let Some(upstreams) = status.get("upstreams").and_then(Value::as_object) {
         lines.push(String::new());
         lines.extend(servers(upstreams, width));
@@ -112,6 +114,10 @@ fn source(status: &Value) -> Option<String> {
         "source",
         word("node")
     );
+    match number(source, "/nodes") {
+        0 => {}
+        nodes => text.push_str(&format!(" of {nodes}")),
+    }
     if let Some(error) = source.get("error").and_then(Value::as_str) {
         text.push_str(&format!("\n  {error}"));
     }

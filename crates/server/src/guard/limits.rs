@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tutti_conn::bounds::Client;
-use tutti_guard::{Bound, Limit, RateLimiter, Taken};
+use tutti_guard::{Bound, Limit, Quota, Taken};
 use tutti_http::FieldLines;
 use tutti_routing::{RequestInfo as _, Seen};
 
@@ -17,6 +17,8 @@ use tutti_pool::Level;
 pub(super) enum Pace {
     Now,
     In(Duration),
+    /// When the limit's store has been asked.
+    Asked,
 }
 
 /// Counts a request for a limit.
@@ -32,19 +34,33 @@ pub(super) fn pass(request: &Request<'_>, plan: &Plan, limit: &Limit) -> Result<
 }
 
 fn count(request: &Request<'_>, limit: &Limit, key: &[u8]) -> Result<Pace, Answer> {
-    let options = &limit.model.options;
     if let Some(concurrency) = &limit.concurrency {
         match concurrency.enter(key) {
             Some(permit) => request.connection.admission.hold(permit),
             None => refuse(request, limit, None)?,
         }
     }
-    let Some(rate) = &limit.rate else {
-        return Ok(Pace::Now);
-    };
-    match rate.take(key, Instant::now()) {
+    match &limit.rate {
+        None => Ok(Pace::Now),
+        Some(_) if limit.store.is_some() => Ok(Pace::Asked),
+        Some(rate) => {
+            let taken = rate.take(key, Instant::now());
+            taken_from(request, limit, rate.own(), taken)
+        }
+    }
+}
+
+/// Goes on with what a rate has said, whose bound is `quota`.
+pub(super) fn taken_from(
+    request: &Request<'_>,
+    limit: &Limit,
+    quota: Quota,
+    taken: Taken,
+) -> Result<Pace, Answer> {
+    let options = &limit.model.options;
+    match taken {
         Taken::Refused { retry } => {
-            refuse(request, limit, Some((rate, retry)))?;
+            refuse(request, limit, Some((quota, retry)))?;
             Ok(Pace::Now)
         }
         Taken::Admitted {
@@ -55,7 +71,7 @@ fn count(request: &Request<'_>, limit: &Limit, key: &[u8]) -> Result<Pace, Answe
             if options.announce && !options.dry_run {
                 let admission = &request.connection.admission;
                 let mut put = |name: &str, value: &str| admission.add(name, value.as_bytes());
-                limit.announce(rate, (remaining, reset), &mut put);
+                limit.announce(quota, (remaining, reset), &mut put);
             }
             match options.delay && !options.dry_run && !early.is_zero() {
                 true => Ok(Pace::In(early)),
@@ -69,7 +85,7 @@ fn count(request: &Request<'_>, limit: &Limit, key: &[u8]) -> Result<Pace, Answe
 fn refuse(
     request: &Request<'_>,
     limit: &Limit,
-    rate: Option<(&RateLimiter, Duration)>,
+    rate: Option<(Quota, Duration)>,
 ) -> Result<(), Answer> {
     let options = &limit.model.options;
     let what = match rate {
@@ -93,10 +109,10 @@ fn refuse(
     let reason = format!("{what} of `{place}` is exceeded");
     refusals::refused(local, request, options.status, &reason);
     let mut fields = FieldLines::new();
-    if let Some((rate, retry)) = rate {
+    if let Some((quota, retry)) = rate {
         fields.push_number(b"Retry-After", tutti_guard::seconds(retry));
         let mut put = |name: &str, value: &str| fields.push(name.as_bytes(), value.as_bytes());
-        limit.announce(rate, (0, retry), &mut put);
+        limit.announce(quota, (0, retry), &mut put);
     }
     Err(Answer {
         status: options.status,
@@ -106,7 +122,7 @@ fn refuse(
 }
 
 /// Writes the key that a request is counted under; empty: it is not counted.
-fn write_key(
+pub(super) fn write_key(
     request: &Request<'_>,
     plan: &Plan,
     limit: &Limit,

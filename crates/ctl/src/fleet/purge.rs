@@ -1,0 +1,262 @@
+//! `tutti fleet purge`: responses that are to go from the caches of all nodes.
+//!
+//! The purge is in the store before anybody is waited for: nodes that are away make it when they are back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::{ArgGroup, Args};
+use serde_json::json;
+use tutti_fleet_store::purges::{self, Purge, What};
+use tutti_fleet_store::records::{Answer, read_all};
+use tutti_fleet_store::store::Entry;
+use tutti_fleet_store::{keys, now, random_below, random_word};
+
+use super::arguments::{OutputArguments, nodes};
+use super::put::read_time;
+use super::reach::{Fleet, StoreArguments, caller, failed};
+use super::roll::Answers;
+use crate::report::{Failure, say};
+use crate::style;
+
+/// Attempts where others purge at the same moment: each time one of them succeeds.
+const ATTEMPTS: u64 = 100;
+
+/// The longest pause between two attempts.
+const LONGEST_PAUSE: u64 = 200;
+
+#[derive(Args)]
+#[command(group(ArgGroup::new("what").required(true).args(["url", "under", "tag", "all"])))]
+pub(super) struct PurgeArguments {
+    /// The cache, one of `settings.cache`; without it all caches
+    cache: Option<String>,
+    /// The responses of this URL; where `key` of the action says what tells responses apart, those with this key
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// The responses whose URLs, or keys, begin so
+    #[arg(long, value_name = "BEGINNING")]
+    under: Option<String>,
+    /// The responses with this tag
+    #[arg(long, value_name = "TAG")]
+    tag: Option<String>,
+    /// Everything
+    #[arg(long)]
+    all: bool,
+    /// How long nodes are waited for, in seconds, or as `5m`. Those that take longer purge all the same
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = read_time)]
+    timeout: Duration,
+    #[command(flatten)]
+    output: OutputArguments,
+    #[command(flatten)]
+    store: StoreArguments,
+}
+
+impl PurgeArguments {
+    fn what(&self) -> What {
+        match (&self.url, &self.under, &self.tag) {
+            (Some(url), _, _) => What::Key { key: url.clone() },
+            (_, Some(under), _) => What::Prefix {
+                prefix: under.clone(),
+            },
+            (_, _, Some(tag)) => What::Tag { tag: tag.clone() },
+            _ => What::All,
+        }
+    }
+}
+
+/// The nodes of a fleet, by what they have done.
+#[derive(Default)]
+struct Nodes {
+    purged: BTreeSet<String>,
+    /// They are there, and have not.
+    waiting: BTreeSet<String>,
+    /// They were there, and are not heard of any more.
+    gone: BTreeSet<String>,
+}
+
+impl Nodes {
+    /// Takes note of the answers that are there now.
+    fn note(&mut self, answers: &BTreeMap<String, Answer>, purge: &Purge) {
+        let before = std::mem::take(&mut self.waiting);
+        for (name, answer) in answers {
+            match answer.purged.has(purge) {
+                true => self.purged.insert(name.clone()),
+                false => self.waiting.insert(name.clone()),
+            };
+        }
+        self.gone.extend(before);
+        let (there, done) = (&self.waiting, &self.purged);
+        self.gone
+            .retain(|name| !there.contains(name) && !done.contains(name));
+        // Once is enough, whatever a store says that was restored since.
+        self.waiting.retain(|name| !done.contains(name));
+    }
+}
+
+pub(super) async fn run(arguments: &PurgeArguments) -> Result<ExitCode, Failure> {
+    let fleet = Fleet::new(&arguments.store)?;
+    let purge = add(&fleet, arguments).await?;
+    let until = Instant::now() + arguments.timeout;
+    let mut found = Nodes::default();
+    let mut answers = Answers::new(&fleet);
+    loop {
+        answers.wait().await;
+        if answers.has_looked() {
+            found.note(&answers.latest, &purge);
+            if found.waiting.is_empty() {
+                break;
+            }
+        }
+        if Instant::now() >= until {
+            break;
+        }
+    }
+    let lost = answers.failure();
+    if arguments.output.json {
+        say(&json!({
+            "purge": purge.number,
+            "cache": purge.cache,
+            "what": purge.what,
+            "purged": found.purged,
+            "waiting": found.waiting,
+            "gone": found.gone,
+        })
+        .to_string());
+        let is_done = lost.is_none() && found.waiting.is_empty();
+        return Ok(ExitCode::from(u8::from(!is_done)));
+    }
+    if let Some(lost) = lost {
+        return Err(lost.hint("the purge is stored: nodes make it when they reach the store"));
+    }
+    tell(&purge, &found, arguments.timeout)
+}
+
+fn tell(purge: &Purge, found: &Nodes, timeout: Duration) -> Result<ExitCode, Failure> {
+    let names = |names: &BTreeSet<String>| {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        names.join(" ")
+    };
+    let number = purge.number;
+    if !found.waiting.is_empty() {
+        let purged = match found.purged.len() {
+            0 => "no node has".to_owned(),
+            _ => format!("purged: {}", names(&found.purged)),
+        };
+        let text = format!(
+            "purge {number} was not made within {} seconds by: {}\n  {purged}",
+            timeout.as_secs_f64(),
+            names(&found.waiting)
+        );
+        let hint = "these nodes go on trying; their logs say why they cannot. It is in the store for those that are away";
+        return Err(Failure::new(text).hint(hint));
+    }
+    if !found.gone.is_empty() {
+        say(&style::quiet(&format!(
+            "not heard of any more, and purging when they are back: {}",
+            names(&found.gone)
+        )));
+    }
+    say(&match found.purged.len() {
+        0 => format!(
+            "{} no node is there; those that come make purge {number}",
+            style::good("done:")
+        ),
+        count => format!(
+            "{} purge {number} was made on {}: {}",
+            style::good("done:"),
+            nodes(count),
+            names(&found.purged)
+        ),
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Puts a purge in the store, behind those that are there, and takes the oldest away.
+async fn add(fleet: &Fleet, arguments: &PurgeArguments) -> Result<Purge, Failure> {
+    for attempt in 1..=ATTEMPTS {
+        let texts = fleet.store.list(keys::PURGES).await.map_err(failed)?;
+        let known: BTreeMap<String, Purge> = read_all(&texts, keys::PURGES);
+        let last = purges::last(&known);
+        let purge = Purge {
+            id: random_word(),
+            number: last.number + 1,
+            former: last.id,
+            cache: arguments.cache.clone(),
+            what: arguments.what(),
+            by: caller(),
+            time: now(),
+        };
+        let place = keys::purge(purge.number);
+        let former = keys::purge(last.number);
+        let expected: Vec<Entry> = vec![
+            (place.clone(), None),
+            (former.clone(), texts.get(&former).cloned()),
+        ];
+        let text = serde_json::to_string(&purge);
+        let text = text.map_err(|error| Failure::new(error.to_string()))?;
+        let mut wanted: Vec<Entry> = vec![(place, Some(text))];
+        let outdated = purges::outdated(&known, now()).into_iter();
+        wanted.extend(outdated.map(|name| (format!("{}{name}", keys::PURGES), None)));
+        if fleet.store.swap(&expected, &wanted).await.map_err(failed)? {
+            return Ok(purge);
+        }
+        let pause = random_below((10 * attempt).min(LONGEST_PAUSE));
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+    }
+    Err(Failure::new(
+        "too many others purge at this moment; nothing was done",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use tutti_fleet_store::purges::Mark;
+
+    use super::*;
+
+    #[test]
+    fn nodes_are_told_apart_by_what_they_have_done() {
+        let purge = Purge {
+            id: "x".to_owned(),
+            number: 2,
+            former: String::new(),
+            cache: None,
+            what: What::All,
+            by: String::new(),
+            time: 0,
+        };
+        let answers = |all: &[(&str, bool)]| {
+            let all = all.iter().map(|(name, has_purged)| {
+                let purged = match has_purged {
+                    true => Mark::of(&purge),
+                    false => Mark::default(),
+                };
+                let answer = Answer {
+                    purged,
+                    ..Answer::default()
+                };
+                ((*name).to_owned(), answer)
+            });
+            all.collect::<BTreeMap<_, _>>()
+        };
+        let set = |names: &[&str]| {
+            let names = names.iter().map(|name| (*name).to_owned());
+            names.collect::<BTreeSet<_>>()
+        };
+        let mut nodes = Nodes::default();
+        nodes.note(&answers(&[("a", true), ("b", false), ("c", false)]), &purge);
+        assert_eq!(
+            (&nodes.purged, &nodes.waiting),
+            (&set(&["a"]), &set(&["b", "c"]))
+        );
+        // One has gone, and another comes.
+        nodes.note(&answers(&[("a", true), ("b", true), ("d", false)]), &purge);
+        assert_eq!(nodes.purged, set(&["a", "b"]));
+        assert_eq!((&nodes.waiting, &nodes.gone), (&set(&["d"]), &set(&["c"])));
+        // It is back.
+        nodes.note(&answers(&[("c", true), ("d", true)]), &purge);
+        assert_eq!(nodes.purged, set(&["a", "b", "c", "d"]));
+        assert!(nodes.waiting.is_empty() && nodes.gone.is_empty());
+    }
+}

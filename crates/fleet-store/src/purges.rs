@@ -1,0 +1,248 @@
+//! Purges of caches as they are in the store, and those among them that a node has yet to make. No I/O.
+//!
+//! Purges are numbered as they come, and each names the one before it, so that a node sees whether it has missed one: a store keeps the
+//! last of them only, and one that is restored from a copy gives numbers a second time. It must never happen that a node takes itself
+//! for up to date when it is not: where it cannot tell, everything goes.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Purges that are kept for nodes which are away.
+pub const MOST_KEPT: u64 = 1000;
+
+/// How long they are kept at least, in seconds, while there are not more of them.
+pub const KEPT_FOR: u64 = 86_400;
+
+/// Old purges that go with a new one: a transaction of etcd has 128 operations (its `--max-txn-ops`).
+const MOST_REMOVED: usize = 100;
+
+/// The responses that go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum What {
+    /// Everything.
+    All,
+    /// Those with this key.
+    Key {
+        /// The whole of it.
+        key: String,
+    },
+    /// Those whose keys begin so.
+    Prefix {
+        /// The beginning.
+        prefix: String,
+    },
+    /// Those with this tag.
+    Tag {
+        /// The tag.
+        tag: String,
+    },
+}
+
+/// A purge.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Purge {
+    /// A random word.
+    pub id: String,
+    /// Its number, from 1 on.
+    pub number: u64,
+    /// The word of the one before; empty: this is the first.
+    pub former: String,
+    /// The cache that it is of, by its name; `None`: all of a node.
+    pub cache: Option<String>,
+    /// The responses that go.
+    pub what: What,
+    /// Who wanted it.
+    pub by: String,
+    /// When, in seconds since 1970.
+    pub time: u64,
+}
+
+/// The last purge that a node has made. The default is that of a node which has made none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// Its number.
+    pub number: u64,
+    /// Its word.
+    pub id: String,
+}
+
+impl Mark {
+    /// The mark of a purge.
+    pub fn of(purge: &Purge) -> Mark {
+        Mark {
+            number: purge.number,
+            id: purge.id.clone(),
+        }
+    }
+
+    /// True if a node with this mark has made a purge.
+    pub fn has(&self, purge: &Purge) -> bool {
+        match self.number == purge.number {
+            true => self.id == purge.id,
+            false => self.number > purge.number,
+        }
+    }
+}
+
+/// The purges that a node has yet to make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Due<'p> {
+    /// These, in this order; none: it is up to date.
+    These(Vec<&'p Purge>),
+    /// More than the store has, or nobody knows which: everything goes, and its mark is this one then.
+    Everything(Mark),
+}
+
+/// Finds those that a node has yet to make, whose last one has this mark.
+pub fn due<'p>(mark: &Mark, purges: &'p BTreeMap<String, Purge>) -> Due<'p> {
+    let kept = chain(purges);
+    let Some(first) = kept.first() else {
+        return match mark.number {
+            0 => Due::These(Vec::new()),
+            // The store has forgotten all of them, or is another.
+            _ => Due::Everything(Mark::default()),
+        };
+    };
+    if let Some(place) = kept.iter().position(|purge| Mark::of(purge) == *mark) {
+        return Due::These(kept.into_iter().skip(place + 1).collect());
+    }
+    if first.number == mark.number + 1 && first.former == mark.id {
+        return Due::These(kept);
+    }
+    let last = kept.last().map(|last| Mark::of(last));
+    Due::Everything(last.unwrap_or_default())
+}
+
+/// The last purges of which each names the one before.
+fn chain(purges: &BTreeMap<String, Purge>) -> Vec<&Purge> {
+    let mut all: Vec<&Purge> = purges.values().collect();
+    all.sort_by_key(|purge| purge.number);
+    let is_break = |pair: &[&Purge]| match pair {
+        [one, next] => next.number != one.number + 1 || next.former != one.id,
+        _ => false,
+    };
+    match all.windows(2).rposition(is_break) {
+        Some(place) => all.split_off(place + 1),
+        None => all,
+    }
+}
+
+/// The mark that the next purge follows.
+pub fn last(purges: &BTreeMap<String, Purge>) -> Mark {
+    let last = purges.values().max_by_key(|purge| purge.number);
+    last.map(Mark::of).unwrap_or_default()
+}
+
+/// The names of purges that need not be kept any more when another is added: the oldest first, and without a gap.
+pub fn outdated(purges: &BTreeMap<String, Purge>, now: u64) -> Vec<String> {
+    let newest = last(purges).number + 1;
+    let mut all: Vec<(&String, &Purge)> = purges.iter().collect();
+    all.sort_by_key(|(_, purge)| purge.number);
+    let is_outdated = |purge: &Purge| {
+        purge.number.saturating_add(MOST_KEPT) <= newest
+            || purge.time.saturating_add(KEPT_FOR) < now
+    };
+    let outdated = all.into_iter().take_while(|(_, purge)| is_outdated(purge));
+    let names = outdated.map(|(name, _)| name.clone());
+    names.take(MOST_REMOVED).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn purge(number: u64, time: u64) -> Purge {
+        Purge {
+            id: format!("id-{number}"),
+            number,
+            former: match number {
+                1 => String::new(),
+                _ => format!("id-{}", number - 1),
+            },
+            cache: None,
+            what: What::All,
+            by: String::new(),
+            time,
+        }
+    }
+
+    fn store(numbers: impl IntoIterator<Item = u64>) -> BTreeMap<String, Purge> {
+        let all = numbers.into_iter();
+        all.map(|number| (format!("{number:012}"), purge(number, 0)))
+            .collect()
+    }
+
+    fn mark(number: u64) -> Mark {
+        Mark::of(&purge(number, 0))
+    }
+
+    /// The numbers that are due; `None`: everything.
+    fn numbers(mark: &Mark, purges: &BTreeMap<String, Purge>) -> Option<Vec<u64>> {
+        match due(mark, purges) {
+            Due::These(these) => Some(these.iter().map(|purge| purge.number).collect()),
+            Due::Everything(_) => None,
+        }
+    }
+
+    #[test]
+    fn a_node_makes_those_that_it_has_not_made_in_their_order() {
+        let none = Mark::default();
+        assert_eq!(numbers(&none, &store([])), Some(vec![]));
+        assert_eq!(numbers(&none, &store(1..=3)), Some(vec![1, 2, 3]));
+        assert_eq!(numbers(&mark(2), &store(1..=4)), Some(vec![3, 4]));
+        assert_eq!(numbers(&mark(4), &store(1..=4)), Some(vec![]));
+        // Its own is not kept any more, and it has missed none.
+        assert_eq!(numbers(&mark(4), &store(5..=6)), Some(vec![5, 6]));
+    }
+
+    #[test]
+    fn a_node_that_cannot_tell_purges_everything() {
+        assert_eq!(numbers(&mark(3), &store(5..=6)), None);
+        assert_eq!(due(&mark(3), &store(5..=6)), Due::Everything(mark(6)));
+        // One that has never followed, and a store that has forgotten the first.
+        assert_eq!(numbers(&Mark::default(), &store(5..=6)), None);
+        // A store that was restored from a copy: with fewer, with others of the same number, with none.
+        assert_eq!(due(&mark(7), &store(1..=4)), Due::Everything(mark(4)));
+        let other = Mark {
+            number: 4,
+            id: "other".to_owned(),
+        };
+        assert_eq!(numbers(&other, &store(1..=6)), None);
+        assert_eq!(numbers(&other, &store(5..=6)), None);
+        assert_eq!(due(&mark(7), &store([])), Due::Everything(Mark::default()));
+        // Somebody has removed one in the middle.
+        assert_eq!(numbers(&mark(2), &store([1, 2, 4, 5])), None);
+        assert_eq!(numbers(&mark(4), &store([1, 2, 4, 5])), Some(vec![5]));
+    }
+
+    #[test]
+    fn old_ones_go_when_another_comes() {
+        let most = usize::try_from(MOST_KEPT).unwrap();
+        assert!(outdated(&store(1..=MOST_KEPT - 1), KEPT_FOR).is_empty());
+        let full = store(1..=MOST_KEPT);
+        assert_eq!(outdated(&full, 0), ["000000000001"]);
+        assert_eq!(full.len(), most);
+        let old = outdated(&full, KEPT_FOR + 1);
+        assert_eq!(old.len(), MOST_REMOVED);
+        assert_eq!(old[0], "000000000001");
+        // A clock that is behind leaves no gap.
+        let mut mixed = store(1..=3);
+        mixed.get_mut("000000000002").unwrap().time = 10;
+        assert_eq!(outdated(&mixed, KEPT_FOR + 5), ["000000000001"]);
+        assert_eq!(last(&mixed), mark(3));
+        assert_eq!(last(&store([])), Mark::default());
+    }
+
+    #[test]
+    fn a_mark_says_what_has_been_made() {
+        assert!(mark(3).has(&purge(3, 0)) && mark(4).has(&purge(3, 0)));
+        assert!(!mark(2).has(&purge(3, 0)) && !Mark::default().has(&purge(1, 0)));
+        let other = Mark {
+            number: 3,
+            id: "other".to_owned(),
+        };
+        assert!(!other.has(&purge(3, 0)));
+    }
+}

@@ -1,0 +1,126 @@
+//! Purges of caches, from the store to the router of this node: each once, in their order, also those that came while it was away.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+use tutti_fleet_store::keys::PURGES;
+use tutti_fleet_store::purges::{Due, Mark, Purge, What, due};
+use tutti_fleet_store::records::read_all;
+use tutti_fleet_store::store::{Entries, Store, StoreError};
+use tutti_log::{Level, Log};
+use tutti_protocol::{self as protocol, FleetAnswer, FleetRequest, FleetText};
+
+use crate::controller::Controller;
+use crate::pause::Pauses;
+use crate::state::Node;
+
+/// The pause before a purge is tried again that no router could make.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Everything that following them needs.
+pub(crate) struct Purger {
+    pub(crate) node: Arc<Node>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) controller: Arc<Controller>,
+    pub(crate) log: Log,
+}
+
+/// Follows them for ever.
+pub(crate) async fn follow(purger: Purger, longest_pause: Duration) {
+    let mut pauses = Pauses::new(longest_pause);
+    loop {
+        // The reason is told by whoever follows the heads.
+        let Err(_) = purger.follow_once(&mut pauses).await;
+        purger.node.knows_purges(false);
+        sleep(pauses.after_failure()).await;
+    }
+}
+
+impl Purger {
+    async fn follow_once(&self, pauses: &mut Pauses) -> Result<Infallible, StoreError> {
+        let mut following = self.store.follow(PURGES).await?;
+        let mut entries = following.next().await?;
+        pauses.begin_anew();
+        loop {
+            let is_done = self.make_due(&entries).await;
+            self.node.knows_purges(is_done);
+            entries = match is_done {
+                true => following.next().await?,
+                false => match timeout(AGAIN, following.next()).await {
+                    Ok(next) => next?,
+                    Err(_) => entries,
+                },
+            };
+        }
+    }
+
+    /// Makes those that this node has not made; false if that is to be tried again.
+    async fn make_due(&self, entries: &Entries) -> bool {
+        let purges: BTreeMap<String, Purge> = read_all(entries, PURGES);
+        let before = self.node.purged();
+        let is_done = match due(&before, &purges) {
+            Due::These(these) => self.make(&these).await,
+            Due::Everything(mark) => self.make_everything(mark).await,
+        };
+        let mark = self.node.purged();
+        if mark != before {
+            // Once for all of them: one that is made a second time does no harm.
+            let text = serde_json::to_string(&mark).unwrap_or_default();
+            self.controller.keep_beside(FleetText::Purged, text);
+        }
+        is_done
+    }
+
+    async fn make(&self, these: &[&Purge]) -> bool {
+        for purge in these {
+            if !self.purge(purge.cache.clone(), wanted(&purge.what)).await {
+                return false;
+            }
+            self.node.has_purged(Mark::of(purge));
+        }
+        true
+    }
+
+    async fn make_everything(&self, mark: Mark) -> bool {
+        if !self.purge(None, protocol::Purge::All).await {
+            return false;
+        }
+        let text = match self.node.purged().number {
+            0 => "this node follows the purges of the fleet from now on; its caches were purged of everything".to_owned(),
+            number => format!(
+                "the store does not have all purges of caches since number {number}, which this node has made last; its caches were \
+                 purged of everything"
+            ),
+        };
+        self.log.line(Level::Notice, &text);
+        self.node.has_purged(mark);
+        true
+    }
+
+    /// Has the router purge caches; false if none could.
+    async fn purge(&self, cache: Option<String>, purge: protocol::Purge) -> bool {
+        let request = FleetRequest::Purge { cache, purge };
+        match self.controller.ask(request).await {
+            FleetAnswer::Purged => true,
+            FleetAnswer::Unavailable { reason } => {
+                let text = format!("a purge of the fleet waits: {reason}");
+                self.log.line(Level::Info, &text);
+                false
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The same in the words of the router.
+fn wanted(what: &What) -> protocol::Purge {
+    match what.clone() {
+        What::All => protocol::Purge::All,
+        What::Key { key } => protocol::Purge::Key { key },
+        What::Prefix { prefix } => protocol::Purge::Prefix { prefix },
+        What::Tag { tag } => protocol::Purge::Tag { tag },
+    }
+}

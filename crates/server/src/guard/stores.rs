@@ -1,0 +1,75 @@
+//! Limits that are counted in a store, for several servers: the request waits for its answer, and not for long.
+//!
+//! Must never: count a request in a store before all limits that need no store have let it pass.
+
+use std::time::{Duration, Instant};
+
+use tutti_config::model::LimitFallback;
+use tutti_guard::Limit;
+use tutti_http::FieldLines;
+
+use super::answer::Answer;
+use super::limits::{self, Pace};
+use crate::channel_io::unless_gone;
+use crate::plan::Plan;
+use crate::refusals;
+use crate::request::Request;
+use tutti_conn::output::Gone;
+
+/// Has a request counted by the stores of its limits; the pause that it has to make then, at least this one.
+pub(super) async fn ask(
+    request: &Request<'_>,
+    plan: &Plan,
+    pause: Duration,
+) -> Result<Result<Duration, Answer>, Gone> {
+    let guards = &request.snapshot.guards;
+    let limits = guards.of(&plan.guards).flat_map(|guard| &guard.limits);
+    let mut counted = limits.filter(|limit| limit.store.is_some()).peekable();
+    if counted.peek().is_none() {
+        return Ok(Ok(pause));
+    }
+    // Requests without such a limit have no room for this.
+    let asking = Box::pin(async move {
+        let mut pause = pause;
+        for limit in counted {
+            match count(request, plan, limit).await? {
+                Pace::In(time) => pause = pause.max(time),
+                Pace::Now | Pace::Asked => {}
+            }
+        }
+        Ok::<_, Answer>(pause)
+    });
+    unless_gone(request.connection, asking).await
+}
+
+async fn count(request: &Request<'_>, plan: &Plan, limit: &Limit) -> Result<Pace, Answer> {
+    let mut key = Vec::new();
+    limits::write_key(request, plan, limit, &mut key)?;
+    let Some(rate) = limit.rate.as_ref().filter(|_| !key.is_empty()) else {
+        return Ok(Pace::Now);
+    };
+    if let Ok(taken) = limit.take_from_store(&key).await {
+        return limits::taken_from(request, limit, rate.whole(), taken);
+    }
+    match limit.model.options.on_error {
+        LimitFallback::Refuse if !limit.model.options.dry_run => Err(refuse(request, limit)),
+        LimitFallback::Refuse | LimitFallback::Share => {
+            let taken = rate.take(&key, Instant::now());
+            limits::taken_from(request, limit, rate.own(), taken)
+        }
+    }
+}
+
+/// The answer to a request that nobody can count.
+fn refuse(request: &Request<'_>, limit: &Limit) -> Answer {
+    let place = &limit.model.pointer;
+    let reason = format!("the store of `{place}` does not answer");
+    refusals::failed(&request.connection.local, request, 503, &reason);
+    let mut fields = FieldLines::new();
+    fields.push_number(b"Retry-After", 1);
+    Answer {
+        status: 503,
+        fields,
+        body: None,
+    }
+}

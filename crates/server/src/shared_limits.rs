@@ -1,0 +1,143 @@
+//! Limits that several servers share: the number of nodes, the stores they are counted in, and what `/status` tells of them.
+
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
+use tutti_config::model::Resolver;
+use tutti_guard::{Bound, Limit, Quota};
+use tutti_pool::{Level, LogSink};
+use tutti_proxy::FileWanted;
+use tutti_valkey::{Event, Pinned, Surroundings};
+
+use crate::server::Server;
+
+pub use tutti_valkey::Status as StoreStatus;
+
+/// A limit that several servers share.
+#[derive(Clone, Debug)]
+pub struct SharedLimit {
+    /// Its name, or its place in the configuration.
+    pub name: String,
+    /// The store that it is counted in.
+    pub store: Option<String>,
+    /// Nodes that share it.
+    pub nodes: u32,
+    /// The time that each request of the whole has to itself.
+    pub interval: Duration,
+    /// The whole of it.
+    pub whole: Quota,
+    /// This node's share.
+    pub own: Quota,
+    /// Requests beyond its rate.
+    pub beyond: u64,
+}
+
+/// A store that limits are counted in.
+#[derive(Clone, Debug)]
+pub struct LimitStore {
+    /// Its name.
+    pub name: String,
+    /// How it is.
+    pub status: StoreStatus,
+}
+
+impl Server {
+    /// So many nodes share limits from now on.
+    pub fn set_nodes(&self, nodes: u32) {
+        // Each configuration goes on with what the one before has.
+        self.live().guards.share().set(nodes);
+    }
+
+    /// So many share them.
+    pub fn nodes(&self) -> u32 {
+        self.live().guards.share().nodes()
+    }
+
+    /// The limits of the live configuration that several servers share.
+    pub fn shared_limits(&self) -> Vec<SharedLimit> {
+        let live = self.live();
+        let limits = live.guards.limits().into_iter();
+        limits.filter_map(|limit| shared(limit)).collect()
+    }
+
+    /// The stores that limits are counted in.
+    pub fn limit_stores(&self) -> Vec<LimitStore> {
+        let live = self.live();
+        let stores = live.guards.stores().iter();
+        let told = stores.map(|store| LimitStore {
+            name: store.model.name.clone(),
+            status: store.status(),
+        });
+        told.collect()
+    }
+
+    /// Has the stores of the live configuration connect that have not begun to.
+    pub(crate) fn begin_limit_stores(&self) {
+        let live = self.live();
+        for store in live.guards.stores() {
+            let around = || -> Arc<dyn Surroundings> {
+                Arc::new(Around {
+                    files: self.files.clone(),
+                    resolver: live.resolver.clone(),
+                    log: Arc::clone(self.log()),
+                })
+            };
+            if let Err(error) = store.begin(around) {
+                let text = format!("cannot connect to {store}: {error}");
+                self.log().log(Level::Alert, &text);
+            }
+        }
+    }
+}
+
+fn shared(limit: &Arc<Limit>) -> Option<SharedLimit> {
+    let rate = limit.rate.as_ref().filter(|rate| rate.is_shared())?;
+    let beyond = limit.beyond().find(|(bound, _)| *bound == Bound::Rate);
+    let model = &limit.model;
+    let name = model.name.as_deref().unwrap_or(model.pointer.as_str());
+    Some(SharedLimit {
+        name: name.to_owned(),
+        store: limit.store.as_ref().map(|store| store.model.name.clone()),
+        nodes: rate.nodes(),
+        interval: rate.interval(),
+        whole: rate.whole(),
+        own: rate.own(),
+        beyond: beyond.map_or(0, |(_, count)| count),
+    })
+}
+
+/// The ways of a store to files, to the DNS and to the log.
+struct Around {
+    files: UnboundedSender<FileWanted>,
+    resolver: Resolver,
+    log: Arc<dyn LogSink>,
+}
+
+impl Surroundings for Around {
+    fn read<'s>(&'s self, file: &'s Path) -> Pinned<'s, Result<Vec<u8>, String>> {
+        Box::pin(async move {
+            let (answer, content) = oneshot::channel();
+            let path = file.to_owned();
+            let gone = || format!("`{}` cannot be read: the server stops", file.display());
+            let sent = self.files.send(FileWanted { path, answer });
+            sent.map_err(|_| gone())?;
+            content.await.unwrap_or_else(|_| Err(gone()))
+        })
+    }
+
+    fn addresses<'s>(&'s self, host: &'s str) -> Pinned<'s, Result<Vec<IpAddr>, String>> {
+        Box::pin(tutti_upstream::addresses(host, &self.resolver))
+    }
+
+    fn tell(&self, event: Event, text: &str) {
+        let level = match event {
+            Event::Lost => Level::Warn,
+            Event::Found => Level::Notice,
+        };
+        self.log.log(level, text);
+    }
+}
