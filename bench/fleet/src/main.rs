@@ -90,6 +90,8 @@ fn start(number: u32, member: &Member, prefix: &str) -> io::Result<()> {
         plan: SourcePlan {
             name: Some(format!("node-{number:04}")),
             labels: BTreeMap::new(),
+            address: None,
+            secret_file: None,
             etcd: EtcdPlan {
                 members: vec![member.clone()],
                 prefix: prefix.to_owned(),
@@ -102,6 +104,9 @@ fn start(number: u32, member: &Member, prefix: &str) -> io::Result<()> {
         },
         secrets: Ok(SourceSecrets::default()),
         kept: None,
+        kept_certificates: None,
+        purged: None,
+        nodes: None,
     };
     let nowhere = std::fs::File::options().write(true).open("/dev/null")?;
     let (main, node) = tutti_sys::seqpacket::pair()?;
@@ -135,7 +140,9 @@ async fn play_main(link: Arc<Link<ToFleet, Said>>, number: u32) {
                 errors: 0,
                 start_failures: 0,
             },
-            FleetRequest::News { .. } => FleetAnswer::Noted,
+            FleetRequest::Purge { .. } => FleetAnswer::Purged,
+            // There is nothing that they could change here.
+            _ => FleetAnswer::Noted,
         };
         link.tell(&ToFleet::Answer { id, answer });
     }

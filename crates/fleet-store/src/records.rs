@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use tutti_options::source::is_label;
 
 use crate::keys;
-use crate::sharing::Sharing;
 use crate::purges::Mark;
+use crate::sharing::Sharing;
 
 /// A document, by its generation and by what is in it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -106,6 +106,8 @@ impl Follower {
             let reason = "the store has another document of this generation than the one that was rolled out";
             return Ok(Some(self.refuse(version, "", reason)));
         }
+        // It may need one that has come with it.
+        self.certificates.bring_now().await?;
         Ok(self.apply(version, selector, text).await)
     }
 
@@ -115,8 +117,6 @@ impl Follower {
         if let Some(kept) = node.attempts() {
             self.controller.keep(kept);
         }
-        // It may need one that has come with it.
-        self.certificates.bring_now().await?;
         let request = FleetRequest::Apply {
             generation: version.generation,
             selector: selector.clone(),

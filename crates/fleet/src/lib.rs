@@ -27,9 +27,9 @@ mod certificates;
 mod controller;
 mod follow;
 mod nodes;
+mod purges;
 mod shared;
 mod shared_news;
-mod purges;
 mod standing;
 mod state;
 mod watching;
@@ -58,8 +58,8 @@ use tutti_role::{own_log, unprivileged};
 use self::certificates::{Certificates, own_keys};
 use self::controller::{Controller, Link};
 use self::follow::Follower;
-use self::shared::Shared;
 use self::purges::Purger;
+use self::shared::Shared;
 use self::state::Node;
 
 /// How long the answer of a node stays in the store after its last word.

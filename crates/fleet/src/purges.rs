@@ -14,8 +14,8 @@ use tutti_log::{Level, Log};
 use tutti_protocol::{self as protocol, FleetAnswer, FleetRequest, FleetText};
 
 use crate::controller::Controller;
-use crate::pause::Pauses;
 use crate::state::Node;
+use tutti_pauses::Pauses;
 
 /// The pause before a purge is tried again that no router could make.
 const AGAIN: Duration = Duration::from_secs(1);

@@ -11,8 +11,8 @@ use tutti_fleet_store::seal::Keys;
 use tutti_fleet_store::store::{Entries, StoreError};
 use tutti_protocol::{FromFleet, SharedNews};
 
-use tutti_pauses::Pauses;
 use crate::shared::Shared;
+use tutti_pauses::Pauses;
 
 /// Tells the news, for ever, while there is somebody to tell them to.
 pub(crate) async fn tell(shared: Arc<Shared>, longest_pause: Duration) {

@@ -12,8 +12,8 @@ use tutti_fleet_store::store::Store;
 use tutti_protocol::{FleetAnswer, FleetRequest, FleetText};
 
 use crate::controller::Controller;
-use crate::pause::Pauses;
 use crate::state::Node;
+use tutti_pauses::Pauses;
 
 /// Between two words to the router where nothing has changed: another may have begun.
 const NEWS: Duration = Duration::from_secs(5);

@@ -17,7 +17,6 @@ use tutti_protocol::{
     FleetCertificates, FleetStanding, RefusedCertificate, RefusedDocument, SourceNews, SourcePlan,
 };
 
-
 /// The first pause before a refused document is tried again. Its fault may have been this machine's: a full disk, a port in use, a
 /// language that was missing.
 const FIRST_REFUSAL: Duration = Duration::from_secs(5);

@@ -11,7 +11,8 @@ use serde_json::json;
 use tutti_fleet_store::purges::{self, Purge, What};
 use tutti_fleet_store::records::{Answer, read_all};
 use tutti_fleet_store::store::Entry;
-use tutti_fleet_store::{keys, now, random_below, random_word};
+use tutti_fleet_store::{keys, now, random_word};
+use tutti_pauses::random_below;
 
 use super::arguments::{OutputArguments, nodes};
 use super::put::read_time;
