@@ -222,6 +222,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "main",
             "metrics",
             "options",
+            "pauses",
             "protocol",
             "role",
             "sys",

@@ -129,7 +129,7 @@ async fn follow_for_main(link: Arc<Link>, hello: FleetHello, log: Log) -> io::Re
     orders.obey(&link).await
 }
 
-/// What main may order, until it goes.
+/// Everything that an order of main needs.
 struct Orders {
     sharing: Sharing,
     node: Arc<Node>,

@@ -38,7 +38,7 @@ impl RouterService {
         }
     }
 
-    /// What is on disk is used, once the fleet has had its time; from now on, when requests are served.
+    /// Responses on disk are used once the fleet has had its time; from now on, when requests are served.
     pub(super) fn release_caches_later(&self) {
         let service = self.clone();
         tokio::spawn(async move {
