@@ -433,7 +433,7 @@ impl Etcd {
         let question =
             json!({"key": BASE64.encode(prefix.as_bytes()), "range_end": BASE64.encode(&end)});
         let question = question.to_string();
-        let address = SocketAddr::from(([127, 0, 0, 1], self.members[0].client));
+        let address = self.members[0].place.client;
         let request = format!(
             "POST /v3/kv/range HTTP/1.1\r\nHost: etcd\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{question}",
             question.len()
