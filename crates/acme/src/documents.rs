@@ -279,7 +279,7 @@ impl Documents {
         };
         let key = fleet.full(name);
         let text = fleet.claim(&key).await?;
-        // News may be of before.
+        // The text that was heard may be of before.
         self.heard(false, &[(key, text)]);
         Ok(())
     }

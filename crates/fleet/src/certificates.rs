@@ -42,7 +42,7 @@ pub(crate) fn own_keys(secret: Option<Result<String, String>>) -> OwnKeys {
 #[serde(transparent)]
 struct Taken(BTreeMap<String, String>);
 
-/// The outcome for certificates.
+/// Certificates that were brought, and those that were refused.
 struct Outcome {
     taken: Taken,
     /// Digests of those that could not be taken: they are not tried again before they change.

@@ -35,7 +35,7 @@ const MOST_LOCKS: usize = 100;
 /// A session of the process for automatic certificates: a number that grows with each, and `None` while there is none.
 pub(crate) type Session = Option<u64>;
 
-/// Does everything that the process for automatic certificates asks for.
+/// Does the requests of the process for automatic certificates.
 pub(crate) struct Shared {
     pub(crate) link: Arc<Link>,
     pub(crate) store: Arc<dyn Locks>,

@@ -27,7 +27,7 @@ use tutti_testkit::{Server, ServerOptions, wait_until};
 const BUNDLE: &str = "acme:test:example.com";
 
 /// How long a lock outlives its owner, in seconds.
-const LIFE: &str = "3";
+const LIFE: &str = "5";
 
 /// Nodes that want the same certificate, and the last one, which wants none and answers the authority.
 struct Site {
@@ -46,7 +46,7 @@ fn node_options(source: &Path) -> ServerOptions {
         wrapper: [
             "env",
             "TUTTI_ACME_PAUSE=1",
-            "TUTTI_FLEET_PATIENCE=0.5",
+            "TUTTI_FLEET_PATIENCE=2",
             &format!("TUTTI_FLEET_LIFE={LIFE}"),
         ]
         .map(str::to_owned)
@@ -162,11 +162,16 @@ impl Site {
 
     /// The node that has the lock of the certificate's document.
     fn owner(&self) -> Option<usize> {
-        let locks = self.fleet.etcd.range("/tutti/acme/state/locks/");
-        let lock = locks.into_iter().find(|lock| lock.key.ends_with(BUNDLE))?;
-        let owner: Value = serde_json::from_str(&lock.text).unwrap();
+        let owner: Value = serde_json::from_str(&self.lock()?).unwrap();
         let node = owner["node"].as_str().unwrap();
         (0..self.count()).find(|number| name(*number) == node)
+    }
+
+    /// The text of that lock: another one each time that somebody takes it.
+    fn lock(&self) -> Option<String> {
+        let locks = self.fleet.etcd.range("/tutti/acme/state/locks/");
+        let lock = locks.into_iter().find(|lock| lock.key.ends_with(BUNDLE))?;
+        Some(lock.text)
     }
 
     /// How often the document of the certificate was written, and the certificate itself as it is stored.
@@ -288,8 +293,13 @@ fn the_owner_is_killed_at_each_step_and_another_goes_on_with_the_same_order() {
             owner.is_some()
         });
         let owner = owner.unwrap();
+        let lock = site.lock();
         let source = site.sources[owner].clone();
         site.fleet.nodes[owner].start_again(&node_options(&source));
+        wait_until("somebody goes on, with another lock", || {
+            let now = site.lock();
+            now.is_some() && now != lock
+        });
     }
     wait_until("a certificate", || {
         looks.send_modify(|looks| *looks += 1);

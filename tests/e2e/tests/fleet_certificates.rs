@@ -216,7 +216,7 @@ fn a_node_with_another_key_or_none_says_so_and_keeps_what_it_has() {
     let open = etcd.write("open", &key());
     let secrets = [Some(&*ours), Some(&*other), None, Some(&*open)];
     let site = Site::start(etcd, &secrets);
-    // The one before stays in force.
+    // The certificate of before stays in force.
     let before = std::fs::read(site.bundle("before")).unwrap();
     let node = &site.fleet.nodes[1];
     let reply =
