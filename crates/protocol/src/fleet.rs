@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tutti_options::logging::LogStyle;
 use tutti_options::source::Member;
 
-use super::Purge;
+use super::purge::Purge;
 
 /// `by` of a change that comes from a source: no client of the control API is called so.
 pub const FLEET: &str = "fleet";

@@ -301,7 +301,7 @@ fn a_store_that_hangs_holds_requests_up_for_no_longer_than_their_time() {
     config["settings"]["limit_stores"]["shared"]["timeout"] = json!(0.2);
     server.put("/config", &config);
     wait_until_connected(&server, true);
-    // What needs no store goes on, on the same threads.
+    // Requests that need no store go on, on the same threads.
     let load = Load::start(&LoadOptions::get(server.address(), "/free", 2));
     valkey.signal(libc::SIGSTOP);
     assert_eq!(admitted(&server, "hangs", 12), 10);
