@@ -9,6 +9,7 @@
 
 mod asked;
 mod clock;
+mod counts;
 mod directives;
 pub mod disk;
 mod disk_hold;
@@ -33,6 +34,7 @@ mod wanted;
 
 pub use asked::{Asked, values};
 pub use clock::now;
+pub use counts::Counts;
 pub use directives::{Directives, asks_not_to_store};
 pub use disk_hold::DiskHold;
 pub use flight::{Flight, Lead};
@@ -41,7 +43,7 @@ pub use key::{Key, is_cookie_named, overrides_method};
 pub use purge::Purge;
 pub use recording::{Altered, Purpose, Recording, State, Terms};
 pub use status::CacheStatus;
-pub use store::{Counts, DiskLimits, Found, Limits, Manner, Room, Store};
+pub use store::{DiskLimits, Found, Limits, Manner, Room, Store};
 pub use stored::{Stored, freshened};
 pub use stores::stores;
 pub use storing::{Answer, Defaults, NotStored, StatusRange, judge};

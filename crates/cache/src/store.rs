@@ -8,13 +8,14 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::oneshot;
 
 use crate::Millis;
 use crate::clock::now;
+use crate::counts::Counts;
 use crate::disk::{Loaded, Tier};
 use crate::disk_hold::{DiskHold, Heeded};
 use crate::eviction::Queues;
@@ -83,29 +84,6 @@ pub struct Manner {
     pub may_wait: bool,
     /// Others may wait for its own: the answer to it is one for them, as far as can be told.
     pub may_lead: bool,
-}
-
-/// Counts of a store.
-#[derive(Debug, Default)]
-pub struct Counts {
-    /// Requests answered from it with a fresh response.
-    pub hits: AtomicU64,
-    /// Requests answered from it with one that was not.
-    pub stale: AtomicU64,
-    /// Requests for which it had nothing, or nothing that was still valid.
-    pub misses: AtomicU64,
-    /// Requests that were answered from it after they had waited for another's fetch.
-    pub coalesced: AtomicU64,
-    /// Requests whose stored response was still valid when it was asked for.
-    pub revalidated: AtomicU64,
-    /// Requests that went past it.
-    pub bypassed: AtomicU64,
-    /// Responses that were stored.
-    pub stored: AtomicU64,
-    /// Responses that went for want of memory.
-    pub evicted: AtomicU64,
-    /// Responses that were purged, or that an unsafe method has made invalid.
-    pub purged: AtomicU64,
 }
 
 /// A store.

@@ -11,7 +11,7 @@ use tutti_options::source::{LiveNodes, Member};
 use crate::challenge::Challenge;
 use crate::shared::{SharedAnswer, SharedNews, SharedRequest};
 
-use super::Purge;
+use super::purge::Purge;
 
 /// `by` of a change that comes from a source: no client of the control API is called so.
 pub const FLEET: &str = "fleet";

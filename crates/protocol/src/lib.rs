@@ -16,6 +16,7 @@
 //! | `grants` | what a configuration lets a router have |
 //! | `packet` | how a message travels |
 //! | `access` | who may use the control API |
+//! | `purge` | responses that are to go from caches |
 //! | `user` | as whom such a process is to run |
 
 #![forbid(unsafe_code)]
@@ -27,6 +28,7 @@ mod controller;
 mod fleet;
 mod grants;
 mod packet;
+mod purge;
 mod router;
 mod shared;
 mod user;
@@ -48,6 +50,7 @@ pub use fleet::{
 };
 pub use grants::{ApplicationGrant, CacheGrant, CommandGrant, Grants, PlaceGrant};
 pub use packet::{LONGEST, LONGEST_OF_ROUTER, Packet, read_large, receive};
+pub use purge::Purge;
 pub use router::{FromRouter, QuicHello, RouterHello, ToRouter, Told};
 use serde::{Deserialize, Serialize};
 pub use shared::{SharedAnswer, SharedDocument, SharedNews, SharedRequest};
@@ -256,29 +259,6 @@ pub enum JobTask {
     },
     /// Remove everything that is left of a spooler which is in the configuration no more.
     Discard,
-}
-
-/// Responses that are to be purged from a store.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
-pub enum Purge {
-    /// Everything.
-    All,
-    /// The responses with this key.
-    Key {
-        /// The whole of it.
-        key: String,
-    },
-    /// The responses whose keys begin so.
-    Prefix {
-        /// The beginning.
-        prefix: String,
-    },
-    /// The responses with this tag.
-    Tag {
-        /// The tag.
-        tag: String,
-    },
 }
 
 /// A question of the controller to the router, or an order that changes no configuration.

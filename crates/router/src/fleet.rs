@@ -38,7 +38,7 @@ impl RouterService {
         }
     }
 
-    /// Responses on disk are used once the fleet has had its time; from now on, when requests are served.
+    /// Lets what is on disk be used once the fleet has had its time, which begins now that requests are served.
     pub(super) fn release_caches_later(&self) {
         let service = self.clone();
         tokio::spawn(async move {

@@ -15,8 +15,9 @@ use tokio::sync::Notify;
 use tokio_rustls::TlsConnector;
 use tutti_config::model::LimitStore;
 
+use crate::files;
 use crate::script::{Answer, Bound, SCRIPT, key};
-use crate::{Surroundings, files};
+use crate::surroundings::Surroundings;
 
 /// Requests in a row that had no answer in time before a connection is given up: a machine that is busy for a moment costs none.
 const MOST_SILENT: u32 = 3;

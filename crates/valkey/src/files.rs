@@ -8,7 +8,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use tutti_config::model::LimitStore;
 
-use crate::Surroundings;
+use crate::surroundings::Surroundings;
 
 /// Longest password.
 const LONGEST_PASSWORD: usize = 4096;

@@ -7,9 +7,10 @@
 //! | Module | holds |
 //! |---|---|
 //! | `script` | the operation, its keys and its answers |
+//! | `surroundings` | the ways to files, to names and to the log |
+//! | `files` | the content of the files that a connection needs |
 //! | `connecting` | a connection: TCP, TLS, password, and a trial |
-//! | `keeping` | the thread that keeps it |
-//! | `files` | the content of the files that it needs |
+//! | `keeping` | the connection there is, and the thread that keeps it |
 //!
 //! Must never: hold up a listen thread, keep a request longer than its time, or let what clients send become a name of a key.
 
@@ -19,44 +20,19 @@ mod connecting;
 mod files;
 mod keeping;
 mod script;
+mod surroundings;
 
+use std::fmt;
 use std::io;
-use std::net::IpAddr;
-use std::path::Path;
-use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arc_swap::ArcSwapOption;
 use tokio::time::timeout;
 use tutti_config::model::LimitStore;
 
-use self::connecting::Open;
+use self::keeping::Kept;
 pub use self::script::{Answer, Bound};
-
-/// An answer that takes time.
-pub type Pinned<'s, T> = Pin<Box<dyn Future<Output = T> + Send + 's>>;
-
-/// The ways of a store to what is around it.
-pub trait Surroundings: Send + Sync {
-    /// The content of a file that the configuration names.
-    fn read<'s>(&'s self, file: &'s Path) -> Pinned<'s, Result<Vec<u8>, String>>;
-
-    /// The addresses of a name.
-    fn addresses<'s>(&'s self, host: &'s str) -> Pinned<'s, Result<Vec<IpAddr>, String>>;
-
-    /// Something that is worth a line in the log.
-    fn tell(&self, event: Event, text: &str);
-}
-
-/// Events of a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// It does not answer from now on.
-    Lost,
-    /// It does again.
-    Found,
-}
+pub use self::surroundings::{Event, Pinned, Surroundings};
 
 /// The store does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,19 +42,10 @@ pub struct Away;
 pub struct Store {
     /// As it is configured.
     pub model: Arc<LimitStore>,
-    open: ArcSwapOption<Open>,
-    state: Mutex<State>,
+    kept: Arc<Kept>,
     has_begun: AtomicBool,
     answered: AtomicU64,
     failed: AtomicU64,
-}
-
-/// The knowledge of whether it is there.
-#[derive(Default)]
-struct State {
-    /// Why it is not; `None`: it is, or nobody has tried.
-    error: Option<String>,
-    is_told: bool,
 }
 
 /// A store at one moment.
@@ -94,11 +61,17 @@ pub struct Status {
     pub failed: u64,
 }
 
-impl std::fmt::Debug for Store {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store")
             .field("name", &self.model.name)
             .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kept.fmt(f)
     }
 }
 
@@ -107,8 +80,7 @@ impl Store {
     pub fn new(model: &Arc<LimitStore>) -> Arc<Self> {
         Arc::new(Self {
             model: Arc::clone(model),
-            open: ArcSwapOption::empty(),
-            state: Mutex::default(),
+            kept: Arc::new(Kept::new(model)),
             has_begun: AtomicBool::new(false),
             answered: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -124,13 +96,10 @@ impl Store {
     ///
     /// # Errors
     /// The system gives no thread.
-    pub fn begin(
-        self: &Arc<Self>,
-        around: impl FnOnce() -> Arc<dyn Surroundings>,
-    ) -> io::Result<()> {
+    pub fn begin(&self, around: impl FnOnce() -> Arc<dyn Surroundings>) -> io::Result<()> {
         match self.has_begun.swap(true, Ordering::Relaxed) {
             true => Ok(()),
-            false => keeping::start(Arc::downgrade(self), around()),
+            false => keeping::start(Arc::downgrade(&self.kept), around()),
         }
     }
 
@@ -139,7 +108,7 @@ impl Store {
     /// # Errors
     /// There is no answer, or none in time.
     pub async fn count(&self, limit: &str, key: &[u8], bound: Bound) -> Result<Answer, Away> {
-        let Some(open) = self.open.load_full() else {
+        let Some(open) = self.kept.open() else {
             self.failed.fetch_add(1, Ordering::Relaxed);
             return Err(Away);
         };
@@ -162,50 +131,10 @@ impl Store {
     /// As it is now.
     pub fn status(&self) -> Status {
         Status {
-            is_connected: self.open.load().is_some(),
-            error: self.state().error.clone(),
+            is_connected: self.kept.open().is_some(),
+            error: self.kept.error(),
             answered: self.answered.load(Ordering::Relaxed),
             failed: self.failed.load(Ordering::Relaxed),
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Each change is whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Requests are counted over this connection from now on.
-    fn found(&self, open: Arc<Open>, around: &dyn Surroundings) {
-        self.open.store(Some(open));
-        let mut state = self.state();
-        state.error = None;
-        if std::mem::take(&mut state.is_told) {
-            around.tell(Event::Found, &format!("{self} answers again"));
-        }
-    }
-
-    /// It is not there, which is told once.
-    fn lost(&self, why: String, around: &dyn Surroundings) {
-        self.open.store(None);
-        let mut state = self.state();
-        if !std::mem::replace(&mut state.is_told, true) {
-            let text = format!(
-                "{self} does not answer: {why}; until it does, limits that are counted there do what their `on_error` says"
-            );
-            around.tell(Event::Lost, &text);
-        }
-        state.error = Some(why);
-    }
-}
-
-/// `the store of limits "shared" at 10.0.0.1:6379`.
-impl std::fmt::Display for Store {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (name, address) = (&self.model.name, &self.model.address);
-        write!(
-            f,
-            "the store of limits \"{name}\" at {}:{}",
-            address.host, address.port
-        )
     }
 }

@@ -55,7 +55,7 @@ fn is_hit(server: &Server, target: &str) -> bool {
     told.starts_with("Tutti; hit")
 }
 
-/// True for each target that is in the cache; it is then.
+/// Tells of each target if it is in the cache; it is then.
 fn hits(server: &Server) -> [bool; 4] {
     TARGETS.map(|target| is_hit(server, target))
 }
@@ -179,7 +179,7 @@ fn a_node_that_was_away_purges_before_it_serves_from_disk() {
         "it was purged while the node was away"
     );
     wait_until_purged(node, 2);
-    // A response that nobody has purged is still there.
+    // The rest is still there.
     assert!(is_hit(node, "/news/2") && is_hit(node, "/other"));
     assert!(!is_hit(node, "/page"));
     assert!(

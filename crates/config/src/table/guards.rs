@@ -49,7 +49,7 @@ words! {
 }
 
 words! {
-    /// The way to decide without an answer of the store of a limit.
+    /// The fate of a request without an answer of the store of its limit.
     pub enum LimitFallback {
         /// Each node has its share.
         Share = "share",

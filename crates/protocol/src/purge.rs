@@ -1,0 +1,26 @@
+//! Responses that are to go from caches.
+
+use serde::{Deserialize, Serialize};
+
+/// Responses that are to be purged from a store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum Purge {
+    /// Everything.
+    All,
+    /// The responses with this key.
+    Key {
+        /// The whole of it.
+        key: String,
+    },
+    /// The responses whose keys begin so.
+    Prefix {
+        /// The beginning.
+        prefix: String,
+    },
+    /// The responses with this tag.
+    Tag {
+        /// The tag.
+        tag: String,
+    },
+}
