@@ -40,6 +40,7 @@ pub mod ruby;
 pub mod scrape;
 pub mod script_site;
 pub mod spooling;
+pub mod suite;
 pub mod tls;
 pub mod tls_server;
 pub mod wasm;
