@@ -340,6 +340,8 @@ class Tutti(Server):
 
     label = "tutti"
     dist = None
+    # How many seconds an answer of the control API may take: applications start before it.
+    patience = 60
 
     def launch(self):
         state, temporary = self.folder / "state", self.folder / "tmp"
@@ -366,9 +368,9 @@ class Tutti(Server):
 
     def control_request(self, method, path, body=None):
         """(status, body text) of one request to the control socket."""
-        connection = http.client.HTTPConnection("localhost", timeout=60)
+        connection = http.client.HTTPConnection("localhost", timeout=self.patience)
         connection.sock = socket.socket(socket.AF_UNIX)
-        connection.sock.settimeout(60)
+        connection.sock.settimeout(self.patience)
         connection.sock.connect(str(self.control))
         try:
             connection.request(method, path, body)

@@ -31,6 +31,8 @@ type socket struct {
 	inMessage bool
 	// The process is to end: the program is told by a close frame of a client that goes away.
 	leaving, toldLeaving bool
+	// The client has gone without a close.
+	vanished bool
 
 	// Writing: first the response.
 	accepted bool
@@ -54,6 +56,8 @@ const (
 	maxAnswer = 1 << 20
 
 	closeGoingAway = 1001
+	// Of a close that was none; no frame has it (RFC 6455, 7.4.1).
+	closeAbnormal = 1006
 )
 
 var errFrame = errors.New("tutti: what was written is no WebSocket frame of a server")
@@ -127,12 +131,17 @@ func (s *socket) nextPiece() error {
 	isFinished := atomic.LoadUint32(finished) != 0
 	amount := atomic.LoadUint64(written) - c.position
 	switch {
+	case s.vanished:
+		return io.EOF
 	case amount >= pieceHead && amount <= streamSize:
 		var head [pieceHead]byte
 		c.takeStream(head[:])
 		length := uint64(binary.LittleEndian.Uint32(head[:]))
 		if length > amount-pieceHead {
 			return io.ErrUnexpectedEOF
+		}
+		if head[4] == opClose && length >= 2 {
+			return s.close(length)
 		}
 		s.frame(head[4], head[5]&1 != 0, length)
 		s.left = length
@@ -149,6 +158,20 @@ func (s *socket) nextPiece() error {
 		return atomic.LoadUint64(written) != c.position || atomic.LoadUint32(finished) != 0 || c.isGone() ||
 			s.leaving && !s.toldLeaving || s.closed
 	})
+}
+
+// close makes a close frame of a message that has a code. That of a client which has vanished is the end of the connection.
+func (s *socket) close(length uint64) error {
+	var code [2]byte
+	s.call.takeStream(code[:])
+	if binary.BigEndian.Uint16(code[:]) == closeAbnormal {
+		s.vanished = true
+		return io.EOF
+	}
+	s.frame(opClose, true, length)
+	s.head = append(s.head, code[:]...)
+	s.left = length - 2
+	return nil
 }
 
 // frame encodes the head of a masked frame (RFC 6455, 5.2).

@@ -95,6 +95,27 @@ func TestSocketCarriesMessagesBothWays(t *testing.T) {
 	}
 }
 
+// What gorilla/websocket and others would take for a fault of the client's.
+func TestSocketOfAClientThatVanishesEnds(t *testing.T) {
+	done := make(chan struct{})
+	r := takeOver(t, func(conn net.Conn, buffers *bufio.ReadWriter, _ *http.Request) {
+		defer close(done)
+		defer conn.Close()
+		io.WriteString(conn, accepted)
+		got, err := io.ReadAll(conn)
+		if want := "\x81\x82\x00\x00\x00\x00hi"; string(got) != want || err != nil {
+			t.Errorf("%q %v, not %q", got, err, want)
+		}
+		if count, err := conn.Read(make([]byte, 1)); count != 0 || err != io.EOF {
+			t.Errorf("%d %v after the end", count, err)
+		}
+	})
+	r.queue(1, handshake())
+	r.stream(1, piece(1, 1, "hi"), false)
+	r.stream(1, piece(8, 1, "\x03\xee"), true)
+	<-done
+}
+
 func TestSocketCarriesLargeMessages(t *testing.T) {
 	text := strings.Repeat("0123456789abcdef", 50000)
 	r := takeOver(t, func(conn net.Conn, buffers *bufio.ReadWriter, _ *http.Request) {

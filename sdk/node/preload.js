@@ -109,14 +109,48 @@ function begin(told) {
     };
 
     net.Server.prototype.listen = function (...given) {
-        if (owner === null) {
-            fail({
-                message: 'it listens with another server than one of `http`',
-                hint: 'requests go to the first server of `http.createServer()` that listens; TLS and HTTP/2 are the listener\'s (`"tls"`)',
-            });
-        }
+        if (owner === null) fail(otherServer(this));
         return listen.apply(this, given);
     };
+
+    // The failure of a script that listens with such a server, and with none of `http`.
+    function otherServer(server) {
+        const isSecure = typeof server.setSecureContext === 'function';
+        const isHttp2 = /^Http2/.test(server.constructor.name);
+        const call = isHttp2 ? (isSecure ? 'http2.createSecureServer' : 'http2.createServer') : isSecure ? 'https.createServer' : 'net.createServer';
+        const cures = {
+            'http2.createServer': 'the listener speaks HTTP/2 with clients, and HTTP/1 with the application',
+            'http2.createSecureServer': 'TLS and HTTP/2 are the listener\'s (`"tls"`), which speaks HTTP/1 with the application',
+            'https.createServer': 'TLS is the listener\'s (`"tls"`), and `request.socket.encrypted` tells of it',
+            'net.createServer': 'requests go to the first server of `http` that listens; TLS and HTTP/2 are the listener\'s (`"tls"`)',
+        };
+        return {
+            message: `it listens with another server than one of \`http\`, that of \`${call}()\`${caller()}`,
+            hint: `use \`http.createServer()\`: ${cures[call]}`,
+            member: 'script',
+        };
+    }
+
+    // `, FILE:LINE` of the application's code that has called us, if it is known.
+    function caller() {
+        const lines = String(new Error().stack).split('\n').slice(1);
+        const line = lines.find((line) => !line.includes(__filename) && !/[( ]node:/.test(line));
+        const [, place] = /((?:file:\/\/)?\/[^()]*:\d+):\d+\)?$/.exec(line || '') || [];
+        return place ? `, ${place}` : '';
+    }
+
+    // Tells once that `connect` never comes. Returns what takes the telling back.
+    function tellOfConnect(server) {
+        const look = (name) => {
+            if (name !== 'connect') return;
+            server.removeListener('newListener', look);
+            fs.writeSync(2, `tutti: the application waits for \`connect\`${caller()}, which does not come: the server answers the method CONNECT with `
+                + '405 (hint: a server that is a proxy listens for itself, as the second one of the process, or in a process of its own)\n');
+        };
+        if (server.listenerCount('connect') > 0) look('connect');
+        else server.on('newListener', look);
+        return () => server.removeListener('newListener', look);
+    }
 
     // The reading of listen()'s arguments by Node.js itself; null where it will refuse them.
     function asked(given) {
@@ -156,6 +190,7 @@ function begin(told) {
             Object.defineProperties(socket, CLIENT);
         };
         server.prependListener('connection', greet);
+        const takeBack = tellOfConnect(server);
         const alive = net.createServer((socket) => {
             socket.on('error', () => {});
             socket.end('1');
@@ -163,6 +198,7 @@ function begin(told) {
         server.once('close', () => {
             if (owner === server) owner = null;
             server.removeListener('connection', greet);
+            takeBack();
             delete server.address;
             alive.close();
         });

@@ -19,6 +19,7 @@ const SOURCES: [&str; 12] = [
     "timer.c",
     "locks.c",
     "resident.c",
+    "boot.c",
     "baseline.c",
     "declared.c",
     "constants.c",

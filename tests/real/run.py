@@ -22,9 +22,11 @@ from sites.dokuwiki import DokuWiki  # noqa: E402
 from sites.fastapi import FastApi  # noqa: E402
 from sites.flask import Flask  # noqa: E402
 from sites.java import SpringJar, SpringWar, TomcatExamples  # noqa: E402
+from sites.laravel import Laravel, LaravelResident  # noqa: E402
 from sites.mediawiki import MediaWiki  # noqa: E402
 from sites.node import Nest, Next, NextStandalone, Nuxt  # noqa: E402
 from sites.perl import Catalyst, Dancer2, Mojolicious, Xslate  # noqa: E402
+from sites.redmine import Redmine  # noqa: E402
 from sites.resident import Lumen, LumenDocumented, LumenFront, SlimKept, SlimResident, Symfony, SymfonyRuntime  # noqa: E402
 from sites.ruby import Grape, Rails, Sinatra  # noqa: E402
 from sites.slim import Slim  # noqa: E402
@@ -32,8 +34,9 @@ from sites.wordpress import WordPress  # noqa: E402
 from sites.wordpress_cached import WordPressCached  # noqa: E402
 
 SITES = (DokuWiki, MediaWiki, WordPress, WordPressCached, Slim, SlimResident, SlimKept, Lumen, LumenDocumented, LumenFront, Symfony, SymfonyRuntime)
+SITES += (Laravel, LaravelResident)
 SITES += (Xslate, Dancer2, Mojolicious, Catalyst)
-SITES += (Sinatra, Grape, Rails)
+SITES += (Sinatra, Grape, Rails, Redmine)
 SITES += (Nest, Next, NextStandalone, Nuxt)
 SITES += (SpringWar, SpringJar, TomcatExamples)
 SITES += (Flask, Django, DjangoAsgi, FastApi, Chat)

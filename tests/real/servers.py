@@ -12,6 +12,8 @@ from harness.servers import NginxFpm, Tutti, WORKER_GROUP, WORKER_USER  # noqa: 
 class RealTutti(Tutti):
     """Configured by one PUT with what the site says."""
 
+    patience = 400
+
     def __init__(self, folder, site, dist):
         self.dist = dist
         self.real = site

@@ -77,6 +77,8 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
         }
         let act = match decision.action {
             Action::Application(found) => match request.snapshot.applications.get(found.index) {
+                // No application gets the connection that a tunnel needs.
+                Some(_) if request.view.method() == Method::Connect => Act::page(405),
                 Some(application) => Act::Application {
                     application: application.clone(),
                     target: found.target.map(Box::from),

@@ -303,6 +303,11 @@ static bool session_touched(void)
 		|| !same(session_handlers(), &base.session_handlers[0]);
 }
 
+bool tutti_baseline_in_session(void)
+{
+	return session && session->session_status == php_session_active;
+}
+
 /* Writes the session and forgets it: before the answer ends, because it may still set fields. */
 bool tutti_baseline_end_modules(void)
 {

@@ -38,6 +38,7 @@ static struct {
 	HashTable files;   /* real path: included */
 	included *repeated;
 	uint32_t classes, functions; /* how many of the tables' buckets are older than the request */
+	uint32_t boot_classes, boot_functions; /* how many of them are older than the first one */
 } life;
 
 static zend_op_array *(*php_compile)(zend_file_handle *handle, int type);
@@ -257,7 +258,8 @@ static int declare_function(zend_execute_data *execute_data)
 	return ZEND_USER_OPCODE_DISPATCH;
 }
 
-/* An alias that an earlier request has made is there. */
+/* An alias that an earlier request has made is there. Where that was another class's, PHP would only warn, and the request would go on with a class that it
+ * does not mean: it ends as with any other name that two declare. */
 static PHP_FUNCTION(resident_class_alias)
 {
 	zval *class = ZEND_CALL_ARG(execute_data, 1), *alias = ZEND_CALL_ARG(execute_data, 2);
@@ -265,12 +267,21 @@ static PHP_FUNCTION(resident_class_alias)
 		size_t skip = Z_STRLEN_P(alias) > 0 && Z_STRVAL_P(alias)[0] == '\\';
 		zend_string *name = zend_string_init(Z_STRVAL_P(alias) + skip, Z_STRLEN_P(alias) - skip, 0), *lower = zend_string_tolower(name);
 		zval *entry = zend_hash_find(EG(class_table), lower);
-		bool is_known = entry && tutti_declared_before(EG(class_table), entry, life.classes)
-			&& zend_lookup_class_ex(Z_STR_P(class), NULL, ZEND_FETCH_CLASS_NO_AUTOLOAD) == Z_CE_P(entry);
+		bool is_earlier = entry && tutti_declared_before(EG(class_table), entry, life.classes);
+		bool is_of_boot = is_earlier && tutti_declared_before(EG(class_table), entry, life.boot_classes);
+		/* To load the class may move the table. */
+		const zend_class_entry *known = is_earlier ? Z_CE_P(entry) : NULL;
+		const zend_class_entry *meant = known ? zend_lookup_class(Z_STR_P(class)) : NULL;
 		zend_string_release(lower);
 		zend_string_release(name);
-		if (is_known) {
+		if (EG(exception)) {
+			RETURN_THROWS();
+		}
+		if (meant && meant == known) {
 			RETURN_TRUE;
+		}
+		if (meant && meant->type == ZEND_USER_CLASS && !is_of_boot) {
+			zend_error_noreturn(E_COMPILE_ERROR, "Cannot declare class %s, because the name is already in use", Z_STRVAL_P(alias) + skip);
 		}
 	}
 	php_class_alias(INTERNAL_FUNCTION_PARAM_PASSTHRU);
@@ -283,6 +294,7 @@ void tutti_declared_handle_opcodes(void)
 	zend_set_user_opcode_handler(ZEND_DECLARE_CLASS_DELAYED, declare_class);
 	zend_set_user_opcode_handler(ZEND_DECLARE_FUNCTION, declare_function);
 	tutti_constants_handle_opcodes();
+	tutti_boot_handle_opcodes();
 }
 
 /* In the prototype, once, after PHP has started: opcache has put itself before the compiler, and we before opcache. */
@@ -324,6 +336,10 @@ void tutti_declared_end_request(void)
 	life.request++;
 	life.classes = EG(class_table)->nNumUsed;
 	life.functions = EG(function_table)->nNumUsed;
+	if (life.request == 1) {
+		life.boot_classes = life.classes;
+		life.boot_functions = life.functions;
+	}
 	tutti_constants_end_request(life.request == 1);
 }
 
@@ -344,22 +360,28 @@ bool tutti_declared_changed(void)
 	return false;
 }
 
-/* The file that has declared the class or function of this name in an earlier request, and the line. */
-static const zend_string *declared_in(const char *name, size_t len, uint32_t *line)
+/* Where a class or a function was declared before this request. */
+typedef struct {
+	const zend_string *file; /* NULL: it was not */
+	uint32_t line;
+	bool is_of_boot;
+} place;
+
+static place declared_in(const char *name, size_t len)
 {
 	zend_string *lower = zend_string_alloc(len, 0);
 	zend_str_tolower_copy(ZSTR_VAL(lower), name, len);
-	zval *class = zend_hash_find(EG(class_table), lower), *function = zend_hash_find(EG(function_table), lower);
+	const HashTable *classes = EG(class_table), *functions = EG(function_table);
+	const zval *class = zend_hash_find(classes, lower), *function = zend_hash_find(functions, lower);
 	zend_string_release(lower);
-	if (class && Z_CE_P(class)->type == ZEND_USER_CLASS && tutti_declared_before(EG(class_table), class, life.classes)) {
-		*line = Z_CE_P(class)->info.user.line_start;
-		return Z_CE_P(class)->info.user.filename;
+	if (class && Z_CE_P(class)->type == ZEND_USER_CLASS && tutti_declared_before(classes, class, life.classes)) {
+		return (place) {Z_CE_P(class)->info.user.filename, Z_CE_P(class)->info.user.line_start, tutti_declared_before(classes, class, life.boot_classes)};
 	}
-	if (function && Z_FUNC_P(function)->type == ZEND_USER_FUNCTION && tutti_declared_before(EG(function_table), function, life.functions)) {
-		*line = Z_FUNC_P(function)->op_array.line_start;
-		return Z_FUNC_P(function)->op_array.filename;
+	if (function && Z_FUNC_P(function)->type == ZEND_USER_FUNCTION && tutti_declared_before(functions, function, life.functions)) {
+		const zend_op_array *code = &Z_FUNC_P(function)->op_array;
+		return (place) {code->filename, code->line_start, tutti_declared_before(functions, function, life.boot_functions)};
 	}
-	return NULL;
+	return (place) {NULL, 0, false};
 }
 
 /* The name that a message of PHP says is declared already. */
@@ -384,28 +406,33 @@ static const char *name_in(const char *message, size_t *len)
 	return NULL;
 }
 
+/* This request has included the file twice: what it declares twice is the request's own fault. */
+static bool is_own_fault(zend_string *file)
+{
+	const included *known = zend_hash_find_ptr(&life.files, file);
+	return known && known->is_twice && known->request == life.request;
+}
+
 /* The request has ended with a fatal error: true if that was a declaration of what an earlier request had declared elsewhere, so that no process may
- * serve a second request. The log says so. A request that declares the same twice has failed by itself. */
+ * serve a second request. The log says so. A request that declares the same twice has failed by itself, and one that declares what the boot has
+ * declared would fail in every process: then the log says that alone. The code of files that are no plain files (in a `phar`) is not kept, so it declares
+ * elsewhere each time. */
 bool tutti_declared_conflict(void)
 {
 	char text[2048];
 	size_t len;
-	uint32_t line;
+	static const char each[] = "an earlier request: one process cannot have both. From here on the script boots anew for each request (hint: give them different "
+		"names, or declare only what `class_exists()` and `function_exists()` do not know; or leave out `mode`)";
+	static const char boot[] = "the boot: no request can have both (hint: give them different names, or leave it to the requests)";
 
 	const char *name = life.is_active && PG(last_error_message) && PG(last_error_file) ? name_in(ZSTR_VAL(PG(last_error_message)), &len) : NULL;
-	const zend_string *file = name ? declared_in(name, len, &line) : NULL;
-	if (!file) {
+	place before = name ? declared_in(name, len) : (place) {NULL, 0, false};
+	zend_string *again = PG(last_error_file);
+	if (!before.file || (zend_string_equals(before.file, again) && is_own_fault(again))) {
 		return false;
 	}
-	const zend_string *again = PG(last_error_file);
-	if (zend_string_equals(file, again) && line == (uint32_t) PG(last_error_lineno) && !is_evaluated(file)) {
-		return false;
-	}
-	int written = snprintf(text, sizeof(text),
-		"`%s` line %d declares `%.*s`, which `%s` line %u has declared in an earlier request: one process cannot have both. From here on the script boots "
-		"anew for each request (hint: give them different names, or declare only what `class_exists()` and `function_exists()` do not know; or leave out "
-		"`mode`)",
-		ZSTR_VAL(again), PG(last_error_lineno), (int) len, name, ZSTR_VAL(file), line);
+	int written = snprintf(text, sizeof(text), "`%s` line %d declares `%.*s`, which `%s` line %u has declared in %s", ZSTR_VAL(again), PG(last_error_lineno),
+		(int) len, name, ZSTR_VAL(before.file), before.line, before.is_of_boot ? boot : each);
 	host_log(text, MIN((size_t) written, sizeof(text) - 1), LOG_ERR);
-	return true;
+	return !before.is_of_boot;
 }

@@ -44,11 +44,20 @@ extern const zend_function_entry tutti_resident_functions[];
 int tutti_resident_startup(void);
 void tutti_resident_worker(void);
 
+/* boot.c */
+void tutti_boot_handle_opcodes(void);
+void tutti_boot_startup(void);
+void tutti_boot_begin(void);
+void tutti_boot_tell(const char *what, const char *cure);
+void tutti_boot_tell_of_output(void);
+void tutti_boot_tell_end(void);
+
 /* baseline.c */
 void tutti_baseline_startup(void);
 void tutti_baseline_take(void);
 void tutti_baseline_restore(void);
 void tutti_baseline_leave(bool is_clean);
+bool tutti_baseline_in_session(void);
 bool tutti_baseline_end_modules(void);
 void tutti_baseline_begin_modules(bool restart_session);
 bool tutti_baseline_auto_start(bool value);

@@ -104,6 +104,7 @@ int tutti_resident_startup(void)
 	pthread_atfork(NULL, NULL, note_child);
 	tutti_baseline_startup();
 	tutti_declared_startup();
+	tutti_boot_startup();
 	return 1;
 }
 
@@ -306,13 +307,18 @@ static bool is_outdated(void)
 static void end_boot(void)
 {
 	state.has_looped = true;
+	tutti_boot_tell_of_output();
 	end_interval();
 	report_exception();
 	tutti_baseline_auto_start(state.auto_start);
-	state.restart_session = state.auto_start;
 	zend_unset_timeout();
 	state.time_limit = zend_ini_long(ZEND_STRL("max_execution_time"), 0);
 	tutti_baseline_take();
+	if (tutti_baseline_in_session()) {
+		tutti_boot_tell("has started a session, which is nobody's and closed,", "call `session_start()`");
+	}
+	/* Else the first request would find it open, whoever that comes from. */
+	state.restart_session = tutti_baseline_end_modules();
 	tutti_declared_end_request();
 	tutti_booting = false;
 }
@@ -375,20 +381,6 @@ const zend_function_entry tutti_resident_functions[] = {
 	PHP_FE_END
 };
 
-/* The reason why a boot failed. */
-static void tell_end_of_boot(void)
-{
-	char text[2048];
-	bool is_fatal = PG(last_error_message) && (PG(last_error_type) & (E_ERROR | E_PARSE | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR));
-	if (is_fatal) {
-		snprintf(text, sizeof(text), "%s in %s:%d", ZSTR_VAL(PG(last_error_message)), PG(last_error_file) ? ZSTR_VAL(PG(last_error_file)) : "?",
-			PG(last_error_lineno));
-		host_boot_failed(text, strlen(text));
-	} else {
-		host_boot_failed("", 0);
-	}
-}
-
 /* One life of the script; how it ended. */
 int tutti_php_resident(const tutti_script *script)
 {
@@ -400,6 +392,7 @@ int tutti_php_resident(const tutti_script *script)
 	tutti_finished = 0;
 	tutti_recycle = 0;
 	tutti_booting = true;
+	tutti_boot_begin();
 	state.auto_start = tutti_baseline_auto_start(false);
 	zend_first_try {
 		tutti_forget_request();
@@ -415,7 +408,7 @@ int tutti_php_resident(const tutti_script *script)
 	bool is_clean = !CG(unclean_shutdown);
 	bool is_lost = state.is_serving;
 	if (!state.has_looped) {
-		tell_end_of_boot();
+		tutti_boot_tell_end();
 		tutti_baseline_auto_start(state.auto_start);
 	}
 	tutti_booting = false;

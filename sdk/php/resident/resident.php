@@ -100,8 +100,13 @@ function slim(string $front): void
             })($front);
             $app = find($built, ['Slim\App'], $front);
             // How they are made; a container does not give that away once it has made them, unless asked this way.
+            $container = $app->getContainer();
+            if (!is_callable([$container, 'raw'])) {
+                $app = null;
+                throw new \LogicException("`$front` is not for Slim 3, which `Tutti\\Resident\\slim()` is for: use `front_controller()`");
+            }
             foreach (['environment', 'request', 'response'] as $service) {
-                $fresh[$service] = $app->getContainer()->raw($service);
+                $fresh[$service] = $container->raw($service);
             }
             return;
         }

@@ -14,7 +14,7 @@ use crate::feed::{Feed, Transfer};
 use crate::http::{is_small, pass_on, receive_head, send};
 use crate::websocket;
 
-/// Requests told of when the program ends: beyond that, a line of the log is no help.
+/// Requests told of when the program ends, and protocols told of: beyond that, a line of the log is no help.
 const MOST_TOLD: usize = 16;
 
 /// A connection that ended this long before the program was heard to end was closed by its end. Both come with the same turn of the loop,
@@ -26,6 +26,8 @@ const JUST_NOW: Duration = Duration::from_secs(1);
 pub(super) struct Relay {
     pool: Pool,
     broken_off: RefCell<BrokenOff>,
+    /// Protocols that clients have asked for in vain, as far as the log has been told.
+    upgrades_told: RefCell<Vec<Vec<u8>>>,
 }
 
 impl Relay {
@@ -33,7 +35,32 @@ impl Relay {
         Self {
             pool,
             broken_off: RefCell::default(),
+            upgrades_told: RefCell::default(),
         }
+    }
+
+    /// Tells once that the program does not hear of a protocol that a client has asked for. RFC 9110 §7.8 has such a request answered as if it had not.
+    fn tell_of_upgrade(&self, exchange: &Exchange) {
+        let request = exchange.request();
+        let Some(protocol) = request.field(b"upgrade") else {
+            return;
+        };
+        let mut told = self.upgrades_told.borrow_mut();
+        // HTTP/2 is the listener's, and clients offer it as a matter of course.
+        if protocol.eq_ignore_ascii_case(b"h2c")
+            || told.len() >= MOST_TOLD
+            || told.iter().any(|other| other == protocol)
+        {
+            return;
+        }
+        told.push(protocol.to_vec());
+        let message = format!(
+            "{}: an upgrade to `{}` is not carried, the program gets the request without it (hint: only WebSocket is; for another protocol a \
+             listener passes to an upstream, the server of the program's own)",
+            title(exchange),
+            String::from_utf8_lossy(protocol),
+        );
+        line("notice", "", message.as_bytes());
     }
 
     /// The requests that the program's end, now, broke off.
@@ -77,7 +104,10 @@ pub(crate) async fn relay(relay: &Rc<Relay>, mut exchange: Exchange) {
         let outcome = match exchange.request().is_websocket() {
             // On the heap, for it is large and rare: so the other kind is cheap to begin.
             true => Box::pin(websocket::relay(&relay.pool, &exchange)).await,
-            false => serve(relay, &exchange).await,
+            false => {
+                relay.tell_of_upgrade(&exchange);
+                serve(relay, &exchange).await
+            }
         };
         under_way.is_over = !outcome
             .as_ref()

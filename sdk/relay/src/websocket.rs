@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
 use tutti_http::websocket::{
-    Decoder, Event, FrameHead, Kind, Opcode as Frame, Role, apply_mask, handshake,
+    Decoder, Event, FrameHead, Kind, Opcode as Frame, Role, apply_mask, close_code, handshake,
 };
 use tutti_worker::{Exchange, Incoming, Message, Opcode};
 
@@ -20,6 +20,8 @@ use crate::feed::Transfer;
 use crate::http::{pass_on, receive_head, send};
 use tutti_event_loop::unless_gone;
 
+/// The code of a close that was none: the client has vanished.
+const ABNORMAL: [u8; 2] = close_code::ABNORMAL.to_be_bytes();
 /// Longest message of a program.
 const LONGEST_MESSAGE: u64 = 64 * 1024 * 1024;
 /// How long nothing may move in either direction once one side has closed.
@@ -251,6 +253,10 @@ impl Socket<'_> {
                 Incoming::Message(Message::Text(bytes)) => (Frame::Text, bytes),
                 Incoming::Message(Message::Binary(bytes)) => (Frame::Binary, bytes),
                 Incoming::Message(Message::Pong(bytes)) => (Frame::Pong, bytes),
+                // No frame has this code (RFC 6455 §7.4.1): for the program a client that vanishes is the end of the connection.
+                Incoming::Message(Message::Close(bytes)) if bytes.starts_with(&ABNORMAL) => {
+                    return Poll::Ready(Err(RelayError::ClientGone));
+                }
                 Incoming::Message(Message::Close(bytes)) => (Frame::Close, bytes),
                 Incoming::Nothing => return Poll::Pending,
                 Incoming::Over => return Poll::Ready(Err(RelayError::ClientGone)),

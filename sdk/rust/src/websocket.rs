@@ -31,6 +31,8 @@ use crate::waiting::Waiting;
 
 /// Bytes on their way in the pipe, each direction: as much as a ring of the wire holds.
 const PIPE: usize = 64 * 1024;
+/// The code of a close that was none: the client has vanished.
+const ABNORMAL: [u8; 2] = 1006_u16.to_be_bytes();
 /// How long a service may take to answer a close.
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
 
@@ -166,6 +168,10 @@ where
                 }
                 Incoming::Message(Message::Binary(bytes)) => Framed::Binary(bytes.into()),
                 Incoming::Message(Message::Pong(bytes)) => Framed::Pong(bytes.into()),
+                // No frame has this code (RFC 6455 §7.4.1): for the service a client that vanishes is the end of the connection.
+                Incoming::Message(Message::Close(bytes)) if bytes.starts_with(&ABNORMAL) => {
+                    return Err(ClientGone.into());
+                }
                 Incoming::Message(Message::Close(bytes)) => {
                     to_service.send(Framed::Close(frame_of(&bytes)?)).await?;
                     return Ok::<_, Error>(None);

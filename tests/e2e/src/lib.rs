@@ -45,6 +45,7 @@ pub mod scrape;
 pub mod script_site;
 pub mod slow_ways;
 pub mod spooling;
+pub mod suite;
 pub mod tls;
 pub mod tls_server;
 pub mod valkey;

@@ -1,15 +1,13 @@
 //! Tutti with Python applications: those of `tests/conformance/python`.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Read;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
 use tutti_testkit::server::binaries;
-use tutti_testkit::{PATIENCE, Site, client, is_root, wait_until};
+use tutti_testkit::{Site, client, is_root, wait_until};
 
 /// Runs a command, which must succeed.
 pub fn run(command: &mut Command) {
@@ -73,42 +71,6 @@ pub fn environment_with_source(name: &str, requirements: &str, package: &str) ->
         .arg(&unpacked));
     fs::rename(unpacked, source).expect("the source");
     folder
-}
-
-/// Fails unless these tests of a package passed: at least `least` of them, and all that `disabled` does not have in a line of its own. What
-/// is in that list and passes is told too, but for lines that begin with `either`.
-pub fn assert_passed(outcomes: &Value, disabled: &str, least: usize) {
-    let outcomes: BTreeMap<&str, &str> = outcomes
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(name, outcome)| (name.as_str(), outcome.as_str().unwrap_or_default()))
-        .collect();
-    let passed = outcomes.values().filter(|outcome| **outcome == "passed");
-    assert!(passed.count() >= least, "{outcomes:?}");
-    let listed: BTreeSet<&str> = disabled
-        .lines()
-        .filter(|line| line.starts_with("tests/"))
-        .collect();
-    let either: BTreeSet<&str> = disabled
-        .lines()
-        .filter_map(|line| line.strip_prefix("either "))
-        .collect();
-    let failed: BTreeSet<&str> = outcomes
-        .iter()
-        .filter(|(_, outcome)| **outcome != "passed" && **outcome != "skipped")
-        .map(|(name, _)| *name)
-        .collect();
-    let mut told = String::new();
-    for name in failed.difference(&listed) {
-        if !either.contains(name) {
-            told += &format!("FAILED {name}\n{}\n", outcomes[name]);
-        }
-    }
-    for name in listed.difference(&failed) {
-        told += &format!("{name} is in disabled.txt and passes\n");
-    }
-    assert!(told.is_empty(), "{told}");
 }
 
 /// A server with one Python application, `app`.
@@ -183,23 +145,6 @@ impl PythonSite {
         run(Command::new("chmod").args(["-R", "a+rX"]).arg(&home));
         let source = home.join("source");
         (home, source)
-    }
-
-    /// The answer of an application that runs a package's tests to a request for `/run`; it comes when all have run.
-    pub fn run_tests(&self) -> Value {
-        let mut stream = self.open("/run");
-        stream
-            .set_read_timeout(Some(20 * PATIENCE))
-            .expect("a timeout");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-        assert!(
-            head.starts_with("HTTP/1.1 200"),
-            "{answer}\n{}",
-            self.server.log()
-        );
-        serde_json::from_str(body).expect("outcomes")
     }
 
     /// All bytes of the answer to `GET target`.

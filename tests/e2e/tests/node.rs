@@ -279,16 +279,99 @@ fn what_does_not_start_is_told_with_its_place_its_cause_and_its_cure() {
     }
 }
 
+/// Each server that is not one of `http` is named, with its place and what to use instead.
 #[test]
 fn a_script_that_listens_otherwise_is_told_what_to_do() {
     let site = NodeSite::bare();
-    let script = "require('net').createServer().listen(0, '127.0.0.1')";
-    fs::write(site.root().join("raw.js"), script).unwrap();
-    let members = json!({"script": "raw.js", "limits": {"start_timeout": 3}});
-    let text = site.refused(&members).to_string();
-    for part in ["another server than one of `http`", "start_timeout", "tls"] {
-        assert!(text.contains(part), "no `{part}` in {text}");
+    for (made, named, cure) in [
+        (
+            "require('net').createServer()",
+            "`net.createServer()`",
+            "first server of `http`",
+        ),
+        (
+            "require('http2').createServer()",
+            "`http2.createServer()`",
+            "HTTP/1 with the application",
+        ),
+        (
+            "require('http2').createSecureServer({ allowHTTP1: true })",
+            "`http2.createSecureServer()`",
+            "TLS and HTTP/2 are the listener's",
+        ),
+        (
+            "require('https').createServer()",
+            "`https.createServer()`",
+            "request.socket.encrypted",
+        ),
+    ] {
+        let script = format!("const server = {made};\nserver.listen(0, '127.0.0.1');\n");
+        fs::write(site.root().join("other.js"), script).unwrap();
+        let members = json!({"script": "other.js", "limits": {"start_timeout": 3}});
+        let text = site.refused(&members).to_string();
+        for part in [
+            "another server than one of `http`",
+            "start_timeout",
+            "other.js:2",
+            "use `http.createServer()`",
+            "/applications/app/script",
+            named,
+            cure,
+        ] {
+            assert!(text.contains(part), "{named}: no `{part}` in {text}");
+        }
     }
+}
+
+/// An application that would tunnel is told that it cannot, with the line that waits for it; its clients are refused and nothing else is harmed.
+#[test]
+fn connect_is_refused_and_the_application_that_waits_for_it_told() {
+    let site = NodeSite::bare();
+    let script = "const server = require('http').createServer((request, response) => response.end('still here'));\n\
+        server.listen(1, () => {\n\
+        server.on('connect', (request, socket) => socket.end('HTTP/1.1 200 Connection Established\\r\\n\\r\\n'));\n\
+        });\n";
+    fs::write(site.root().join("tunnel.js"), script).unwrap();
+    for environment in [json!({}), json!({"TUTTI_NODE_SOCKET": "1"})] {
+        site.configure(&json!({"script": "tunnel.js", "processes": 1, "environment": environment}));
+        site.wait_for_log("the application waits for `connect`");
+        site.wait_for_log("tunnel.js:3, which does not come");
+        let mut client = client::Client::of(site.connect());
+        client.send("CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n");
+        assert_eq!(client.response("CONNECT").status, 405);
+        assert_eq!(site.text("/"), "still here");
+    }
+}
+
+/// A protocol that is not WebSocket is not carried: the request comes as one without it (RFC 9110 §7.8 allows that), and the log says so once.
+#[test]
+fn an_upgrade_to_another_protocol_comes_as_an_ordinary_request_and_is_told_once() {
+    let site = NodeSite::bare();
+    let script = "const server = require('http').createServer((request, response) => response.end(`plain ${request.headers.upgrade}`));\n\
+        server.on('upgrade', (request, socket) => socket.end('HTTP/1.1 101 Switching Protocols\\r\\nUpgrade: echo\\r\\n\\r\\n'));\n\
+        server.listen(1);\n";
+    fs::write(site.root().join("upgrade.js"), script).unwrap();
+    site.configure(&json!({"script": "upgrade.js", "processes": 1}));
+    let ask = |protocol: &str| {
+        let fields = format!("Connection: Upgrade\r\nUpgrade: {protocol}\r\n");
+        let reply = site.send("GET", "/room", &fields, b"");
+        assert_eq!(
+            (reply.status, reply.text()),
+            (200, "plain undefined".to_owned())
+        );
+    };
+    for protocol in ["h2c", "echo", "echo", "other/2, echo", "echo"] {
+        ask(protocol);
+    }
+    site.wait_for_log("GET /room: an upgrade to `other/2, echo` is not carried");
+    site.wait_for_log("(hint: only WebSocket is");
+    let log = site.server.log();
+    let told = |protocol: &str| log.matches(&format!("an upgrade to `{protocol}`")).count();
+    assert_eq!(
+        (told("echo"), told("other/2, echo"), told("h2c")),
+        (1, 1, 0),
+        "{log}"
+    );
 }
 
 #[test]

@@ -6,6 +6,7 @@
     reason = "a test fails by panicking"
 )]
 
+use std::fs;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -89,6 +90,30 @@ fn passes_the_cases(wanted: &[&str]) {
 #[test]
 fn a_server_of_ws_passes_the_cases_of_messages() {
     passes_the_cases(&["1", "2", "5", "7"]);
+}
+
+/// Found by the tests of `ws`: a close frame of the code 1006, which no frame has, was an error of the socket, and ended a process that does not listen for that.
+#[test]
+fn a_client_that_vanishes_is_a_close_and_no_error() {
+    let site = NodeSite::with_packages("frameworks");
+    let script = "const { appendFileSync } = require('fs');\n\
+        const server = require('http').createServer((request, response) => response.end(String(process.pid)));\n\
+        new (require('ws').WebSocketServer)({ server }).on('connection', (socket) => {\n\
+            socket.send('here');\n\
+            socket.on('close', (code) => appendFileSync(`${process.env.WORK}/notes`, `closed ${code}\\n`));\n\
+        });\n\
+        server.listen(1);\n";
+    fs::write(site.root().join("vanish.js"), script).unwrap();
+    site.configure(&json!({"script": "vanish.js", "processes": 1}));
+    let before = site.text("/");
+    let (mut client, _) = Client::open(site.server.address(), "/", "").unwrap();
+    let Heard::Message(1, text) = client.hear().unwrap() else {
+        panic!("a message");
+    };
+    assert_eq!(text, b"here");
+    drop(client);
+    site.wait_for_note("notes", "closed 1006");
+    assert_eq!(site.text("/"), before, "the same process");
 }
 
 #[test]

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::process::Command;
 
 use serde_json::{Value, json};
 use tutti_e2e::Site;
@@ -168,26 +169,72 @@ fn a_fatal_error_costs_one_request_and_its_process() {
     site.server.wait_for_log("its process is replaced");
 }
 
-/// Issue 12: one process cannot have two classes of one name; from the first failure on no process is asked to.
+/// Issue 12: one process cannot have two of one name; from the first failure on no process is asked to. The same for aliases, where PHP would only
+/// warn, and for files in an archive, whose code is not kept.
 #[test]
-fn two_files_that_declare_one_name_cost_one_request_and_are_then_served_each_by_a_boot() {
+fn two_that_declare_one_name_cost_one_request_and_are_then_served_each_by_a_boot() {
     let site = start("worker.php");
     let folder = site.root().join("declared");
-    let mut application = resident("resident.php");
-    application["root"] = json!(folder);
-    application["processes"] = json!(1);
-    site.configure(&application);
-    let ask = |tenant: &str| site.get(&format!("/?case=tenant&tenant={tenant}"));
-    assert!(ask("a").text().ends_with("tenant a a"));
-    assert_eq!(ask("b").status, 500);
-    site.server
-        .wait_for_log("From here on the script boots anew for each request (hint:");
-    for _ in 0..10 {
-        for tenant in ["a", "b", "b", "a"] {
-            let reply = ask(tenant);
-            let expected = format!("tenant {tenant} {tenant}");
-            assert_eq!(reply.status, 200, "{tenant}: {}", reply.text());
-            assert!(reply.text().ends_with(&expected), "{}", reply.text());
+    let archive = folder.join("app.phar");
+    let pack = format!(
+        "$all = new Phar('{}'); $all->addFile('{}', 'tenant-a.php');",
+        archive.display(),
+        folder.join("tenant-a.php").display()
+    );
+    let packed = Command::new("php")
+        .args(["-d", "phar.readonly=0", "-r", &pack])
+        .output()
+        .unwrap();
+    assert!(packed.status.success(), "{packed:?}");
+    let in_archive = format!("file&file=phar://{}/tenant-a.php", archive.display());
+    for (number, (name, cases)) in [
+        (
+            // A class and a function, as PHP comes to them.
+            "tenant",
+            [
+                ("tenant&tenant=a", "tenant a a"),
+                ("tenant&tenant=b", "tenant b b"),
+            ],
+        ),
+        (
+            "chosen",
+            [("alias&of=a", "first"), ("alias&of=b", "second")],
+        ),
+        (
+            "tenant",
+            [(in_archive.as_str(), " 1"), (in_archive.as_str(), " 1")],
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut application = resident("resident.php");
+        application["root"] = json!(folder);
+        application["processes"] = json!(1);
+        application["environment"] = json!({"ROUND": number.to_string()});
+        site.configure(&application);
+        let ask = |case: &str| site.get(&format!("/?case={case}"));
+        let [first, second] = cases;
+        assert!(ask(first.0).text().ends_with(first.1), "{first:?}");
+        assert_eq!(ask(second.0).status, 500, "{second:?}");
+        let told = || {
+            site.server
+                .log()
+                .matches("From here on the script boots anew for each request (hint:")
+                .count()
+        };
+        wait_until("the log says so", || told() == number + 1);
+        let log = site.server.log().to_lowercase();
+        assert!(
+            log.contains(&format!("declares `{name}`, which `")),
+            "{log}"
+        );
+        for _ in 0..10 {
+            for (case, expected) in [first, second, second, first] {
+                let reply = ask(case);
+                assert_eq!(reply.status, 200, "{case}: {}", reply.text());
+                assert!(reply.text().ends_with(expected), "{}", reply.text());
+            }
         }
     }
 }

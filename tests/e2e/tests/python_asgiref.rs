@@ -1,7 +1,8 @@
 //! asgiref's own tests, unmodified: its bridges between coroutines and threads in our event loop, its adapter behind the whole server.
 
 use serde_json::json;
-use tutti_e2e::python::{PythonSite, assert_passed, environment_with_source};
+use tutti_e2e::python::{PythonSite, environment_with_source};
+use tutti_e2e::suite::{assert_passed, run_tests};
 
 const REQUIREMENTS: &str = include_str!("../../conformance/python/asgiref_suite/requirements.txt");
 const DISABLED: &str = include_str!("../../conformance/python/asgiref_suite/disabled.txt");
@@ -16,7 +17,7 @@ fn suite(name: &str, more: &str, module: &str) {
         "path": [site.root().join("asgiref_suite"), site.root()], "home": home, "module": "suite", "processes": 1,
         "environment": {"ASGIREF": source, "SERVER_PORT": site.server.port().to_string(), "PYTHONDONTWRITEBYTECODE": "1"}
     }));
-    let answer = site.run_tests();
+    let answer = run_tests(&site);
     assert_eq!(answer["loop"], module);
     assert_passed(&answer["outcomes"], DISABLED, 114);
 }

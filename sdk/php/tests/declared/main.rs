@@ -143,6 +143,29 @@ fn one_request_that_declares_twice_fails_as_php_says() {
     }
 }
 
+/// A boot for each request would be no cure, so the script stays as it is.
+#[test]
+fn what_the_boot_has_declared_no_request_declares_elsewhere() {
+    for engine in [Engine::Cached, Engine::Uncached, Engine::Compiled] {
+        let mut process = engine.resident(&here(), "resident-tenant.php");
+        for _ in 0..3 {
+            let answer = process.get("/?case=tenant&tenant=a");
+            assert_eq!(answer.status, 200, "{engine:?}: {}", process.errors());
+            assert!(answer.text().ends_with("tenant a a"), "{}", answer.text());
+        }
+        assert_eq!(process.get("/?case=tenant&tenant=b").status, 500);
+        let log = process.errors();
+        for part in [
+            "tenant-b.php` line",
+            "tenant-a.php` line",
+            "has declared in the boot: no request can have both (hint:",
+        ] {
+            assert!(log.contains(part), "{engine:?}: no `{part}` in {log}");
+        }
+        assert!(!log.contains("From here on"), "{engine:?}: {log}");
+    }
+}
+
 /// A file that requests declare from and that changes: the request that comes next is answered with the new code, and none fails.
 #[test]
 fn a_declaring_file_that_changes_is_booted_anew() {

@@ -71,7 +71,7 @@ fn a_boot_that_fails_says_why() {
         ),
         (
             "exit",
-            "ended without having called `tutti_handle_request()`",
+            "failing.php:5, before it called `tutti_handle_request()`",
         ),
         ("throw", "the database is away"),
         ("fatal", "Call to undefined function undefined_function()"),
@@ -605,6 +605,46 @@ fn sessions_belong_to_their_cookie() {
         php.send(&get(&target).field("Cookie", &cookie)).text(),
         "13"
     );
+}
+
+/// Issue 12: a session that the boot had begun was the first visitor's, and fields and buffers were nobody's without a word.
+#[test]
+fn what_only_a_request_can_do_is_told_of_when_the_boot_does_it() {
+    let folder = temporary();
+    let sessions = folder.path().to_str().expect("a path");
+    let environment = [("BOOT", "vain"), ("SESSIONS", sessions)];
+    let mut php = Host::with_environment(&config("worker.php"), &environment);
+    assert_eq!(
+        php.send(&case("session-unstarted")).json(),
+        json!([null, ""])
+    );
+    let target = format!("/?case=session&path={sessions}");
+    for _ in 0..2 {
+        let visitor = php.get(&target);
+        assert_eq!(visitor.text(), "1");
+        assert_eq!(visitor.all("Set-Cookie").len(), 1);
+        assert_eq!(visitor.all("X-Frame-Options").len(), 0);
+    }
+    let log = php.errors();
+    for part in [
+        "worker.php` has set fields of an answer that there is not (`",
+        "`X-Frame-Options`",
+        "while it booted (hint: set them in each request)",
+        "has begun a buffer of output, which is closed, while it booted (hint: begin it in each request)",
+        "has started a session, which is nobody's and closed, while it booted (hint: call `session_start()` in each request)",
+    ] {
+        assert!(log.contains(part), "{part} is not in: {log}");
+    }
+}
+
+#[test]
+fn a_boot_that_does_nothing_in_vain_is_not_told_of() {
+    let mut config = config("worker.php");
+    config["options"] = json!({"user": {"output_buffering": "4096", "expose_php": "1"}});
+    let mut php = Host::with_environment(&config, &[("BOOT", "settings")]);
+    assert_eq!(php.get("/").status, 200);
+    let log = php.errors();
+    assert!(!log.contains("while it booted"), "{log}");
 }
 
 #[test]

@@ -56,6 +56,11 @@ switch ($_GET['case'] ?? '') {
         require __DIR__ . '/tenant-' . basename($_GET['tenant']) . '.php';
         echo (new Tenant())->name(), ' ', tenant();
         break;
+    case 'alias':
+        require __DIR__ . '/aliased.php';
+        class_alias(['a' => First::class, 'b' => Second::class][$_GET['of']], 'Chosen');
+        echo Chosen::IS;
+        break;
     case 'file':
         echo require $_GET['file'];
         break;

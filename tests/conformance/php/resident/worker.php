@@ -31,6 +31,14 @@ if (getenv('BOOT') === 'output') {
     ob_start();
     echo 'written while booting';
 }
+if (getenv('BOOT') === 'vain') {
+    // What only a request can do.
+    session_save_path(getenv('SESSIONS'));
+    session_start();
+    $_SESSION['count'] = 40;
+    header('X-Frame-Options: DENY');
+    ob_start();
+}
 
 /** The next part of a text that was begun; PHP 8.3 and later warn where there is none. */
 function token()

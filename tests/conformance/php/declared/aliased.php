@@ -1,0 +1,10 @@
+<?php
+class First
+{
+    public const IS = 'first';
+}
+
+class Second
+{
+    public const IS = 'second';
+}

@@ -1,0 +1,3 @@
+<?php
+
+return ['default' => 'null', 'connections' => ['null' => ['driver' => 'null']]];

@@ -1,0 +1,3 @@
+<?php
+
+return ['default' => 'file', 'stores' => ['file' => ['driver' => 'file', 'path' => storage_path('framework/cache/data')]], 'prefix' => 'laravel_cache'];

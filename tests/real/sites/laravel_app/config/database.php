@@ -1,0 +1,7 @@
+<?php
+
+return [
+    'default' => 'sqlite',
+    'connections' => ['sqlite' => ['driver' => 'sqlite', 'database' => database_path('site.sqlite'), 'prefix' => '', 'foreign_key_constraints' => true]],
+    'migrations' => 'migrations',
+];
