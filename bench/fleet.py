@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a fleet of 1,000 nodes asks of one etcd: `bench/fleet.py [--nodes 1000] [--document]`.
+"""Measures what a fleet of 1,000 nodes asks of one etcd: `bench/fleet.py [--nodes 1000] [--document]`.
 
 Nodes are `tutti-fleet-nodes`: the code of the process that follows a source, without servers. Measured: how long a document takes to all
 nodes, what the store costs meanwhile and at rest, and how nodes come back to a store that was away. Writes bench/results/fleet.json; with
@@ -132,7 +132,7 @@ class Nodes:
 
 
 class Cost:
-    """What the store costs from here on."""
+    """The cost of the store from here on."""
 
     def __init__(self, etcd, nodes):
         self.etcd, self.nodes = etcd, nodes

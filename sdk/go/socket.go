@@ -56,7 +56,7 @@ const (
 	maxAnswer = 1 << 20
 
 	closeGoingAway = 1001
-	// Of a close that was none; no frame has it (RFC 6455, 7.4.1).
+	// The code of a close that was none; no frame has it (RFC 6455, 7.4.1).
 	closeAbnormal = 1006
 )
 

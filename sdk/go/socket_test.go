@@ -95,7 +95,7 @@ func TestSocketCarriesMessagesBothWays(t *testing.T) {
 	}
 }
 
-// What gorilla/websocket and others would take for a fault of the client's.
+// Bytes that gorilla/websocket and others would take for a fault of the client's.
 func TestSocketOfAClientThatVanishesEnds(t *testing.T) {
 	done := make(chan struct{})
 	r := takeOver(t, func(conn net.Conn, buffers *bufio.ReadWriter, _ *http.Request) {

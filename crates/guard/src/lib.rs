@@ -21,6 +21,7 @@ pub mod passwords;
 pub mod question;
 mod rate;
 mod share;
+mod shared_limit;
 pub mod token;
 
 pub use admission::Admission;
@@ -32,3 +33,4 @@ pub use limit::{Bound, Limit, seconds};
 pub use password_desk::{Busy, PasswordDesk};
 pub use rate::{Quota, RateLimiter, Taken};
 pub use share::Share;
+pub use shared_limit::SharedLimit;

@@ -3,12 +3,11 @@
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use tutti_config::model::Resolver;
-use tutti_guard::{Bound, Limit, Quota};
+use tutti_guard::SharedLimit;
 use tutti_pool::{Level, LogSink};
 use tutti_proxy::FileWanted;
 use tutti_valkey::{Event, Pinned, Surroundings};
@@ -16,25 +15,6 @@ use tutti_valkey::{Event, Pinned, Surroundings};
 use crate::server::Server;
 
 pub use tutti_valkey::Status as StoreStatus;
-
-/// A limit that several servers share.
-#[derive(Clone, Debug)]
-pub struct SharedLimit {
-    /// Its name, or its place in the configuration.
-    pub name: String,
-    /// The store that it is counted in.
-    pub store: Option<String>,
-    /// Nodes that share it.
-    pub nodes: u32,
-    /// The time that each request of the whole has to itself.
-    pub interval: Duration,
-    /// The whole of it.
-    pub whole: Quota,
-    /// This node's share.
-    pub own: Quota,
-    /// Requests beyond its rate.
-    pub beyond: u64,
-}
 
 /// A store that limits are counted in.
 #[derive(Clone, Debug)]
@@ -61,7 +41,7 @@ impl Server {
     pub fn shared_limits(&self) -> Vec<SharedLimit> {
         let live = self.live();
         let limits = live.guards.limits().into_iter();
-        limits.filter_map(|limit| shared(limit)).collect()
+        limits.filter_map(|limit| SharedLimit::of(limit)).collect()
     }
 
     /// The stores that limits are counted in.
@@ -92,22 +72,6 @@ impl Server {
             }
         }
     }
-}
-
-fn shared(limit: &Arc<Limit>) -> Option<SharedLimit> {
-    let rate = limit.rate.as_ref().filter(|rate| rate.is_shared())?;
-    let beyond = limit.beyond().find(|(bound, _)| *bound == Bound::Rate);
-    let model = &limit.model;
-    let name = model.name.as_deref().unwrap_or(model.pointer.as_str());
-    Some(SharedLimit {
-        name: name.to_owned(),
-        store: limit.store.as_ref().map(|store| store.model.name.clone()),
-        nodes: rate.nodes(),
-        interval: rate.interval(),
-        whole: rate.whole(),
-        own: rate.own(),
-        beyond: beyond.map_or(0, |(_, count)| count),
-    })
 }
 
 /// The ways of a store to files, to the DNS and to the log.

@@ -104,7 +104,7 @@ class Laravel:
         none = {"picture": ("", "application/octet-stream", b"")}
         short = person.submit(page, form, {"text": "<a"}, files=none)
         short.expect("The text needs 3 characters.", "&lt;a</textarea>")
-        # What was wrong is said once.
+        # Errors of a form are said once.
         person.get("/new").expect_not("class=\"errors\"", "&lt;a</textarea>")
         person.submit(page, form, {"text": ""}, files=none).expect("The text is needed.")
         picture = png(400, 300)
