@@ -32,7 +32,7 @@ if (getenv('BOOT') === 'output') {
     echo 'written while booting';
 }
 if (getenv('BOOT') === 'vain') {
-    // What only a request can do.
+    // A request alone can do this.
     session_save_path(getenv('SESSIONS'));
     session_start();
     $_SESSION['count'] = 40;
