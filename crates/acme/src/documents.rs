@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -118,6 +119,16 @@ fn parsed<T: DeserializeOwned + Default>(text: Option<&String>) -> T {
         .unwrap_or_default()
 }
 
+/// When a document of the fleet was written; 0: nobody knows.
+fn written(text: Option<&String>) -> u64 {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Written {
+        written: u64,
+    }
+    parsed::<Written>(text).written
+}
+
 impl Documents {
     pub(crate) fn new(
         link: Arc<Link>,
@@ -148,7 +159,7 @@ impl Documents {
         }
     }
 
-    /// Notes documents of the fleet.
+    /// Notes documents of the fleet. News may be older than what this process has written itself since.
     pub(crate) fn heard(&self, is_whole: bool, documents: &[SharedDocument]) {
         let mut texts = self.texts();
         if is_whole {
@@ -156,6 +167,7 @@ impl Documents {
         }
         for (name, text) in documents {
             match text {
+                Some(text) if written(texts.get(name)) > written(Some(text)) => {}
                 Some(text) => drop(texts.insert(name.clone(), text.clone())),
                 None => drop(texts.remove(name)),
             }
@@ -174,9 +186,13 @@ impl Documents {
         document: &T,
         chain: Option<String>,
     ) -> Result<(), Failure> {
-        let text =
-            serde_json::to_string(document).map_err(|error| Failure::new(error.to_string()))?;
+        let failed = |error: serde_json::Error| Failure::new(error.to_string());
         let key = self.key(&name);
+        let mut value = serde_json::to_value(document).map_err(failed)?;
+        if self.fleet.is_some() {
+            value["written"] = self.next_written(&key).into();
+        }
+        let text = value.to_string();
         if let Some(fleet) = &self.fleet {
             fleet
                 .write(&key, Some(text.clone()), chain.map(Some))
@@ -194,6 +210,14 @@ impl Documents {
         }
         self.texts().insert(key, text);
         Ok(())
+    }
+
+    /// When a document of the fleet is written, in milliseconds since 1970, and in any case later than the last time.
+    fn next_written(&self, key: &str) -> u64 {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = u64::try_from(now.unwrap_or_default().as_millis()).unwrap_or(u64::MAX);
+        let last = written(self.texts().get(key));
+        now.max(last.saturating_add(1))
     }
 
     pub(crate) fn account(&self, name: &str) -> AccountDocument {
@@ -280,7 +304,11 @@ impl Documents {
         let key = fleet.full(name);
         let text = fleet.claim(&key).await?;
         // The text that was heard may be of before.
-        self.heard(false, &[(key, text)]);
+        let mut texts = self.texts();
+        match text {
+            Some(text) => drop(texts.insert(key, text)),
+            None => drop(texts.remove(&key)),
+        }
         Ok(())
     }
 
