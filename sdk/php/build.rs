@@ -11,7 +11,7 @@ use std::{
     process::Command,
 };
 
-const SOURCES: [&str; 12] = [
+const SOURCES: [&str; 13] = [
     "sapi.c",
     "request.c",
     "variables.c",
