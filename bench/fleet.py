@@ -123,7 +123,7 @@ class Nodes:
         return sum(cpu_seconds(process.pid) for process in self.processes)
 
     def memory(self):
-        return sum(pss_bytes(process.pid) for process in self.processes)
+        return sum(sum(pss_bytes(process.pid).values()) for process in self.processes)
 
     def end(self):
         for process in self.processes:
