@@ -82,8 +82,8 @@ fn stream_fields<'h>(
     head.fields
         .iter_in(lines)
         .filter(move |(name, _)| {
-            !is_connection_specific(Known::from_name(name))
-                && !(is_websocket && name.eq_ignore_ascii_case(b"sec-websocket-accept"))
+            let is_of_upgrade = is_websocket && name.eq_ignore_ascii_case(b"sec-websocket-accept");
+            !is_of_upgrade && !is_connection_specific(Known::from_name(name))
         })
         .map(|(name, value)| (name, value.trim_ascii()))
 }

@@ -28,10 +28,13 @@ fn other_threads() -> Vec<File> {
         .collect()
 }
 
-/// True if the thread waits for something (proc_pid_stat(5): the state comes after the name in parentheses).
+/// True if the thread waits for something, or is no more (proc_pid_stat(5): the state comes after the name in parentheses).
 fn is_asleep(stat: &File) -> bool {
     let mut text = [0; 512];
-    let length = stat.read_at(&mut text, 0).unwrap();
+    let Ok(length) = stat.read_at(&mut text, 0) else {
+        // It has ended.
+        return true;
+    };
     let text = String::from_utf8_lossy(&text[..length]);
     text.rsplit_once(") ").unwrap().1.starts_with('S')
 }
