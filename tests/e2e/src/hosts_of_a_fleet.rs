@@ -331,11 +331,11 @@ impl Hosts {
     /// # Panics
     /// If one does not come.
     pub fn heal(&mut self) {
-        for node in 0..NODES.len() {
+        for (node, name) in NODES.iter().enumerate() {
             self.signal_node(node, libc::SIGCONT);
             self.nodes[node].plug(&self.back);
             self.clocks[node].set(0);
-            self.empty(NODES[node]);
+            self.empty(name);
         }
         let was_full = self.empty("member");
         if was_full && self.fleet.etcd.has_ended(0) {
