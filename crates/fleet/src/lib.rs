@@ -32,7 +32,7 @@ use tutti_fleet_store::etcd::EtcdStore;
 use tutti_fleet_store::store::Store;
 use tutti_fleet_store::{patience, seconds};
 use tutti_log::Log;
-use tutti_options::source::{LiveNodes, is_name};
+use tutti_options::source::{LiveNode, LiveNodes, is_name};
 use tutti_protocol::{FleetHello, SourcePlan, SourceSecrets, ToFleet};
 use tutti_role::{own_log, unprivileged};
 
@@ -91,7 +91,8 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
                 longest_pause,
             );
             tokio::spawn(following);
-            let nodes = nodes::follow(store, Arc::clone(&controller), life, longest_pause);
+            let follower = Arc::clone(&controller);
+            let nodes = move |before| nodes::follow(store, follower, life, longest_pause, before);
             serve_main(&link, &controller, &log, &node, Some(nodes)).await
         }
         // The log has it already.
@@ -101,19 +102,19 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
                 nodes: None,
                 lost: Some(reason),
             });
-            let nothing: Option<std::future::Ready<()>> = None;
+            let nothing: Option<fn(Vec<LiveNode>) -> std::future::Ready<()>> = None;
             serve_main(&link, &controller, &log, &node, nothing).await
         }
     }
 }
 
 /// Does what main says, until it goes. `nodes` follows the nodes of the fleet, once they are needed; `None`: there is no store to be had.
-async fn serve_main(
+async fn serve_main<F: Future<Output = ()> + Send + 'static>(
     link: &Link,
     controller: &Controller,
     log: &Log,
     node: &Node,
-    mut nodes: Option<impl Future<Output = ()> + Send + 'static>,
+    mut nodes: Option<impl FnOnce(Vec<LiveNode>) -> F>,
 ) -> io::Result<()> {
     let is_connecting = nodes.is_some();
     loop {
@@ -123,7 +124,9 @@ async fn serve_main(
         match news {
             ToFleet::Answer { id, answer } => controller.answered(id, answer),
             ToFleet::LogReopened => own_log::reopen(log, descriptors),
-            ToFleet::FollowNodes => drop(nodes.take().map(tokio::spawn)),
+            ToFleet::FollowNodes { known } => {
+                drop(nodes.take().map(|follow| tokio::spawn(follow(known))));
+            }
             ToFleet::Leave if is_connecting => node.leave(),
             ToFleet::Leave => controller.tell_left(),
             ToFleet::Hello(_) => {}

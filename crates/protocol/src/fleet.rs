@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use tutti_options::logging::LogStyle;
-use tutti_options::source::{LiveNodes, Member};
+use tutti_options::source::{LiveNode, LiveNodes, Member};
 
 /// `by` of a change that comes from a source: no client of the control API is called so.
 pub const FLEET: &str = "fleet";
@@ -187,7 +187,10 @@ pub enum ToFleet {
         answer: FleetAnswer,
     },
     /// Tell of the nodes of the fleet from now on: [`FromFleet::Nodes`].
-    FollowNodes,
+    FollowNodes {
+        /// Those that were told before: they have time to be in the store again.
+        known: Vec<LiveNode>,
+    },
     /// The server stops: take its address out of the store; answered with [`FromFleet::Left`].
     Leave,
     /// The daemon's log was reopened. Descriptor: the log.

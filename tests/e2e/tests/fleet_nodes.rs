@@ -167,7 +167,6 @@ fn a_store_that_is_away_takes_nothing_away() {
     third.signal(libc::SIGKILL);
     let load = Load::start(&LoadOptions::get(first.address(), "/", 2));
     fleet.etcd.start_again(0);
-    first.wait_for_log("the nodes `all` of the fleet are followed again");
     wait_for(&first, &[1, 2]);
     wait_for(&second, &[1, 2]);
     assert!(load.wait_for_answers(50, PATIENCE));
