@@ -48,7 +48,7 @@ use tutti_fleet_store::seal::Keys;
 use tutti_fleet_store::store::{Entries, Store};
 use tutti_fleet_store::{patience, seconds};
 use tutti_log::Log;
-use tutti_options::source::{LiveNodes, is_name};
+use tutti_options::source::{LiveNode, LiveNodes, is_name};
 use tutti_protocol::{
     FleetHello, FromFleet, SharedAnswer, SharedNews, SharedRequest, SourcePlan, SourceSecrets,
     ToFleet,
@@ -129,6 +129,10 @@ async fn follow_for_main(link: Arc<Link>, hello: FleetHello, log: Log) -> io::Re
     orders.obey(&link).await
 }
 
+/// Follows the nodes of the fleet; those that were known before are told it.
+type FollowNodes =
+    Box<dyn FnOnce(Vec<LiveNode>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
+
 /// Everything that an order of main needs.
 struct Orders {
     sharing: Sharing,
@@ -137,8 +141,8 @@ struct Orders {
     log: Log,
     /// There is a store to be had.
     is_connecting: bool,
-    /// Follows the nodes of the fleet, once they are needed.
-    nodes: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// Begins to follow the nodes of the fleet, once they are needed.
+    nodes: Option<FollowNodes>,
 }
 
 impl Orders {
@@ -151,7 +155,10 @@ impl Orders {
                 ToFleet::Answer { id, answer } => self.controller.answered(id, answer),
                 ToFleet::Shared { id, request } => self.sharing.obey(id, request),
                 ToFleet::Sharing { is_there } => self.sharing.begin_session(is_there),
-                ToFleet::FollowNodes => drop(self.nodes.take().map(tokio::spawn)),
+                ToFleet::FollowNodes { known } => {
+                    let nodes = self.nodes.take();
+                    drop(nodes.map(|follow| tokio::spawn(follow(known))));
+                }
                 ToFleet::Leave if self.is_connecting => self.node.leave(),
                 ToFleet::Leave => self.controller.tell_left(),
                 ToFleet::LogReopened => own_log::reopen(&self.log, descriptors),
@@ -219,8 +226,15 @@ fn begin(hello: &FleetHello, mut secrets: SourceSecrets, link: &Arc<Link>, order
         shared
     });
     let controller = Arc::clone(&orders.controller);
-    let nodes = nodes::follow(store, controller, life, longest_pause);
-    orders.nodes = Some(Box::pin(nodes));
+    orders.nodes = Some(Box::new(move |before| {
+        Box::pin(nodes::follow(
+            store,
+            controller,
+            life,
+            longest_pause,
+            before,
+        ))
+    }));
 }
 
 /// Has the router give the answers to authorities that are in the store.

@@ -20,15 +20,16 @@ use crate::controller::Controller;
 /// Changes within this time are told together: a fleet that starts is one change.
 const TOGETHER: Duration = Duration::from_millis(50);
 
-/// Follows the addresses of nodes for ever. `life` is how long a node may take to be in the store again.
+/// Follows the addresses of nodes for ever. `life` is how long a node may take to be in the store again, those known from `before` too.
 pub(crate) async fn follow(
     store: Arc<dyn Store>,
     controller: Arc<Controller>,
     life: Duration,
     longest_pause: Duration,
+    before: Vec<LiveNode>,
 ) {
     let mut pauses = Pauses::new(longest_pause);
-    let mut known = Known::default();
+    let mut known = Known::of(before);
     let mut is_lost = false;
     loop {
         let ended = follow_once(&*store, &controller, life, &mut known, || {
@@ -93,6 +94,15 @@ struct Known {
 }
 
 impl Known {
+    /// With nodes that were told before this process.
+    fn of(before: Vec<LiveNode>) -> Known {
+        let before = before.into_iter();
+        Known {
+            nodes: before.map(|node| (node.name.clone(), node)).collect(),
+            ..Known::default()
+        }
+    }
+
     /// The store is there, again or for the first time. Leases may have ended meanwhile, for want of a store to prolong them.
     fn found(&mut self, now: Instant, life: Duration) {
         self.doubtful.append(&mut self.nodes);

@@ -74,7 +74,7 @@ impl Supervisor {
             known.nodes = Some(list.nodes);
         }
         if self.fleet.nodes.is_followed {
-            self.tell_fleet(&ToFleet::FollowNodes, Vec::new());
+            self.have_nodes_followed();
         }
         self.tell_all_of_nodes();
     }
@@ -90,6 +90,11 @@ impl Supervisor {
             self.keep_nodes();
         }
         self.tell_all_of_nodes();
+    }
+
+    fn have_nodes_followed(&mut self) {
+        let known = self.fleet.nodes.known.nodes.clone().unwrap_or_default();
+        self.tell_fleet(&ToFleet::FollowNodes { known }, Vec::new());
     }
 
     fn keep_nodes(&self) {
@@ -116,7 +121,7 @@ impl Supervisor {
             return;
         }
         if !std::mem::replace(&mut self.fleet.nodes.is_followed, true) {
-            self.tell_fleet(&ToFleet::FollowNodes, Vec::new());
+            self.have_nodes_followed();
         }
         let known = self.fleet.nodes.known.clone();
         self.tell_router(pid, &ToRouter::Nodes { known });

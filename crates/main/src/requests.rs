@@ -105,6 +105,13 @@ impl Holdings {
         Ok(self.quic_secret.clone())
     }
 
+    fn settle(&mut self, instance: &Instance, router: i32, pid: i32) {
+        if let Err(error) = self.children.settle(router, pid) {
+            let text = format!("process {pid} keeps a low priority: {error}");
+            instance.log.line(Level::Warn, &text);
+        }
+    }
+
     /// Carries out one request of the router with this process number. What concerns the router itself is the supervisor's.
     pub(super) fn carry_out(
         &mut self,
@@ -182,12 +189,10 @@ impl Holdings {
                 opened(id, file.map(|file| vec![file]))
             }
             // The supervisor tells it the rest then.
-            FromRouter::FollowNodes { id } => {
-                if !rights.is_some_and(Rights::has_nodes) {
-                    return self.refuse(instance, router, id, &message);
-                }
-                done(id, Vec::new())
-            }
+            FromRouter::FollowNodes { id } => match rights.is_some_and(Rights::has_nodes) {
+                true => done(id, Vec::new()),
+                false => self.refuse(instance, router, id, &message),
+            },
             FromRouter::OpenCache { id, ref cache } => self.open_cache(instance, router, id, cache),
             FromRouter::CloseFile { path } => {
                 self.files.remove(&path);
@@ -198,10 +203,7 @@ impl Holdings {
                 self.run_command(instance, router, &message, descriptors)
             }
             FromRouter::Settle { id, pid } => {
-                if let Err(error) = self.children.settle(router, pid) {
-                    let text = format!("process {pid} keeps a low priority: {error}");
-                    instance.log.line(Level::Warn, &text);
-                }
+                self.settle(instance, router, pid);
                 done(id, Vec::new())
             }
             FromRouter::Kill { pid, signal } => {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use tutti_options::logging::LogStyle;
-use tutti_options::source::{LiveNodes, Member};
+use tutti_options::source::{LiveNode, LiveNodes, Member};
 
 use crate::challenge::Challenge;
 use crate::shared::{SharedAnswer, SharedNews, SharedRequest};
@@ -293,7 +293,10 @@ pub enum ToFleet {
         answer: FleetAnswer,
     },
     /// Tell of the nodes of the fleet from now on: [`FromFleet::Nodes`].
-    FollowNodes,
+    FollowNodes {
+        /// Those that were told before: they have time to be in the store again.
+        known: Vec<LiveNode>,
+    },
     /// The server stops: take its address out of the store; answered with [`FromFleet::Left`].
     Leave,
     /// The process for automatic certificates wants this; answered with [`FromFleet::Shared`].

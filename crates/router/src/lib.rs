@@ -122,10 +122,7 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         modules: hello.modules.clone(),
     };
     let manager = Manager::new(Arc::new(launcher), sink, threads);
-    let exporters = Exporters::new({
-        let log = log.clone();
-        move |line| log.line(Level::Warn, line)
-    });
+    let exporters = exporters(log.clone());
     let service = RouterService::new(Parts {
         link: Arc::clone(&link),
         log: log.clone(),
@@ -155,13 +152,8 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         nodes: told,
     };
     tokio::spawn(news.handle(stop_sender));
-    tokio::spawn({
-        let (service, link, log) = (service.clone(), Arc::clone(&link), log.clone());
-        async move {
-            link.tell(&begin(&service, &log, document, hello.is_upgrade).await);
-            service.release_caches_later();
-        }
-    });
+    let beginning = (service.clone(), Arc::clone(&link), log.clone());
+    tokio::spawn(begin_serving(beginning, document, hello.is_upgrade));
     let how = wait_for_stop(stop.clone()).await;
     if how == Stop::Retire {
         let (stop, link) = (stop.clone(), &link);
@@ -215,6 +207,20 @@ fn rest(jobs: &Jobs, server: &Server, longest: Duration, has_successor: bool) ->
     tokio::spawn(async move {
         tokio::join!(jobs.rest(longest, has_successor), caches);
     })
+}
+
+fn exporters(log: Log) -> Exporters {
+    Exporters::new(move |line| log.line(Level::Warn, line))
+}
+
+/// Begins with the configuration of before, and says so to main.
+async fn begin_serving(
+    (service, link, log): (RouterService, Arc<Link>, Log),
+    document: Option<Document>,
+    is_upgrade: bool,
+) {
+    link.tell(&begin(&service, &log, document, is_upgrade).await);
+    service.release_caches_later();
 }
 
 /// Puts the configuration in force that was there before this router; the news for main.
