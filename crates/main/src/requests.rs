@@ -181,18 +181,17 @@ impl Holdings {
                     spool.map(|UnnamedFile { file, reader }| vec![file, reader]),
                 )
             }
-            FromRouter::OpenJobs { id } => {
-                if !rights.is_some_and(Rights::has_jobs) {
-                    return self.refuse(instance, router, id, &message);
-                }
+            FromRouter::OpenJobs { id } if rights.is_some_and(Rights::has_jobs) => {
                 let file = jobs::open(&instance.places.state);
                 opened(id, file.map(|file| vec![file]))
             }
             // The supervisor tells it the rest then.
-            FromRouter::FollowNodes { id } => match rights.is_some_and(Rights::has_nodes) {
-                true => done(id, Vec::new()),
-                false => self.refuse(instance, router, id, &message),
-            },
+            FromRouter::FollowNodes { id } if rights.is_some_and(Rights::has_nodes) => {
+                done(id, Vec::new())
+            }
+            FromRouter::OpenJobs { id } | FromRouter::FollowNodes { id } => {
+                self.refuse(instance, router, id, &message)
+            }
             FromRouter::OpenCache { id, ref cache } => self.open_cache(instance, router, id, cache),
             FromRouter::CloseFile { path } => {
                 self.files.remove(&path);

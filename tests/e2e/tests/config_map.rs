@@ -81,7 +81,7 @@ fn a_config_map_is_in_force_when_the_kubelet_has_written_it() {
         let path = "/config/settings/http/max_body_size";
         site.server.call("GET", path, &json!(null)).status
     };
-    assert_eq!(size(), 200);
+    wait_until("a file that has come counts", || size() == 200);
     more.remove("settings.json");
     site.map.write(&more);
     wait_until("a file that is gone counts no more", || size() == 404);

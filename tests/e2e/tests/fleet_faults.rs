@@ -37,7 +37,8 @@ fn seeds() -> RangeInclusive<u64> {
         return 1..=if is_long() { 200 } else { 10 };
     };
     let (first, last) = text.split_once('-').unwrap_or((&text, &text));
-    let number = |text: &str| text.parse().expect("TUTTI_FLEET_SEEDS is `7` or `1-40`");
+    // `7` or `1-40`.
+    let number = |text: &str| text.parse().unwrap();
     number(first)..=number(last)
 }
 
