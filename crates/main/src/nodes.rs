@@ -18,7 +18,7 @@ use super::stored::{self, Shelf};
 use super::supervisor::Supervisor;
 
 /// The name of the list that is kept.
-const KEPT: &str = "nodes";
+const KEPT: &str = "addresses";
 
 /// A graceful stop waits so long for other nodes to be told. The process that tells them needs half a second.
 const LONGEST_LEAVE: Duration = Duration::from_secs(3);

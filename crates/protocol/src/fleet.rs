@@ -113,7 +113,7 @@ impl FleetText {
     pub fn name(self) -> &'static str {
         match self {
             FleetText::Purged => "purged",
-            FleetText::Nodes => "nodes",
+            FleetText::Nodes => "count",
         }
     }
 }

@@ -235,8 +235,8 @@ enum Step {
 
 #[test]
 fn one_order_for_all_nodes_and_another_node_answers_the_authority() {
-    // It is renewed after half a minute.
-    let site = Site::start(2, |wanted| wanted.validity = 60);
+    // It is renewed after 44 to 55 seconds.
+    let site = Site::start(2, |wanted| wanted.validity = 110);
     site.begin();
     let first = site.wait_for_same(&[0, 1]);
     for number in 0..2 {
