@@ -181,7 +181,7 @@ impl Holdings {
                 let file = jobs::open(&instance.places.state);
                 opened(id, file.map(|file| vec![file]))
             }
-            // What it is told then is the supervisor's.
+            // The supervisor tells it then.
             FromRouter::FollowNodes { id } => {
                 if !rights.is_some_and(Rights::has_nodes) {
                     return self.refuse(instance, router, id, &message);
