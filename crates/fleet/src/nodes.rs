@@ -117,7 +117,7 @@ impl Known {
         if self.doubtful_until.is_some_and(|until| until <= now) {
             self.doubtful.clear();
         }
-        // A name that comes to the store again, and goes then, is gone.
+        // One that is in the store again, and goes then, is gone.
         let nodes = &self.nodes;
         self.doubtful.retain(|name, _| !nodes.contains_key(name));
         if self.doubtful.is_empty() {

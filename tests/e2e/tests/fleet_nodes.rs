@@ -151,7 +151,7 @@ fn a_store_that_is_away_takes_nothing_away() {
     let mut fleet = Fleet::new(3);
     let mut first = fleet.node(1, "web", &fleet.all());
     let second = fleet.node(2, "web", &fleet.all());
-    let third = fleet.node(3, "web", &fleet.all());
+    let mut third = fleet.node(3, "web", &fleet.all());
     wait_for(&first, &[1, 2, 3]);
     // A node that starts may know of nobody for a moment.
     let lonely = |node: &Server| node.log().matches("no node `all` of the fleet").count();
@@ -168,6 +168,8 @@ fn a_store_that_is_away_takes_nothing_away() {
     wait_for(&first, &[1, 2, 3]);
     // Meanwhile one dies. The others are there all the time when the store is.
     third.signal(libc::SIGKILL);
+    // Nothing that is sent while it dies is meant here.
+    third.wait_for_end();
     let load = Load::start(&LoadOptions::get(first.address(), "/", 2));
     fleet.etcd.start_again(0);
     wait_for(&first, &[1, 2]);
