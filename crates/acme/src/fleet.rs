@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 use tutti_protocol::{
     ACCOUNT_DOCUMENT, AcmePlan, CERTIFICATE_DOCUMENT, Challenge, FromAcme, SharedAnswer,
     SharedNews, SharedRequest,
@@ -21,6 +22,9 @@ use crate::line::Link;
 
 /// Nodes that have the same thing to do begin within this time, and not all at once.
 const SPREAD: u64 = 500;
+
+/// An answer that has not come by then is lost. The store's members are tried one after the other, and nodes have ten seconds.
+const LONGEST_ANSWER: Duration = Duration::from_secs(60);
 
 /// Names that documents have in the store.
 #[derive(Default)]
@@ -157,11 +161,15 @@ impl Fleet {
         let (sender, receiver) = oneshot::channel();
         locked(&self.asked).insert(id, sender);
         self.link.tell(&FromAcme::Shared { id, request });
-        receiver
-            .await
-            .unwrap_or_else(|_| SharedAnswer::Unavailable {
-                reason: "the main process has gone".to_owned(),
-            })
+        let reason = match timeout(LONGEST_ANSWER, receiver).await {
+            Ok(Ok(answer)) => return answer,
+            Ok(Err(_)) => "the main process has gone",
+            Err(_) => "the process that follows the source has not answered",
+        };
+        locked(&self.asked).remove(&id);
+        SharedAnswer::Unavailable {
+            reason: reason.to_owned(),
+        }
     }
 
     /// Works at a document alone from now on; the text that it has now.
