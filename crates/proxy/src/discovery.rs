@@ -23,6 +23,21 @@ pub struct FileWanted {
     pub answer: oneshot::Sender<Result<Vec<u8>, String>>,
 }
 
+impl FileWanted {
+    /// Has a file read by whoever takes these; its content, or why it cannot be read.
+    ///
+    /// # Errors
+    /// It cannot be read, or the server stops.
+    pub async fn read(files: &mpsc::UnboundedSender<Self>, file: &Path) -> Result<Vec<u8>, String> {
+        let (answer, content) = oneshot::channel();
+        let path = file.to_owned();
+        let gone = || format!("`{}` cannot be read: the server stops", file.display());
+        let sent = files.send(Self { path, answer });
+        sent.map_err(|_| gone())?;
+        content.await.unwrap_or_else(|_| Err(gone()))
+    }
+}
+
 /// The way of following to files and to the DNS.
 pub(crate) struct Around {
     pub(crate) files: mpsc::UnboundedSender<FileWanted>,
@@ -31,14 +46,7 @@ pub(crate) struct Around {
 
 impl Surroundings for Around {
     fn read<'s>(&'s self, file: &'s Path) -> Pinned<'s, Result<Vec<u8>, String>> {
-        Box::pin(async move {
-            let (answer, content) = oneshot::channel();
-            let path = file.to_owned();
-            let gone = || format!("`{}` cannot be read: the server stops", file.display());
-            let sent = self.files.send(FileWanted { path, answer });
-            sent.map_err(|_| gone())?;
-            content.await.unwrap_or_else(|_| Err(gone()))
-        })
+        Box::pin(FileWanted::read(&self.files, file))
     }
 
     fn addresses<'s>(&'s self, host: &'s str) -> Pinned<'s, Result<Vec<IpAddr>, String>> {

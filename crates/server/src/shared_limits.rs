@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::sync::oneshot;
 use tutti_config::model::Resolver;
 use tutti_guard::SharedLimit;
 use tutti_pool::{Level, LogSink};
@@ -83,14 +82,7 @@ struct Around {
 
 impl Surroundings for Around {
     fn read<'s>(&'s self, file: &'s Path) -> Pinned<'s, Result<Vec<u8>, String>> {
-        Box::pin(async move {
-            let (answer, content) = oneshot::channel();
-            let path = file.to_owned();
-            let gone = || format!("`{}` cannot be read: the server stops", file.display());
-            let sent = self.files.send(FileWanted { path, answer });
-            sent.map_err(|_| gone())?;
-            content.await.unwrap_or_else(|_| Err(gone()))
-        })
+        Box::pin(FileWanted::read(&self.files, file))
     }
 
     fn addresses<'s>(&'s self, host: &'s str) -> Pinned<'s, Result<Vec<IpAddr>, String>> {
