@@ -85,7 +85,8 @@ impl Site {
         wait_until("all nodes answer", || fleet.answers().len() == count + 1);
         let pebble = Pebble::start(&wanted);
         Site {
-            account: pebble.account(&json!({})),
+            // Without a name the authority takes any of its profiles.
+            account: pebble.account(&json!({"profile": "default"})),
             fleet,
             pebble,
             http: wanted.http,
@@ -267,18 +268,27 @@ fn one_order_for_all_nodes_and_another_node_answers_the_authority() {
 }
 
 #[test]
-#[ignore = "fails at times: no node begins the renewal within a minute"]
 fn a_renewal_is_one_order_for_all_nodes_too() {
-    // It is renewed after 44 to 55 seconds.
-    let site = Site::start(2, |wanted| wanted.validity = 110);
+    // This authority advises any time of a certificate's life; the last tenth of it is not waited for.
+    let site = Site::start(2, |wanted| wanted.validity = 50);
     site.begin();
     let first = site.wait_for_same(&[0, 1]);
-    wait_until("a renewal", || site.pebble.issued() == 2);
+    wait_until("a renewal", || site.pebble.issued() >= 2);
     wait_until("the new one on all nodes", || {
         let (one, other) = (site.serial(0), site.serial(1));
         one == other && one != first && !one.is_empty()
     });
-    assert_eq!((site.pebble.orders(), site.pebble.accounts()), (2, 1));
+    // The next may be under way.
+    wait_until("a certificate for each order", || {
+        site.pebble.orders() == site.pebble.issued()
+    });
+    let replacements = site.pebble.log().matches("is a replacement of").count();
+    assert!(
+        replacements + 1 >= site.pebble.issued(),
+        "{}",
+        site.pebble.log()
+    );
+    assert_eq!(site.pebble.accounts(), 1);
 }
 
 #[test]
@@ -397,7 +407,6 @@ fn an_owner_that_was_stopped_for_too_long_overwrites_nothing() {
 }
 
 #[test]
-#[ignore = "fails: the log does not tell of the renewal that waits"]
 fn without_the_store_certificates_stay_and_renewal_waits_and_is_told() {
     let mut site = Site::start(1, |wanted| wanted.validity = 40);
     site.begin();
