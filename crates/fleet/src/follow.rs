@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tutti_fleet_store::keys::{self, HEADS};
 use tutti_fleet_store::records::{Head, Refusal, Version, choose, digest, read_all};
 use tutti_fleet_store::store::{Entries, Store, StoreError};
@@ -16,6 +16,7 @@ use tutti_protocol::{FleetAnswer, FleetRequest};
 use crate::certificates::Certificates;
 use crate::controller::Controller;
 use crate::state::{Node, Task};
+use crate::watching::next_or_again;
 
 /// The pause before a document is brought again that could not be looked at.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -70,14 +71,8 @@ impl Follower {
         }
         self.node.found(endpoint);
         loop {
-            entries = match self.bring(&entries).await? {
-                None => following.next().await?,
-                // Not dropped while something has come: it would be lost with the future.
-                Some(pause) => match timeout(pause, following.next()).await {
-                    Ok(next) => next?,
-                    Err(_) => entries,
-                },
-            };
+            let pause = self.bring(&entries).await?;
+            entries = next_or_again(&mut *following, entries, pause).await?;
         }
     }
 

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tutti_fleet_store::keys::PURGES;
 use tutti_fleet_store::purges::{Due, Mark, Purge, What, due};
 use tutti_fleet_store::records::read_all;
@@ -15,6 +15,7 @@ use tutti_protocol::{self as protocol, FleetAnswer, FleetRequest, FleetText};
 
 use crate::controller::Controller;
 use crate::state::Node;
+use crate::watching::next_or_again;
 use tutti_pauses::Pauses;
 
 /// The pause before a purge is tried again that no router could make.
@@ -47,13 +48,8 @@ impl Purger {
         loop {
             let is_done = self.make_due(&entries).await;
             self.node.knows_purges(is_done);
-            entries = match is_done {
-                true => following.next().await?,
-                false => match timeout(AGAIN, following.next()).await {
-                    Ok(next) => next?,
-                    Err(_) => entries,
-                },
-            };
+            let pause = (!is_done).then_some(AGAIN);
+            entries = next_or_again(&mut *following, entries, pause).await?;
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use tutti_fleet_store::store::{Entries, Store, StoreError};
+use tutti_fleet_store::store::{Entries, Following, Store, StoreError};
 
 use tutti_pauses::Pauses;
 
@@ -61,12 +61,21 @@ where
     pauses.begin_anew();
     loop {
         let again = look(entries.clone()).await;
-        entries = match again.pause() {
-            None => following.next().await?,
-            Some(pause) => match timeout(pause, following.next()).await {
-                Ok(next) => next?,
-                Err(_) => entries,
-            },
-        };
+        entries = next_or_again(&mut *following, entries, again.pause()).await?;
+    }
+}
+
+/// The next entries; after `pause`, if there is one, the same once more.
+pub(crate) async fn next_or_again(
+    following: &mut dyn Following,
+    entries: Entries,
+    pause: Option<Duration>,
+) -> Result<Entries, StoreError> {
+    match pause {
+        None => following.next().await,
+        // Not dropped while something has come: it would be lost with the future.
+        Some(pause) => timeout(pause, following.next())
+            .await
+            .unwrap_or(Ok(entries)),
     }
 }
