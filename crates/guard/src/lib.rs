@@ -31,6 +31,7 @@ pub use identity::{Identity, State};
 pub use key_set::KeySet;
 pub use limit::{Bound, Limit, seconds};
 pub use password_desk::{Busy, PasswordDesk};
-pub use rate::{Quota, RateLimiter, Taken};
+pub use rate::{Quota, RateLimiter};
 pub use share::Share;
 pub use shared_limit::SharedLimit;
+pub use tutti_valkey::Taken;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tutti_config::model;
 use tutti_config::model::LimitScope;
-use tutti_valkey::{Answer, Away, Store};
+use tutti_valkey::{Away, Store, Taken};
 
 use crate::concurrency::Concurrency;
-use crate::rate::{Quota, RateLimiter, Taken};
+use crate::rate::{Quota, RateLimiter};
 use crate::share::Share;
 
 /// One of them.
@@ -93,18 +93,7 @@ impl Limit {
         };
         let limit = self.model.name.as_deref();
         let limit = limit.unwrap_or(self.model.pointer.as_str());
-        Ok(match store.count(limit, key, bound).await? {
-            Answer::Refused { retry } => Taken::Refused { retry },
-            Answer::Admitted {
-                early,
-                remaining,
-                reset,
-            } => Taken::Admitted {
-                early,
-                remaining,
-                reset,
-            },
-        })
+        store.count(limit, key, bound).await
     }
 
     /// Counts a request that is beyond a bound.

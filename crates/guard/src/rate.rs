@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use tutti_config::model::Rate;
+use tutti_valkey::Taken;
 
 use crate::share::{MOST_NODES, Share};
 
@@ -61,25 +62,6 @@ pub struct Quota {
     pub requests: u64,
     /// The time.
     pub window: Duration,
-}
-
-/// The answer to a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
-    /// It is within the rate and its burst.
-    Admitted {
-        /// Time until it would be within the rate alone.
-        early: Duration,
-        /// Requests that may follow at once.
-        remaining: u64,
-        /// Time until all that the key has asked for is made up for.
-        reset: Duration,
-    },
-    /// It is not.
-    Refused {
-        /// Time until one is again.
-        retry: Duration,
-    },
 }
 
 impl RateLimiter {

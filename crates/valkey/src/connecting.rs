@@ -16,7 +16,7 @@ use tokio_rustls::TlsConnector;
 use tutti_config::model::LimitStore;
 
 use crate::files;
-use crate::script::{Answer, Bound, SCRIPT, key};
+use crate::script::{Bound, SCRIPT, Taken, key};
 use crate::surroundings::Surroundings;
 
 /// Requests in a row that had no answer in time before a connection is given up: a machine that is busy for a moment costs none.
@@ -45,7 +45,7 @@ pub(crate) struct Open {
 
 impl Open {
     /// Has the store count a request.
-    pub(crate) async fn ask(&self, name: &str, bound: Bound) -> Result<Answer, String> {
+    pub(crate) async fn ask(&self, name: &str, bound: Bound) -> Result<Taken, String> {
         let mut connection = self.connection.clone();
         let mut asked = self.script.key(name);
         asked.arg(bound.microseconds()).arg(bound.requests);

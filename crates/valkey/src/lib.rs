@@ -31,7 +31,7 @@ use tokio::time::timeout;
 use tutti_config::model::LimitStore;
 
 use self::keeping::Kept;
-pub use self::script::{Answer, Bound};
+pub use self::script::{Bound, Taken};
 pub use self::surroundings::{Event, Pinned, Surroundings};
 
 /// The store does not answer.
@@ -107,7 +107,7 @@ impl Store {
     ///
     /// # Errors
     /// There is no answer, or none in time.
-    pub async fn count(&self, limit: &str, key: &[u8], bound: Bound) -> Result<Answer, Away> {
+    pub async fn count(&self, limit: &str, key: &[u8], bound: Bound) -> Result<Taken, Away> {
         let Some(open) = self.kept.open() else {
             self.failed.fetch_add(1, Ordering::Relaxed);
             return Err(Away);

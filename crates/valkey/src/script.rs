@@ -44,10 +44,10 @@ pub struct Bound {
     pub requests: u64,
 }
 
-/// The store's answer.
+/// The answer to a request that was counted, here or in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// It is within the bound.
+pub enum Taken {
+    /// It is within the rate and its burst.
     Admitted {
         /// Time until it would be within the rate alone.
         early: Duration,
@@ -70,19 +70,19 @@ impl Bound {
     }
 
     /// Reads what the script returns.
-    pub(crate) fn answer(&self, (is_admitted, first, owed): (i64, i64, i64)) -> Answer {
+    pub(crate) fn answer(&self, (is_admitted, first, owed): (i64, i64, i64)) -> Taken {
         let time = |microseconds: i64| {
             Duration::from_micros(u64::try_from(microseconds).unwrap_or_default())
         };
         if is_admitted == 0 {
-            return Answer::Refused { retry: time(first) };
+            return Taken::Refused { retry: time(first) };
         }
         let requests = u32::try_from(self.requests).unwrap_or(u32::MAX);
         let whole = self.interval.saturating_mul(requests);
         let left = whole.saturating_sub(time(owed)) + ROUNDING;
         let remaining = left.as_nanos() / self.interval.as_nanos().max(1);
         let remaining = u64::try_from(remaining).unwrap_or(u64::MAX);
-        Answer::Admitted {
+        Taken::Admitted {
             early: time(first),
             remaining: remaining.min(self.requests.saturating_sub(1)),
             reset: time(owed),
@@ -127,24 +127,24 @@ mod tests {
         };
         assert_eq!(bound.microseconds(), "100000.000");
         // The first of five.
-        let expected = Answer::Admitted {
+        let expected = Taken::Admitted {
             early: Duration::ZERO,
             remaining: 4,
             reset: Duration::from_millis(100),
         };
         assert_eq!(bound.answer((1, 0, 100_000)), expected);
         // The last of five.
-        let expected = Answer::Admitted {
+        let expected = Taken::Admitted {
             early: Duration::from_millis(400),
             remaining: 0,
             reset: Duration::from_millis(500),
         };
         assert_eq!(bound.answer((1, 400_000, 500_000)), expected);
         let retry = Duration::from_micros(99_500);
-        assert_eq!(bound.answer((0, 99_500, 0)), Answer::Refused { retry });
+        assert_eq!(bound.answer((0, 99_500, 0)), Taken::Refused { retry });
         // Whoever answers may answer anything.
         let nonsense = bound.answer((1, -5, i64::MAX));
-        assert!(matches!(nonsense, Answer::Admitted { remaining: 0, .. }));
+        assert!(matches!(nonsense, Taken::Admitted { remaining: 0, .. }));
         let odd = Bound {
             interval: Duration::from_secs(1) / 7,
             requests: 1,
