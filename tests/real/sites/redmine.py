@@ -9,6 +9,7 @@ import subprocess
 import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 
 from browser import Browser, png
 from servers import own
@@ -157,12 +158,13 @@ class Redmine:
         answer = person.submit(page, page.form(id_="issue-form"), {"issue[notes]": text, "issue[status_id]": "2"}, files=files, button="commit")
         answer.expect("Successful update.", "Ich habe ihn &lt;gefunden&gt;.", "In Progress", "notes.txt")
         again = person.submit(page, page.form(id_="issue-form"), {"issue[subject]": "too late", "issue[status_id]": "3"})
-        again.expect("updated by another user").expect_not("Successful update.")
+        again.expect("updated by an other user").expect_not("Successful update.")
 
     @staticmethod
     def find(person, issue):
         found = person.get("/search?" + urllib.parse.urlencode({"q": "Takt fehlt", "all_words": "1"}))
-        found.expect(f'href="/issues/{issue}"', "Takt 12 fehlt ☕")
+        # Each word that was looked for is marked.
+        found.expect(f'href="/issues/{issue}"', ">Takt</span> 12 <span", "☕")
         person.get("/search?q=nothingofthekind").expect_not("Takt 12")
         table = person.get("/projects/score/issues.csv")
         assert table.header("Content-Type").startswith("text/csv") and "Takt 12 fehlt" in table.text, table.text
@@ -171,7 +173,11 @@ class Redmine:
 
     @staticmethod
     def many_at_once(person, issue):
-        """People with the same log-in, each on a connection of their own: some write, all read."""
+        """People with the same log-in, each on a connection of their own: one writes while all others read.
+
+        Of two who write at once Redmine refuses one: the issue has changed, or SQLite has no place for a second transaction.
+        """
+        writing = Lock()
 
         def visit(number):
             visitor = Browser(person.host, person.port)
@@ -180,7 +186,8 @@ class Redmine:
             note = {"issue[notes]": f"note <{number}>"}
             form = page.form(id_="issue-form")
             form.values = [(name, value) for name, value in form.values if not name.startswith("issue[") or name == "issue[private_notes]"]
-            visitor.submit(page, form, note).expect(f"note &lt;{number}&gt;")
+            with writing:
+                visitor.submit(page, form, note).expect(f"note &lt;{number}&gt;")
             for path in ("/projects/score/issues", "/projects/score/activity", "/my/page", f"/issues/{issue}"):
                 visitor.get(path).expect("Logged in as")
             return visitor.requests
