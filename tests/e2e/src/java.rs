@@ -150,13 +150,13 @@ impl JavaSite {
         site
     }
 
-    /// The same, not yet configured.
+    /// The same, not yet configured. The second compiler is left out: it is for who runs for hours, and takes half of what a test takes.
     pub fn bare(name: &str) -> Self {
         // The server looks for the jars when it starts.
         let application = application(name);
         let mut site = Site::on("java", &application);
         site.application = json!({
-            "type": "java", "webapp": site.root(), "environment": {"WORK": site.work()}
+            "type": "java", "webapp": site.root(), "environment": {"WORK": site.work()}, "options": ["-XX:TieredStopAtLevel=1"]
         });
         Self(site)
     }
