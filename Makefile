@@ -235,7 +235,7 @@ site: ## the documents with search, as pages in dist/site, all links tried (SOUR
 	python3 tests/site.py $(DIST)/site
 
 test-long: build ## every fault at length, all that a release has, then an hour of mixed load with the memory watched
-	@packaging/install-deps build test real bench
+	@packaging/install-deps build test real long bench
 	$(CARGO) build --release --workspace --bins
 	TUTTI_LONG=1 TUTTI_BIN_DIR=$(TARGET)/release $(CARGO) test --workspace --no-fail-fast -- --include-ignored
 	$(MAKE) --no-print-directory test-real LONG=--long

@@ -49,6 +49,21 @@ pub fn document(status: u16) -> String {
     json!({"routes": [{"action": {"return": status}}]}).to_string()
 }
 
+impl Drop for Fleet {
+    /// A test that fails tells what the store has.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for command in [
+                &["get", "--prefix", "", "--write-out=json"][..],
+                &["lease", "list"],
+            ] {
+                let run = self.etcd.run("etcdctl", command);
+                eprintln!("etcdctl {}: {run:?}", command.join(" "));
+            }
+        }
+    }
+}
+
 impl Fleet {
     /// A store of so many members, and nodes with these names.
     ///
