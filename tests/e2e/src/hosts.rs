@@ -74,12 +74,15 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Makes one; the test itself is on it, with this address of a /16.
+    /// Makes one; the test itself is on it, with this address of a /16. Its hardware address stays: without one of its own a bridge has the
+    /// lowest of its links, and when that link is taken out all others look for the test at an address that is no more, for half a minute.
     ///
     /// # Panics
     /// If that is not possible.
     pub fn new(name: &'static str, own: Ipv4Addr) -> Switch {
-        ip(&["link", "add", name, "type", "bridge"]);
+        let [a, b, c, d] = own.octets();
+        let hardware = format!("02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}");
+        ip(&["link", "add", name, "address", &hardware, "type", "bridge"]);
         ip(&["addr", "add", &format!("{own}/16"), "dev", name]);
         ip(&["link", "set", name, "up"]);
         Switch { name }

@@ -19,13 +19,16 @@ use serde_json::{Value, json};
 use tutti_e2e::fleet::Fleet;
 use tutti_e2e::hosts::has_own_network;
 use tutti_e2e::hosts_of_a_fleet::{Hosts, MEMBERS, NODES};
-use tutti_testkit::{Load, LoadOptions, Outcome, wait_until};
+use tutti_testkit::{Load, LoadOptions, Outcome, Server, wait_until};
 
 /// The longest that a command may take: two waves and the way back, each with its own bound, on a busy machine.
 const LONGEST_COMMAND: Duration = Duration::from_secs(240);
 
 /// Seconds of a day.
 const DAY: i64 = 86_400;
+
+/// Schedules take a few seconds. What a longer one waited for is in the logs of its nodes.
+const UNUSUAL: Duration = Duration::from_secs(20);
 
 fn is_long() -> bool {
     std::env::var_os("TUTTI_LONG").is_some()
@@ -321,6 +324,13 @@ fn whatever_breaks_in_a_roll_out_all_nodes_end_on_one_generation_that_was_asked_
         let now = one_document(&hosts.fleet, &what);
         let took = start.elapsed();
         println!("{took:.1?}: {what}, succeeded: {ends:?}");
+        if took > UNUSUAL {
+            let logs = hosts.fleet.nodes.iter().map(Server::log);
+            println!(
+                "logs of its nodes:\n{}",
+                logs.collect::<Vec<_>>().join("\n---\n")
+            );
+        }
         asked_for.extend(schedule.is_good.then(|| schedule.document()));
         asked_for.extend(schedule.rival());
         assert!(asked_for.contains(&now), "{what}: {now}");
