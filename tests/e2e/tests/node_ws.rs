@@ -44,7 +44,7 @@ fn the_tests_of_ws_pass() {
     assert_passed(&outcomes, DISABLED, 190);
 }
 
-/// What became of a test that is listed, by its place in the list.
+/// The outcome of a test that is listed, by its place in the list.
 fn outcome_of(site: &NodeSite, number: usize, title: &str) -> Value {
     let reply = site.get(&format!("/run?listed={number}"));
     if reply.status != 200 {
