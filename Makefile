@@ -170,13 +170,13 @@ NODE_PACKAGE = node-linux-$(if $(filter aarch64,$(shell uname -m)),arm64,x64)
 
 test-nodes: ## the tests of Node.js applications on each Node.js of NODES, from npm
 	$(CARGO) build --workspace --bins
-	for version in $(NODES); do \
+	status=0; for version in $(NODES); do \
 	    folder=$(TARGET)/nodes/$$version; mkdir -p $$folder; \
 	    npm install --prefix $$folder --no-save --no-audit --no-fund --ignore-scripts --loglevel error $(NODE_PACKAGE)@$$version || exit 1; \
 	    node=$$folder/node_modules/$(NODE_PACKAGE)/bin/node; \
 	    echo "Node.js $$($$node --version): $$node"; \
-	    TUTTI_NODE_RUNTIME=$$node $(CARGO) test --no-fail-fast -p tutti-e2e --test node --test node_direct --test node_faults --test node_frameworks || exit 1; \
-	done
+	    TUTTI_NODE_RUNTIME=$$node $(CARGO) test --workspace --no-fail-fast --test node --test node_direct --test node_faults --test node_frameworks </dev/null || status=1; \
+	done; exit $$status
 
 test-debian: ## the languages on SUITE (trixie), another Debian, in a root of its own (root only; most of an hour)
 	packaging/test-debian $(or $(SUITE),trixie)

@@ -371,7 +371,8 @@ function begin(told) {
         throw new Error('cluster.fork(): the server starts the processes of this application, as many as its option `processes` says');
     };
     // A server of ours that listens for real does so by itself: there is no primary process to ask.
-    cluster._getServer = (server, query, callback) => callback(0, null);
+    // Not null: Node.js looks into what it is given where a port was asked for.
+    cluster._getServer = (server, query, callback) => callback(0, false);
     const dgram = require('dgram');
     const bind = dgram.Socket.prototype.bind;
     dgram.Socket.prototype.bind = function (port, address, callback) {

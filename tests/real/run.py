@@ -22,6 +22,7 @@ from sites.dokuwiki import DokuWiki  # noqa: E402
 from sites.fastapi import FastApi  # noqa: E402
 from sites.flask import Flask  # noqa: E402
 from sites.java import SpringJar, SpringWar, TomcatExamples  # noqa: E402
+from sites.java_wars import JspWiki, Solr, Wicket  # noqa: E402
 from sites.laravel import Laravel, LaravelResident  # noqa: E402
 from sites.mediawiki import MediaWiki  # noqa: E402
 from sites.node import Nest, Next, NextStandalone, Nuxt  # noqa: E402
@@ -38,7 +39,7 @@ SITES += (Laravel, LaravelResident)
 SITES += (Xslate, Dancer2, Mojolicious, Catalyst)
 SITES += (Sinatra, Grape, Rails, Redmine)
 SITES += (Nest, Next, NextStandalone, Nuxt)
-SITES += (SpringWar, SpringJar, TomcatExamples)
+SITES += (SpringWar, SpringJar, TomcatExamples, JspWiki, Solr, Wicket)
 SITES += (Flask, Django, DjangoAsgi, FastApi, Chat)
 
 

@@ -59,7 +59,6 @@ pub(super) async fn relay(pool: &Pool, exchange: &Exchange) -> Result<(), RelayE
         partial: Vec::new(),
         to_client: None,
         to_program: Outbound::default(),
-        pong: None,
         has_client_closed: false,
         has_program_closed: false,
         closing: None,
@@ -117,8 +116,6 @@ struct Socket<'a> {
     partial: Vec<u8>,
     to_client: Option<Passing>,
     to_program: Outbound,
-    /// The answer to the program's last ping; the ones before may go without (RFC 6455 §5.5.3).
-    pong: Option<Vec<u8>>,
     has_client_closed: bool,
     has_program_closed: bool,
     closing: Option<Closing>,
@@ -182,8 +179,6 @@ impl Socket<'_> {
                 return Poll::Ready(Ok(()));
             }
             match self.decode()? {
-                Some((Opcode::Ping, bytes)) => self.pong = Some(bytes),
-                Some((Opcode::Pong, _)) => {}
                 Some((opcode, bytes)) => {
                     self.has_program_closed = opcode == Opcode::Close;
                     if self.has_program_closed && !self.has_client_closed {
@@ -244,10 +239,6 @@ impl Socket<'_> {
             if self.to_program.fault.is_some() {
                 // Its last messages, or the end of the connection, are about to be read.
                 return Poll::Pending;
-            }
-            if let Some(bytes) = self.pong.take() {
-                self.to_program.push(Frame::Pong, bytes)?;
-                continue;
             }
             let (frame, bytes) = match self.exchange.try_next_message() {
                 Incoming::Message(Message::Text(bytes)) => (Frame::Text, bytes),

@@ -569,10 +569,16 @@ fn websockets_reach_the_program() {
     assert_eq!(socket.receive(), (2, vec![0, 255, 1]));
     socket.send(1, b"pieces");
     assert_eq!(socket.receive(), (1, b"pieces".to_vec()));
-    // The program's ping is answered on its behalf, and goes on.
+    // The program pings the client, and hears the client's answer: who has gone does not answer.
     socket.send(1, b"ping");
     socket.send(1, b"after");
+    assert_eq!(socket.receive(), (9, b"are you there".to_vec()));
     assert_eq!(socket.receive(), (1, b"after".to_vec()));
+    socket.send(10, b"are you there");
+    assert_eq!(socket.receive(), (1, b"pong: are you there".to_vec()));
+    // A sign of life, unasked for.
+    socket.send(1, b"pong");
+    assert_eq!(socket.receive(), (10, b"still here".to_vec()));
     socket.send(1, b"bye");
     let (kind, close) = socket.receive();
     assert_eq!((kind, close.as_slice()), (8, &b"\x0f\xa1as you wish"[..]));

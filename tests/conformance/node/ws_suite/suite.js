@@ -1,10 +1,11 @@
 'use strict';
 // The tests of the package `ws`, unmodified, with a real server between their clients and their servers.
 //
-// This is an application of type `node`. Asked for `/run`, it runs the tests in its process, by mocha. A test makes servers of `http`, which listen
-// by themselves, and connects to them: the connection goes to the server of the tests instead (SERVER_PORT), and what comes of it to this
+// This is an application of type `node`. Asked for `/run` (`?listed=3`: that of `disabled.txt`), it runs the tests in its process, by mocha. A test makes
+// servers of `http`, which listen by themselves, and connects to them: the connection goes to the server of the tests instead (SERVER_PORT), and what comes of it to this
 // application is given to the test's server. `tests/e2e/tests/node_ws.rs` starts it and looks at what came out; tests that cannot pass are listed with
 // their reasons in `disabled.txt`.
+const fs = require('fs');
 const http = require('http');
 const net = require('net');
 const path = require('path');
@@ -15,6 +16,7 @@ const source = process.env.WS_SOURCE;
 const FILES = ['websocket.test.js', 'websocket-server.test.js', 'create-websocket-stream.test.js'];
 // Their own is two seconds.
 const PATIENCE = 60_000;
+const PATIENCE_FOR_LISTED = 5_000;
 
 // The servers of tests, by the ports that they have themselves; and those that clients meant, by the clients' ports.
 const servers = new Map();
@@ -23,7 +25,7 @@ const meant = new Map();
 const application = http.createServer((request, response) => {
     const server = meant.get(request.socket.remotePort);
     if (server !== undefined) server.emit('request', request, response);
-    else if (request.url.startsWith('/run')) run((outcomes) => response.end(JSON.stringify(outcomes)));
+    else if (request.url.startsWith('/run')) run(placeIn(request.url), (outcomes) => response.end(JSON.stringify(outcomes)));
     else response.end('the suite is up\n');
 });
 application.on('upgrade', (request, socket, head) => {
@@ -59,15 +61,39 @@ net.Socket.prototype.connect = function (...given) {
     return connect.apply(this, given);
 };
 
-function run(done) {
+function placeIn(url) {
+    return new URL(url, 'http://suite').searchParams.get('listed');
+}
+
+// Runs all but those that are listed as failing, or only the one with this place in the list, and gives the outcome of each by its title. A listed one
+// leaves servers and clients behind, whose end would be the next one's failure, or that of the process.
+function run(place, done) {
+    // Tests name their certificates from there.
+    process.chdir(source);
     const Mocha = require('mocha');
     const outcomes = {};
-    const mocha = new Mocha({ timeout: PATIENCE, reporter: class {} });
-    for (const file of FILES) mocha.addFile(path.join(source, 'test', file));
+    const mocha = new Mocha({ timeout: place === null ? PATIENCE : PATIENCE_FOR_LISTED, reporter: class {} });
+    if (place === null) mocha.grep(new RegExp(`^(${listed().join('|')})$`)).invert();
+    else mocha.grep(new RegExp(`^${listed()[place]}$`));
+    for (const file of FILES.map((name) => path.join(source, 'test', name))) {
+        // Tests are made where their file is loaded, also for another run.
+        delete require.cache[file];
+        mocha.addFile(file);
+    }
     const runner = mocha.run(() => done(outcomes));
     const title = (test) => [`test/${path.basename(test.file)}`, ...test.titlePath()].join(' > ');
-    runner.on('test', (test) => process.env.VERBOSE && console.error(`test ${title(test)}`));
-    runner.on('pass', (test) => { outcomes[title(test)] ??= 'passed'; });
-    runner.on('pending', (test) => { outcomes[title(test)] ??= 'skipped'; });
-    runner.on('fail', (test, error) => { outcomes[title(test)] = String((error && error.stack) || error); });
+    const note = (test, outcome) => {
+        outcomes[title(test)] ??= outcome;
+        if (process.env.VERBOSE) console.error(`${outcome}: ${title(test)}`);
+    };
+    runner.on('pass', (test) => note(test, 'passed'));
+    runner.on('pending', (test) => note(test, 'skipped'));
+    runner.on('fail', (test, error) => note(test, String((error && error.stack) || error)));
+}
+
+// The titles in `disabled.txt` as Mocha joins them, as regular expressions.
+function listed() {
+    const lines = fs.readFileSync(path.join(__dirname, 'disabled.txt'), 'utf8').split('\n');
+    const titles = lines.map((line) => line.replace(/^either /, '')).filter((line) => line.startsWith('test/'));
+    return titles.map((title) => title.split(' > ').slice(1).join(' ').replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
 }

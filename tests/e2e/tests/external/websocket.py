@@ -58,12 +58,17 @@ def serve(connection):
             message, kind = payload, opcode
         elif opcode == 0:
             message += payload
+        elif opcode == 10:
+            send(connection, 1, b"pong: " + payload)
+            continue
         else:
             continue
         if message == b"bye":
             send(connection, 8, struct.pack("!H", 4001) + b"as you wish")
         elif message == b"ping":
             send(connection, 9, b"are you there")
+        elif message == b"pong":
+            send(connection, 10, b"still here")
         elif message == b"pieces":
             send(connection, 1, b"pie", final=False)
             send(connection, 0, b"ces")
