@@ -105,7 +105,7 @@ test-steps:
 	$(TIMED) "building the programs" $(CARGO) build --workspace --bins
 	$(TIMED) "building the tests" $(CARGO) test --workspace --no-run
 	$(TIMED) "tests" env CARGO=$(CARGO) $(TEST_THREADS) packaging/test-programs 2>&1 | tee $(TUTTI_TESTS)
-	$(TIMED) "tests of the bench" env -C bench python3 -m unittest -q harness.test_loads
+	$(TIMED) "tests of the bench" env -C bench python3 -m unittest -q harness.test_loads harness.test_workers
 	$(TIMED) "loom" $(MAKE) --no-print-directory test-loom
 	$(TIMED) "fuzz targets" $(MAKE) --no-print-directory test-fuzz
 	$(TIMED) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=dev DIST=$(DEV) WASM=

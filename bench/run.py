@@ -17,7 +17,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from harness import caching, cases, configuration, front, gateways, http3, java, machine, manager, measure, mixed, node, perl, proxy, python, report, ruby, special, timeline, tls  # noqa: E402
+from harness import (  # noqa: E402
+    caching, cases, configuration, front, gateways, http3, idle, java, machine, manager, measure, mixed, node, perl, proxy, python, report, ruby, special,
+    starts, timeline, tls, wasm)
 from harness.network import VethPair  # noqa: E402
 from harness.servers import Floor, Place, Tutti, is_installed  # noqa: E402
 
@@ -154,7 +156,7 @@ def run_special(context, function):
     finally:
         context.stop()
     facts = head.pop("facts")
-    return report.case_record({**head, "note": ""}, [], facts, checks, [])
+    return report.case_record({"note": "", **head}, [], facts, checks, [])
 
 
 def build_tools(options):
@@ -215,11 +217,13 @@ def main():
            "foreign_before": machine.wait_for_quiet(patience=0 if options.quick else options.wait), "cases": []}
     try:
         context = Context(options, folder)
-        interleaved = [*cases.all_cases(context), *perl.cases(context), *ruby.cases(context), *node.cases(context), *java.cases(context), *python.cases(context), *proxy.cases(context), *gateways.cases(context),
+        interleaved = [*cases.all_cases(context), *perl.cases(context), *ruby.cases(context), *node.cases(context), *java.cases(context), *python.cases(context), *wasm.cases(context),
+                       *proxy.cases(context), *gateways.cases(context),
                        tls.p25(context), *front.cases(context), *http3.cases(context), *caching.cases(context)]
         plan = [(case.id, lambda case=case: run_case(context, case)) for case in interleaved]
         plan += [(function.__name__.upper(), lambda function=function: run_special(context, function))
-                 for function in (special.p8, special.p11, special.p12, special.p41, special.p44, manager.p19, manager.p24, configuration.p31, mixed.p40, special.s1)]
+                 for function in (special.p8, special.p11, special.p12, special.p41, special.p44, manager.p19, manager.p24, configuration.p31, starts.p38, idle.p39, mixed.p40,
+                                  special.s1)]
         plan.append(("P24-time", lambda: run_special(context, timeline.p24_time)))
         plan.sort(key=lambda entry: (entry[0][0], int(entry[0].partition("-")[0][1:])))
         for identifier, action in plan:

@@ -57,7 +57,8 @@ def ratio(table, key, load, path, at_least=None, at_most=None, peer=Nginx.label,
     bound = f"≥ {at_least}" if at_least is not None else f"≤ {at_most}"
     whose = "" if own == TUTTI else f"{own}: "
     label = f"{whose}{what} {bound} × {peer} ({load}, {path})"
-    if not mine or not theirs:
+    # A quick run on a busy machine may have had no answer at all.
+    if not mine or not theirs or not theirs.median(key):
         return Check(f"{label}: not measured", None)
     value = mine.median(key) / theirs.median(key)
     is_reached = value >= at_least if at_least is not None else value <= at_most

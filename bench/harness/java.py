@@ -59,13 +59,16 @@ class Jetty(Servlet, Server):
 
 class TuttiJava(Servlet, Tutti):
     label = "tutti"
+    host = "tutti-java"
+    options = ()
 
     def configuration(self):
         configuration = super().configuration()
         listener = next(iter(configuration["listeners"]))
         configuration["listeners"][listener]["pass"] = "applications/java"
         configuration["applications"] = {
-            "java": {"type": "java", "webapp": str(self.webapp(self.folder / "webapp")), "threads": self.threads, "options": [HEAP]}}
+            "java": {"type": "java", "webapp": str(self.webapp(self.folder / "webapp")), "processes": self.workers, "threads": self.threads,
+                     "options": [HEAP, *self.options]}}
         del configuration["routes"]
         return configuration
 

@@ -2,6 +2,7 @@
 
 import statistics
 import sys
+import time
 from dataclasses import asdict, dataclass, field
 
 from .processes import cpu_seconds, machine_busy_seconds, pss_bytes
@@ -107,3 +108,15 @@ def same_bytes(servers, path, is_alike):
 def memory_mib(server):
     """PSS of all the server's processes."""
     return sum(sum(pss_bytes(root).values()) for root in server.roots) / 1024 / 1024
+
+
+def settled_mib(server):
+    """Memory once two readings a second apart agree."""
+    last = memory_mib(server)
+    for _ in range(10):
+        time.sleep(1)
+        now = memory_mib(server)
+        if abs(now - last) < 0.1:
+            break
+        last = now
+    return now

@@ -1,9 +1,11 @@
-"""Node.js: Tutti beside Node's own `http` with `cluster`, the same script in each (P33)."""
+"""Node.js: Tutti beside Node's own `http` with `cluster`, the same script in each (P33), and beside `next start` (P34)."""
 
 import functools
 import os
+import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from .cases import Case, no_errors, ratio
@@ -55,6 +57,7 @@ class Cluster(Node, Server):
 
 class TuttiNode(Node, Tutti):
     label = "tutti"
+    host = "tutti-node"
 
     def configuration(self):
         configuration = super().configuration()
@@ -71,6 +74,63 @@ def on_express(server):
     return type(f"{server.__name__}Express", (server,), {"script": "express.js"})
 
 
+@functools.cache
+def next_application():
+    """The folder of the Next.js application of the real sites, installed and built as they have it."""
+    sys.path.append(str(ROOT / "tests/real"))
+    from sites.node import built
+    return built("next")
+
+
+class Next:
+    """`next start` in production: one process."""
+
+    programs = ("node", "npm")
+    script = "node_modules/next/dist/bin/next"
+    environment = {**ENVIRONMENT, "NEXT_TELEMETRY_DISABLED": "1"}
+
+
+class NextStart(Next, Server):
+    label = "next start"
+
+    def launch(self):
+        self.spawn(["node", self.script, "start", "--hostname", self.place.host, "--port", str(self.port)],
+                   env={**os.environ, **self.environment}, cwd=next_application())
+
+
+class TuttiNext(Next, Tutti):
+    label = "tutti"
+    host = "tutti-node"
+
+    def configuration(self):
+        configuration = super().configuration()
+        listener = next(iter(configuration["listeners"]))
+        configuration["listeners"][listener]["pass"] = "applications/next"
+        configuration["applications"] = {
+            "next": {"type": "node", "working_directory": str(next_application()), "script": self.script, "arguments": ["start"],
+                     "processes": self.workers, "environment": self.environment}}
+        del configuration["routes"]
+        return configuration
+
+
+def equal_but_for_port(one, other):
+    """A page that names the host it was asked at."""
+    one, other = (re.sub(rb"127\.0\.0\.1:[0-9]+", b"HOST", body) for body in (one, other))
+    return one == other
+
+
+def p34(context):
+    # A page takes milliseconds: few connections for few seconds would be no measurement.
+    load, paths = Wrk(1, 16, max(context.seconds, 3)), ("/items/7?a=b", "/")
+
+    def verdict(table):
+        return [*(ratio(table, "rps", load.name, path, at_least=1.0, peer=NextStart.label) for path in paths), no_errors(table)]
+
+    return Case("P34", "pages by Next.js, one process", "≥ 1.0 × `next start`", [(server, 1, None) for server in (NextStart, TuttiNext)],
+                [(load, path) for path in paths], verdict, is_alike=equal_but_for_port,
+                note="The application of the real sites, both by `next start`. Both pages are rendered for each request; `/` has a part that comes 50 ms later, by a stream.")
+
+
 def cases(context):
     load, path = Wrk(1, 64, context.seconds), "/"
 
@@ -84,4 +144,5 @@ def cases(context):
     return [Case("P33", "Node.js hello, 2 processes", "≥ 1.2 × Node's own http with cluster, CPU ≤ 0.8 ×",
                  [(server, WORKERS, None) for server in (Cluster, TuttiNode)], [(load, path)], hello),
             Case("P33-express", "a page by Express, 2 processes", "≥ 1.0 × Node's own http with cluster",
-                 [(on_express(server), WORKERS, server.label) for server in (Cluster, TuttiNode)], [(load, path)], express)]
+                 [(on_express(server), WORKERS, server.label) for server in (Cluster, TuttiNode)], [(load, path)], express),
+            p34(context)]

@@ -44,6 +44,7 @@ class Uwsgi(Psgi, Server):
 
 class TuttiPerl(Psgi, Tutti):
     label = "tutti"
+    host = "tutti-perl*"
 
     def configuration(self):
         configuration = super().configuration()

@@ -112,6 +112,8 @@ class FastPySgi(Python, Server):
 
 class TuttiPython(Python, Tutti):
     label = "tutti"
+    host = "tutti-python*"
+    preload = False
 
     def configuration(self):
         configuration = super().configuration()
@@ -119,7 +121,7 @@ class TuttiPython(Python, Tutti):
         configuration["listeners"][listener]["pass"] = "applications/python"
         configuration["applications"] = {"python": {
             "type": "python", "path": self.code, "home": str(environment()), "module": "hello", "callable": self.callable,
-            "processes": self.workers}}
+            "processes": self.workers, "preload": self.preload}}
         del configuration["routes"]
         return configuration
 

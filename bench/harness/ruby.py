@@ -57,6 +57,7 @@ class Unicorn(Rack, Server):
 
 class TuttiRuby(Rack, Tutti):
     label = "tutti"
+    host = "tutti-ruby*"
 
     def launch(self):
         Tutti.launch(self)

@@ -47,6 +47,8 @@ class Server:
     """A started peer. Subclasses write the configuration in `arguments`."""
 
     label = "?"
+    # How many seconds it may take until it answers.
+    start_seconds = 30
 
     def __init__(self, folder, site, workers=4, place=None):
         self.place = place or Place()
@@ -65,7 +67,7 @@ class Server:
         self.port = self.place.port()
         try:
             self.launch()
-            wait_until(self.answers, 30, f"{self.name} on port {self.port}; log: {self.log_tail()}")
+            wait_until(self.answers, self.start_seconds, f"{self.name} on port {self.port}; log: {self.log_tail()}")
         except BaseException:
             self.stop()
             raise
@@ -74,8 +76,8 @@ class Server:
     def launch(self):
         self.spawn(self.arguments())
 
-    def spawn(self, arguments, log="log", env=None):
-        process = Process([*self.place.prefix, *arguments], self.folder / log, env=env)
+    def spawn(self, arguments, log="log", env=None, cwd=None):
+        process = Process([*self.place.prefix, *arguments], self.folder / log, env=env, cwd=cwd)
         self.processes.append(process)
         return process
 
@@ -340,6 +342,8 @@ class Tutti(Server):
 
     label = "tutti"
     dist = None
+    # The language host that it cannot do without, as a pattern below `modules`.
+    host = None
     # How many seconds an answer of the control API may take: applications start before it.
     patience = 60
 
@@ -494,6 +498,7 @@ class TuttiGo(Tutti):
     """The same program as an application of type `external`."""
 
     label = "tutti, Go"
+    host = "tutti-external"
 
     def configuration(self):
         return {
@@ -507,6 +512,7 @@ class TuttiGoHttp(Tutti):
     """The same program, unmodified, behind Tutti by HTTP: it is only told a port."""
 
     label = "tutti, Go by HTTP"
+    host = "tutti-external"
     address = {"arguments": ["127.0.0.1:$PORT"]}
 
     def configuration(self):
@@ -532,14 +538,16 @@ def is_installed(server):
     if issubclass(server, (TuttiGo, TuttiGoHttp)) and not shutil.which("go"):
         return "go is not installed"
     if issubclass(server, Tutti):
-        program = Path(server.dist or "dist") / "bin/tuttid"
-        return None if program.exists() else f"{program} is missing (make build)"
+        dist = Path(server.dist or "dist")
+        for needed in ("bin/tuttid", *([f"modules/{server.host}"] if server.host else [])):
+            if not any(dist.glob(needed)):
+                return f"{dist / needed} is missing (make build)"
     if issubclass(server, Floor):
         return None if Path(server.program).exists() else f"{server.program} is missing"
     if issubclass(server, GoAlone):
         return None if shutil.which("go") else "go is not installed"
-    needed = getattr(server, "programs", None) or (["apache2"] if issubclass(server, Apache) else ["nginx"])
-    for program in needed:
+    usual = [] if issubclass(server, Tutti) else ["apache2"] if issubclass(server, Apache) else ["nginx"]
+    for program in getattr(server, "programs", None) or usual:
         if not shutil.which(program, path="/usr/sbin:/usr/bin:" + os.environ.get("PATH", "")):
             return f"{program} is not installed"
     return None

@@ -7,21 +7,9 @@ import subprocess
 import time
 
 from .loads import Hold, Wrk
-from .measure import Check, memory_mib, say
+from .measure import Check, say, settled_mib
 from .processes import cpu_seconds, private_bytes, pss_bytes, tree
 from .servers import Apache, NginxCached, NginxFpm, Tutti
-
-
-def _settled_mib(server):
-    """Memory once two readings a second apart agree."""
-    last = memory_mib(server)
-    for _ in range(10):
-        time.sleep(1)
-        now = memory_mib(server)
-        if abs(now - last) < 0.1:
-            break
-        last = now
-    return now
 
 
 def p8(context):
@@ -29,7 +17,7 @@ def p8(context):
     count = context.scale(500, 50)
     idle, small = [], []
     for server in context.start([(NginxFpm, count, None), (Apache, count, None), (Tutti, count, None)]):
-        settled = _settled_mib(server)
+        settled = settled_mib(server)
         before = sum(map(cpu_seconds, server.roots))
         seconds = context.scale(10, 2)
         time.sleep(seconds)
@@ -42,7 +30,7 @@ def p8(context):
     for server in context.start([(NginxFpm, 4, None), (Apache, 64, "apache + mod_php, 64 processes"), (Tutti, 4, None)]):
         for path in ("/hello.php", "/json.php", "/file-1k.txt"):
             Wrk(1, 64, context.seconds).run(server.url(path))
-        settled = _settled_mib(server)
+        settled = settled_mib(server)
         private = sum(sum(private_bytes(root).values()) for root in server.roots) / 1024 / 1024
         small.append({"server": server.name, "total_mib": round(settled, 1), "private_mib": round(private, 1)})
         say(f"  {small[-1]}")
@@ -67,9 +55,9 @@ def p11(context):
     facts = []
     for server in context.start([(NginxCached, 0, None), (Tutti, 0, None)]):
         Wrk(1, 64, 1).run(server.url("/file-1k.txt"))
-        before = _settled_mib(server)
+        before = settled_mib(server)
         with Hold(context.load_program, server.url("/file-1k.txt"), count) as held:
-            during = _settled_mib(server)
+            during = settled_mib(server)
             end = held.release()
         facts.append({"server": server.name, "connections": held.ready["ready"], "before_mib": round(before, 1),
                       "during_mib": round(during, 1), "growth_mib": round(during - before, 1), "closed": end["closed"],

@@ -3,7 +3,7 @@ import org.eclipse.jetty.server.Server;
 import org.eclipse.jetty.server.ServerConnector;
 import org.eclipse.jetty.util.thread.QueuedThreadPool;
 
-/** Jetty with its own sockets and HTTP: the host, the port, the web application. */
+/** Jetty with its own sockets and HTTP: the host, the port, the web application. Says "started" when it takes requests: it listens before. */
 public class Plain {
     public static void main(String[] arguments) throws Exception {
         Server server = new Server(new QueuedThreadPool());
@@ -17,6 +17,7 @@ public class Plain {
         webapp.setWar(arguments[2]);
         server.setHandler(webapp);
         server.start();
+        System.out.println("started");
         server.join();
     }
 }
