@@ -59,6 +59,7 @@ class JspWiki(War):
     """People register, log in, write pages in a wiki's markup, attach pictures, compare versions and search."""
 
     name = "jspwiki"
+    is_long = True
     war = "org.apache.jspwiki:jspwiki-war:2.11.2:war"
 
     def furnish(self):
@@ -115,6 +116,7 @@ class Solr(War):
     """Documents are indexed, changed, found in several ways, and removed."""
 
     name = "solr"
+    is_long = True
     war = "org.apache.solr:solr:4.10.4:war"
     jars = ("org.slf4j:slf4j-api:1.7.36", "org.slf4j:slf4j-simple:1.7.36", "org.slf4j:jcl-over-slf4j:1.7.36")
 
@@ -196,6 +198,7 @@ class Wicket(War):
     """The examples: forms, pages behind a login, parts of pages that change by Ajax, uploads."""
 
     name = "wicket"
+    is_long = True
     war = "org.apache.wicket:wicket-examples:9.0.0:war"
 
     def furnish(self):
