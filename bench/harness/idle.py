@@ -1,7 +1,6 @@
 """The memory of many idle workers of each language, beside the servers that they would else be served by (P39)."""
 
 import os
-import socket
 
 from . import languages
 from .java import Jetty
@@ -12,7 +11,7 @@ from .perl import Uwsgi as UwsgiPerl
 from .processes import private_bytes, tree, wait_until
 from .python import Gunicorn, Python, environment
 from .ruby import Puma, Unicorn
-from .servers import WORKER_GROUP, WORKER_USER, NginxFpm, Server
+from .servers import WORKER_GROUP, WORKER_USER, NginxFpm, Server, takes_connections
 
 COUNT, COUNT_OF_JAVA = 100, 20
 
@@ -52,11 +51,7 @@ class JettyEach(Jetty):
             self.spawn([*first, str(port), webapp])
 
     def answers(self):
-        return super().answers() and all(self.listens_at(port) for port in self.ports)
-
-    def listens_at(self, port):
-        with socket.socket() as probe:
-            return probe.connect_ex((self.place.host, port)) == 0
+        return super().answers() and all(takes_connections(self.place.host, port) for port in self.ports)
 
 
 # For each language how many workers, ours, and the peers.

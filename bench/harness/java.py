@@ -63,14 +63,7 @@ class TuttiJava(Servlet, Tutti):
     options = ()
 
     def configuration(self):
-        configuration = super().configuration()
-        listener = next(iter(configuration["listeners"]))
-        configuration["listeners"][listener]["pass"] = "applications/java"
-        configuration["applications"] = {
-            "java": {"type": "java", "webapp": str(self.webapp(self.folder / "webapp")), "processes": self.workers, "threads": self.threads,
-                     "options": [HEAP, *self.options]}}
-        del configuration["routes"]
-        return configuration
+        return self.serving("java", {"type": "java", "webapp": str(self.webapp(self.folder / "webapp")), "threads": self.threads, "options": [HEAP, *self.options]})
 
 
 def cases(context):

@@ -60,13 +60,7 @@ class TuttiNode(Node, Tutti):
     host = "tutti-node"
 
     def configuration(self):
-        configuration = super().configuration()
-        listener = next(iter(configuration["listeners"]))
-        configuration["listeners"][listener]["pass"] = "applications/node"
-        configuration["applications"] = {
-            "node": {"type": "node", "working_directory": str(self.code), "script": self.script, "processes": self.workers, "environment": ENVIRONMENT}}
-        del configuration["routes"]
-        return configuration
+        return self.serving("node", {"type": "node", "working_directory": str(self.code), "script": self.script, "environment": ENVIRONMENT})
 
 
 def on_express(server):
@@ -103,14 +97,8 @@ class TuttiNext(Next, Tutti):
     host = "tutti-node"
 
     def configuration(self):
-        configuration = super().configuration()
-        listener = next(iter(configuration["listeners"]))
-        configuration["listeners"][listener]["pass"] = "applications/next"
-        configuration["applications"] = {
-            "next": {"type": "node", "working_directory": str(next_application()), "script": self.script, "arguments": ["start"],
-                     "processes": self.workers, "environment": self.environment}}
-        del configuration["routes"]
-        return configuration
+        return self.serving("next", {"type": "node", "working_directory": str(next_application()), "script": self.script, "arguments": ["start"],
+                                     "environment": self.environment})
 
 
 def equal_but_for_port(one, other):

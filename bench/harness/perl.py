@@ -47,13 +47,7 @@ class TuttiPerl(Psgi, Tutti):
     host = "tutti-perl*"
 
     def configuration(self):
-        configuration = super().configuration()
-        listener = next(iter(configuration["listeners"]))
-        configuration["listeners"][listener]["pass"] = "applications/perl"
-        configuration["applications"] = {
-            "perl": {"type": "perl", "script": self.application, "processes": self.workers, "preload": True}}
-        del configuration["routes"]
-        return configuration
+        return self.serving("perl", {"type": "perl", "script": self.application, "preload": True})
 
 
 def on_page(server):

@@ -116,14 +116,8 @@ class TuttiPython(Python, Tutti):
     preload = False
 
     def configuration(self):
-        configuration = super().configuration()
-        listener = next(iter(configuration["listeners"]))
-        configuration["listeners"][listener]["pass"] = "applications/python"
-        configuration["applications"] = {"python": {
-            "type": "python", "path": self.code, "home": str(environment()), "module": "hello", "callable": self.callable,
-            "processes": self.workers, "preload": self.preload}}
-        del configuration["routes"]
-        return configuration
+        return self.serving("python", {"type": "python", "path": self.code, "home": str(environment()), "module": "hello", "callable": self.callable,
+                                       "preload": self.preload})
 
 
 @dataclass

@@ -63,14 +63,7 @@ class TuttiRuby(Rack, Tutti):
         Tutti.launch(self)
 
     def configuration(self):
-        configuration = super().configuration()
-        listener = next(iter(configuration["listeners"]))
-        configuration["listeners"][listener]["pass"] = "applications/ruby"
-        configuration["applications"] = {
-            "ruby": {"type": "ruby", "script": self.application, "processes": self.workers, "threads": self.threads, "preload": True,
-                     "environment": ENVIRONMENT}}
-        del configuration["routes"]
-        return configuration
+        return self.serving("ruby", {"type": "ruby", "script": self.application, "threads": self.threads, "preload": True, "environment": ENVIRONMENT})
 
 
 class TuttiThreads(TuttiRuby):

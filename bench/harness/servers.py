@@ -30,6 +30,11 @@ def free_port(host="127.0.0.1"):
         return probe.getsockname()[1]
 
 
+def takes_connections(host, port):
+    with socket.socket() as probe:
+        return probe.connect_ex((host, port)) == 0
+
+
 @dataclass
 class Place:
     """Where a server runs: its address, and the command prefix that puts it there (a network namespace)."""
@@ -95,8 +100,7 @@ class Server:
         if self.place.prefix:  # another network namespace: ask from inside it
             probe = [*self.place.prefix, "curl", "-s", "-o", "/dev/null", self.url("/")]
             return subprocess.run(probe, check=False).returncode == 0
-        with socket.socket() as probe:
-            return probe.connect_ex((self.place.host, self.port)) == 0
+        return takes_connections(self.place.host, self.port)
 
     def get(self, path):
         """(status, body) of one request."""
@@ -398,6 +402,15 @@ class Tutti(Server):
         if not self.workers:
             configuration["routes"] = [configuration["routes"][0], {"action": {"share": f"{self.site}$uri"}}]
             del configuration["applications"]
+        return configuration
+
+    def serving(self, name, application):
+        """The same with this application alone, behind its listener and with as many processes as there are workers."""
+        configuration = Tutti.configuration(self)
+        del configuration["routes"]
+        for listener in configuration["listeners"].values():
+            listener["pass"] = f"applications/{name}"
+        configuration["applications"] = {name: {**application, "processes": self.workers}}
         return configuration
 
 

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import statistics
 import subprocess
 import time
@@ -14,8 +13,8 @@ from .manager import change_ms
 from .measure import Check, say
 from .node import ENVIRONMENT
 from .processes import Process, tree, wait_until
-from .servers import free_port, go_program
-from .wasm import component, wasmtime_version
+from .servers import free_port, go_program, takes_connections
+from .wasm import serve, wasmtime_version
 
 FORKED_MS, RUNTIME_RATIO, ARCHIVE_RATIO = 10, 1.3, 0.6
 HOST = "127.0.0.1"
@@ -39,18 +38,13 @@ def until_listening(arguments_at, log, env=None, word=None):
     begin = time.monotonic()
     process = Process(arguments, log, env=env)
     try:
-        while not (word in log.read_text(errors="replace") if word else takes_connections(port)):
+        while not (word in log.read_text(errors="replace") if word else takes_connections(HOST, port)):
             if not process.is_alive() or time.monotonic() > begin + 60:
                 raise RuntimeError(f"{arguments[0]} does not listen: {log.read_text(errors='replace')[-500:]}")
             time.sleep(0.0005)
         return (time.monotonic() - begin) * 1000
     finally:
         process.stop()
-
-
-def takes_connections(port):
-    with socket.socket() as probe:
-        return probe.connect_ex((HOST, port)) == 0
 
 
 class Bare:
@@ -94,7 +88,7 @@ class Bare:
         return until_listening(lambda port: [go_program(self.folder), f"{HOST}:{port}"], self.log("go"))
 
     def wasmtime(self):
-        return until_listening(lambda port: ["wasmtime", "serve", "-Scli", "--addr", f"{HOST}:{port}", str(component())], self.log("wasmtime"))
+        return until_listening(lambda port: serve(HOST, port), self.log("wasmtime"))
 
 
 def without_archive():

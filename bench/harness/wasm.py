@@ -34,6 +34,11 @@ def wasmtime_version():
     return subprocess.run(["wasmtime", "--version"], capture_output=True, text=True, check=True).stdout.strip()
 
 
+def serve(host, port):
+    """The arguments of `wasmtime serve` with the component."""
+    return ["wasmtime", "serve", "-Scli", "--addr", f"{host}:{port}", str(component())]
+
+
 class WasmtimeServe(Server):
     """One process with a thread for each core; instances from a pool, a new one for each request, which are its defaults."""
 
@@ -41,7 +46,7 @@ class WasmtimeServe(Server):
     programs = ("wasmtime", "cargo")
 
     def arguments(self):
-        return ["wasmtime", "serve", "-Scli", "--addr", f"{self.place.host}:{self.port}", str(component())]
+        return serve(self.place.host, self.port)
 
 
 class TuttiWasm(Tutti):
@@ -50,13 +55,7 @@ class TuttiWasm(Tutti):
     host = "tutti-wasm"
 
     def configuration(self):
-        configuration = super().configuration()
-        listener = next(iter(configuration["listeners"]))
-        configuration["listeners"][listener]["pass"] = "applications/wasm"
-        configuration["applications"] = {
-            "wasm": {"type": "wasm-wasi-component", "component": str(component()), "processes": self.workers}}
-        del configuration["routes"]
-        return configuration
+        return self.serving("wasm", {"type": "wasm-wasi-component", "component": str(component())})
 
 
 def cases(context):

@@ -12,10 +12,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-SHORT = ["--protocols", "--std", "--fs", "--server-preference", "--server-defaults"]
-LONG = [*SHORT, "--vulnerable"]
 # Where session tickets are looked at.
 DEFAULTS = ["--server-defaults"]
+SHORT = ["--protocols", "--std", "--fs", "--server-preference", *DEFAULTS]
+LONG = [*SHORT, "--vulnerable"]
 TICKETS = "sessionresumption"
 FINE = {"OK", "INFO", "DEBUG"}
 
