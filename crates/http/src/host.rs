@@ -25,6 +25,31 @@ const fn is_host_byte(byte: u8) -> bool {
         )
 }
 
+/// The kinds of bytes that a host and its port are told apart by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Name,
+    Dot,
+    Colon,
+    Other,
+}
+
+/// The kind of each byte: every request has a host, and this is its fastest reading.
+static KINDS: [Kind; 256] = {
+    let mut kinds = [Kind::Other; 256];
+    let mut byte = 0;
+    while byte < kinds.len() {
+        kinds[byte] = match byte as u8 {
+            b'.' => Kind::Dot,
+            b':' => Kind::Colon,
+            name if is_host_byte(name) => Kind::Name,
+            _ => Kind::Other,
+        };
+        byte += 1;
+    }
+    kinds
+};
+
 /// Splits `host[:port]`; an IPv6 address keeps its brackets. The port is `None` where there is no colon.
 pub fn split_port(authority: &[u8]) -> (&[u8], Option<&[u8]>) {
     let after_bracket = if authority.first() == Some(&b'[') {
@@ -52,47 +77,58 @@ pub fn told_port(authority: &[u8], is_https: bool) -> &[u8] {
     }
 }
 
-/// Checks `host[:port]`. Empty is allowed here: RFC 9112 §3.2 has clients send it where there is no authority.
-pub(crate) fn validate(authority: &[u8]) -> Result<(), HeadError> {
+/// Checks `host[:port]` and gives the name that routing compares: without port and without one trailing period. Case is the caller's
+/// business. Empty is allowed here: RFC 9112 §3.2 has clients send it where there is no authority.
+pub(crate) fn name_of(authority: &[u8]) -> Result<&[u8], HeadError> {
     if authority.is_empty() {
-        return Ok(());
+        return Ok(authority);
     }
-    let (host, port) = split_port(authority);
-    let host_is_valid = match host {
-        [] => false,
-        [b'[', address @ .., b']'] => {
-            address.contains(&b':')
-                && address
-                    .iter()
-                    .all(|byte| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.'))
-        }
-        // Two dots in a row are a label without a letter, which the DNS has only as its root, at the end (RFC 1035 §3.1).
-        name => {
-            name.iter().all(|&byte| is_host_byte(byte))
-                && memchr::memmem::find(name, b"..").is_none()
-        }
+    let length = match authority {
+        [b'[', ..] => length_of_address(authority),
+        _ => length_of_name(authority),
     };
-    let port_is_valid = match port {
-        None | Some([]) => true,
-        Some(digits) => {
-            digits.iter().all(u8::is_ascii_digit)
-                && digits
-                    .iter()
-                    .try_fold(0_u32, |port, &digit| {
-                        Some(port * 10 + u32::from(digit - b'0')).filter(|&port| port <= 65_535)
-                    })
-                    .is_some()
-        }
-    };
-    if host_is_valid && port_is_valid {
-        Ok(())
-    } else {
-        Err(HeadError::HostInvalid)
+    let (host, rest) = authority
+        .split_at_checked(length.unwrap_or_default())
+        .unwrap_or_default();
+    match rest {
+        _ if host.is_empty() => Err(HeadError::HostInvalid),
+        [] => Ok(host.strip_suffix(b".").unwrap_or(host)),
+        [b':', port @ ..] if is_port(port) => Ok(host.strip_suffix(b".").unwrap_or(host)),
+        _ => Err(HeadError::HostInvalid),
     }
 }
 
-/// The name routing compares: without port and without one trailing period. Case is the caller's business.
-pub(crate) fn name_of(authority: &[u8]) -> &[u8] {
-    let (host, _) = split_port(authority);
-    host.strip_suffix(b".").unwrap_or(host)
+/// The bytes before the port, if they are a registered name. Two dots in a row are a label without a letter, which the DNS has only as its
+/// root, at the end (RFC 1035 §3.1).
+fn length_of_name(authority: &[u8]) -> Option<usize> {
+    let mut previous = Kind::Name;
+    for (index, &byte) in authority.iter().enumerate() {
+        let kind = *KINDS.get(usize::from(byte))?;
+        match (previous, kind) {
+            (_, Kind::Colon) => return Some(index),
+            (_, Kind::Other) | (Kind::Dot, Kind::Dot) => return None,
+            _ => previous = kind,
+        }
+    }
+    Some(authority.len())
+}
+
+/// The bytes before the port, if they are an IPv6 address in its brackets.
+fn length_of_address(authority: &[u8]) -> Option<usize> {
+    let end = memchr::memchr(b']', authority)?;
+    let address = authority.get(1..end)?;
+    let is_valid = address.contains(&b':')
+        && address
+            .iter()
+            .all(|byte| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.'));
+    is_valid.then_some(end + 1)
+}
+
+/// True for a number of 16 bits in digits, and for none at all (RFC 3986 §3.2.3).
+fn is_port(digits: &[u8]) -> bool {
+    let mut port = 0_u32;
+    digits.iter().all(|&digit| {
+        port = port * 10 + u32::from(digit.wrapping_sub(b'0'));
+        digit.is_ascii_digit() && port <= 65_535
+    })
 }

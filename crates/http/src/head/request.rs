@@ -318,20 +318,20 @@ impl RequestHead {
         let field = first
             .get(Known::Host)
             .and_then(|index| fields.get_mut(index));
-        match field {
+        let name = match field {
             None if self.version > Version::Http10 => return Err(HeadError::HostMissing),
-            None => host::validate(self.host.of(buffer))?,
+            None => host::name_of(self.host.of(buffer))?,
             Some(field) => {
-                host::validate(field.value.of(buffer))?;
+                let name = host::name_of(field.value.of(buffer))?;
                 if self.host.is_empty() {
                     self.host = field.value;
+                    name
                 } else {
-                    host::validate(self.host.of(buffer))?;
                     field.value = self.host;
+                    host::name_of(self.host.of(buffer))?
                 }
             }
-        }
-        let name = host::name_of(self.host.of(buffer));
+        };
         self.host_name = if name.iter().any(u8::is_ascii_uppercase) {
             self.host_storage.clear();
             self.host_storage
