@@ -40,11 +40,11 @@ impl Buffers {
 
     /// Gives a buffer back.
     pub fn give(&self, mut buffer: Vec<u8>) {
+        if !(BUFFER_BYTES..=2 * BUFFER_BYTES).contains(&buffer.capacity()) {
+            return;
+        }
         let mut free = self.free.borrow_mut();
-        if buffer.capacity() >= BUFFER_BYTES
-            && buffer.capacity() <= 2 * BUFFER_BYTES
-            && free.len() < KEPT
-        {
+        if free.len() < KEPT {
             buffer.clear();
             free.push(buffer);
         }

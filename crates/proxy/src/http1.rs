@@ -302,7 +302,9 @@ impl<C: Client> Exchange<'_, C> {
         if view.status() == 100 || self.request.view.version() == Version::Http10 {
             return;
         }
-        self.client.interim(view.status(), end_to_end(&view));
+        let of_connection = PerConnection::of(view.fields());
+        let fields = end_to_end(&view, &of_connection);
+        self.client.interim(view.status(), fields);
     }
 
     /// The head that says that the protocol changes, with the protocol the server names.
@@ -311,8 +313,9 @@ impl<C: Client> Exchange<'_, C> {
         let connection = [(&b"Connection"[..], &b"Upgrade"[..])];
         let protocol = view.get(Known::Upgrade);
         let protocol = protocol.map(|protocol| (&b"Upgrade"[..], protocol));
-        self.client
-            .switch(end_to_end(&view).chain(connection).chain(protocol));
+        let of_connection = PerConnection::of(view.fields());
+        let fields = end_to_end(&view, &of_connection);
+        self.client.switch(fields.chain(connection).chain(protocol));
     }
 
     /// Sends the answer on whose head is at the front of what was received.
@@ -332,11 +335,14 @@ impl<C: Client> Exchange<'_, C> {
         };
         // PHP-FPM writes `Content-type`; field names are in their usual case, as those of Tutti's own PHP are.
         let is_cgi = self.incoming.is_some();
-        let fields = end_to_end(&view).map(|(name, value)| {
-            let is_type = is_cgi && name.eq_ignore_ascii_case(b"content-type");
-            (if is_type { b"Content-Type" } else { name }, value)
-        });
-        let mut answer = self.client.begin(&head, fields)?;
+        let mut answer = {
+            let of_connection = PerConnection::of(view.fields());
+            let fields = end_to_end(&view, &of_connection).map(|(name, value)| {
+                let is_type = is_cgi && name.eq_ignore_ascii_case(b"content-type");
+                (if is_type { b"Content-Type" } else { name }, value)
+            });
+            self.client.begin(&head, fields)?
+        };
         let decoder = BodyDecoder::new(end, &limits(usize::MAX))
             .map_err(|error| Failure::Malformed(error.to_string()));
         let outcome = match decoder {
@@ -447,11 +453,11 @@ impl<C: Client> Exchange<'_, C> {
     }
 }
 
-/// The fields for the client.
-fn end_to_end<'v>(
+/// The fields for the client: all but those of the connection. Cheap to be cloned.
+fn end_to_end<'v, 'c>(
     view: &ResponseView<'v>,
-) -> impl Iterator<Item = (&'v [u8], &'v [u8])> + Clone + use<'v> {
-    let connection = PerConnection::of(view.fields());
+    connection: &'c PerConnection<'v>,
+) -> impl Iterator<Item = (&'v [u8], &'v [u8])> + Clone + use<'v, 'c> {
     view.fields()
         .filter(move |field| !connection.has(field.name, field.known))
         .map(|field| (field.name, field.value))

@@ -24,7 +24,8 @@ pub(crate) fn are_taken(request: &Request<'_>) -> bool {
 /// The fields that the configuration lists for this request; none where nobody would take them.
 pub(crate) fn listed(request: &Request<'_>, decision: &Decision<'_>) -> FieldLines {
     let mut fields = FieldLines::new();
-    let hints = request.snapshot.router.rules().hints(&decision.rules);
+    let rulebook = request.snapshot.router.rules();
+    let hints = rulebook.hints(&request.connection.rules.borrow());
     if hints.is_empty() || request.substitute.is_some() || !are_taken(request) {
         return fields;
     }

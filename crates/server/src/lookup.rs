@@ -4,6 +4,7 @@
 //! Must never: let a request wait longer for another's answer than `lock_timeout`, counted from when that one went out.
 
 use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -160,7 +161,10 @@ async fn send(
             target,
         } => {
             let mut call = Call::new(application, target, changes);
-            let step = watched(request, app::run(request, &mut call, None, output)).await;
+            let step = {
+                let answer = pin!(app::run(request, &mut call, None, output));
+                watched(request, answer).await
+            };
             (step, call.changes)
         }
         Act::Upstream(destination) => {
@@ -169,7 +173,10 @@ async fn send(
                 changes,
                 body: crate::collector::Collected::None,
             };
-            let step = watched(request, upstream::run(request, &call, None, output)).await;
+            let step = {
+                let answer = pin!(upstream::run(request, &call, None, output));
+                watched(request, answer).await
+            };
             (step, call.changes)
         }
         // Only those two have a cache.

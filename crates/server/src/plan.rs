@@ -112,9 +112,10 @@ impl Plan {
         }
     }
 
+    /// Takes out of the decision what it has for the answer: to move all of it would cost each request a copy.
     pub(crate) fn with(
         act: Act,
-        decision: Decision<'_>,
+        decision: &mut Decision<'_>,
         edits: Vec<Edit>,
         hints: FieldLines,
     ) -> Self {
@@ -122,12 +123,12 @@ impl Plan {
             act,
             changes: Changes {
                 headers: decision.response_headers.to_vec(),
-                rewritten: decision.rewritten,
+                rewritten: decision.rewritten.take(),
                 edits,
                 hints,
                 cache: None,
             },
-            guards: decision.guards,
+            guards: std::mem::take(&mut decision.guards),
             asked: None,
         }
     }

@@ -146,6 +146,9 @@ impl<'a> Request<'a> {
     pub(crate) fn adjust(&self, changes: &Changes, head: &mut OutgoingHead) {
         self.identify(&mut head.fields);
         self.tell_of_http3(&mut head.fields);
+        if self.substitute.is_none() && changes.headers.is_empty() {
+            return;
+        }
         let mut before: &[ResponseHeader] = &[];
         if let Some(substitute) = self.substitute {
             substitute.kept.apply(head.status, &mut head.fields);

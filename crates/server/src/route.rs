@@ -151,22 +151,23 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
                 },
             },
         };
-        return planned(request, act, decision);
+        return planned(request, act, &mut decision);
     }
 }
 
 /// The plan of what the decision comes to, with what it changes in the request and the rules for the answer.
-fn planned<'r>(request: &Request<'r>, act: Act, decision: Decision<'r>) -> Plan {
+fn planned<'r>(request: &Request<'r>, act: Act, decision: &mut Decision<'r>) -> Plan {
     let edits = match act {
-        Act::Application { .. } | Act::Upstream(_) | Act::Spooler(_) => edits(&decision, request),
+        Act::Application { .. } | Act::Upstream(_) | Act::Spooler(_) => edits(decision, request),
         _ => Ok(Vec::new()),
     };
-    request.connection.rules.replace(decision.rules.clone());
+    let rules = std::mem::take(&mut decision.rules);
+    request.connection.rules.replace(rules);
     match edits {
         Ok(edits) => {
             let hints = match act {
                 Act::Application { .. } | Act::Upstream(_) => {
-                    early_hints::listed(request, &decision)
+                    early_hints::listed(request, decision)
                 }
                 _ => FieldLines::new(),
             };
@@ -180,24 +181,27 @@ fn planned<'r>(request: &Request<'r>, act: Act, decision: Decision<'r>) -> Plan 
 fn cached(
     request: &Request<'_>,
     act: Act,
-    decision: Decision<'_>,
+    decision: &mut Decision<'_>,
     edits: Vec<Edit>,
     hints: FieldLines,
 ) -> Plan {
-    let answerer = match &act {
+    let answerer = || match &act {
         Act::Application {
             application,
             target,
         } => {
             let target = target.as_deref().unwrap_or_default();
-            format!("a{}\0{target}", application.name())
+            Some(format!("a{}\0{target}", application.name()))
         }
-        Act::Upstream(destination) => format!("u{}", destination.upstream.name()),
-        _ => return Plan::with(act, decision, edits, hints),
+        Act::Upstream(destination) => Some(format!("u{}", destination.upstream.name())),
+        _ => None,
     };
     // A page for an error is for this client only.
     let cache = decision.cache.filter(|_| request.mended().is_none());
-    let concern = cache.and_then(|cache| concern(request, &decision, cache, answerer.as_bytes()));
+    let concern = cache.and_then(|cache| {
+        let answerer = answerer()?;
+        concern(request, decision, cache, answerer.as_bytes())
+    });
     let mut plan = Plan::with(act, decision, edits, hints);
     match concern {
         Some(Concern::Look(asked)) => plan.asked = Some(asked),

@@ -1,6 +1,6 @@
 //! Watches requests that go to applications and upstreams: one that takes longer than the slow log allows is told of while it runs.
 
-use std::pin::pin;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,15 +9,18 @@ use tutti_pool::Level;
 
 use crate::request::Request;
 
-/// Does the work of answering a request; meanwhile its time may pass.
-pub(crate) async fn watched<T>(request: &Request<'_>, work: impl Future<Output = T>) -> T {
+/// Does the work of answering a request; meanwhile its time may pass. The work is pinned where it was made: it has kilobytes, which would be
+/// copied for each request otherwise.
+pub(crate) async fn watched<T>(
+    request: &Request<'_>,
+    mut work: Pin<&mut impl Future<Output = T>>,
+) -> T {
     let Some(slow) = &request.snapshot.logs.slow else {
         return work.await;
     };
     let connection = request.connection;
-    let mut work = pin!(work);
     let deadline = connection.begun.get() + slow.threshold;
-    let early = tokio::time::timeout_at(deadline.into(), &mut work).await;
+    let early = tokio::time::timeout_at(deadline.into(), work.as_mut()).await;
     let outcome = match early {
         Ok(outcome) => outcome,
         Err(_) => {

@@ -3,6 +3,7 @@
 //! Runs in a box while it lasts. Each step ends with all its bytes handed to the kernel or kept in `pipeline.output`; every wait has a
 //! deadline.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use tutti_http::BodyDecoder;
@@ -118,12 +119,20 @@ async fn step(connection: &Connection, pipeline: &mut Pipeline) -> Result<Option
             pipeline.step = dispatch::enter(&request, route::plan(&request), output);
         }
         Step::Application(mut call) => {
-            let (request, output) = pipeline.parts(connection);
-            pipeline.step = watched(&request, app::run(&request, &mut call, None, output)).await?;
+            let step = {
+                let (request, output) = pipeline.parts(connection);
+                let answer = pin!(app::run(&request, &mut call, None, output));
+                watched(&request, answer).await?
+            };
+            pipeline.step = step;
         }
         Step::Upstream(call) => {
-            let (request, output) = pipeline.parts(connection);
-            pipeline.step = watched(&request, upstream::run(&request, &call, None, output)).await?;
+            let step = {
+                let (request, output) = pipeline.parts(connection);
+                let answer = pin!(upstream::run(&request, &call, None, output));
+                watched(&request, answer).await?
+            };
+            pipeline.step = step;
         }
         Step::Cached(fetch) => {
             let (request, output) = pipeline.parts(connection);
@@ -285,7 +294,8 @@ async fn stream(
             target,
         } => {
             let mut call = Call::new(application, target, changes);
-            watched(&request, app::run(&request, &mut call, Some(body), output)).await?
+            let answer = pin!(app::run(&request, &mut call, Some(body), output));
+            watched(&request, answer).await?
         }
         Act::Upstream(destination) => {
             let call = UpstreamCall {
@@ -293,7 +303,8 @@ async fn stream(
                 changes,
                 body: Collected::None,
             };
-            let answer = upstream::run(&request, &call, Some(Box::new(body)), output);
+            let body = Some(Box::new(body));
+            let answer = pin!(upstream::run(&request, &call, body, output));
             watched(&request, answer).await?
         }
         act => dispatch::perform(&request, Plan::going_on(act, changes), output),

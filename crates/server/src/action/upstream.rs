@@ -253,9 +253,8 @@ impl<'r> Client for Requester<'_, 'r> {
         head: &AnswerHead,
         fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
     ) -> Result<Given, Gone> {
-        let now = Instant::now();
-        let note = |phases: &mut Phases| phases.answered = Some(now);
-        self.request.note_phase(note);
+        self.request
+            .note_phase(|phases| phases.answered = Some(Instant::now()));
         // A stored answer that stands in for an error goes before a page for it.
         if let Some(recording) = &self.changes.cache
             && recording.holds(head.status, fields.clone(), now_wall())
