@@ -23,6 +23,7 @@ replace = install -m $(or $(3),755) $(1) $(2).new && mv -f $(2).new $(2)
 HOST_MODE = $(if $(filter 0,$(shell id -u)),711,755)
 # The host for WebAssembly components takes as long to build as all the rest; `make build WASM=` leaves it out.
 WASM = 1
+LOOM = RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom
 # `packaging/limited` runs each test executable: see there.
 LIMITED = CARGO_TARGET_$(shell rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER=$(CURDIR)/packaging/limited
 # Tests wait for processes most of the time: more of them at once than there are cores.
@@ -44,7 +45,7 @@ TIMED = @packaging/timed
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo test test-steps test-long test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-packages test-packages-debian test-chart test-image image chart dist site fuzz bench bench-quick bench-fleet lint clean
+.PHONY: help build deps server demo demo-stop time-demo test test-steps test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-packages test-packages-debian test-chart test-image image chart dist site fuzz bench bench-quick bench-fleet lint lint-texts clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -101,10 +102,12 @@ test: ## everything that is quick enough to run before each push; what was skipp
 test-steps:
 	@packaging/others-may-enter
 	$(TIMED) "installing what the tests need" packaging/install-deps build test real
-	$(TIMED) "repository rules" $(CARGO) xtask check
 	$(TIMED) "building the programs" $(CARGO) build --workspace --bins
+	$(TIMED) "repository rules" $(TARGET)/debug/xtask check
 	$(TIMED) "building the tests" $(CARGO) test --workspace --no-run
-	$(TIMED) "tests" env CARGO=$(CARGO) $(TEST_THREADS) packaging/test-programs 2>&1 | tee $(TUTTI_TESTS)
+	$(if $(LINTED),$(TIMED) "building what is not tested" $(CARGO) build --workspace --bench '*')
+	$(TIMED) "tests, and building for loom and fuzzing" packaging/beside .work/beside.log "$(MAKE) --no-print-directory build-fuzz build-loom" \
+	    env CARGO=$(CARGO) $(TEST_THREADS) packaging/test-programs 2>&1 | tee $(TUTTI_TESTS)
 	$(TIMED) "tests of the bench" env -C bench python3 -m unittest -q harness.test_loads harness.test_workers
 	$(TIMED) "loom" $(MAKE) --no-print-directory test-loom
 	$(TIMED) "fuzz targets" $(MAKE) --no-print-directory test-fuzz
@@ -112,12 +115,18 @@ test-steps:
 	$(TIMED) "real sites" $(MAKE) --no-print-directory test-real DIST=$(DEV)
 	$(TIMED) "packages" $(MAKE) --no-print-directory test-packages DIST=$(DEV) QUICK=--quick
 
-test-loom: ## every interleaving of the lock-free parts: the transport, the waiting queue
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(LIMITED) $(CARGO) test --profile quick -p tutti-wire -p tutti-pool --lib
-
-test-fuzz: ## FUZZ_SECONDS (10) of each fuzz target, without cargo-fuzz and AddressSanitizer, which `make fuzz` uses
+# They have flags of their own, so that nothing else can be used for them.
+build-fuzz:
 	RUSTFLAGS="--cfg fuzzing -Ccodegen-units=1 $(COVERAGE)" \
 	    $(CARGO) build --manifest-path fuzz/Cargo.toml --target $(HOST) --target-dir $(TARGET)/fuzz --bins
+
+build-loom:
+	$(LOOM) $(CARGO) test --profile quick -p tutti-wire -p tutti-pool --lib --no-run
+
+test-loom: ## every interleaving of the lock-free parts: the transport, the waiting queue
+	$(LOOM) $(LIMITED) $(CARGO) test --profile quick -p tutti-wire -p tutti-pool --lib
+
+test-fuzz: build-fuzz ## FUZZ_SECONDS (10) of each fuzz target, without cargo-fuzz and AddressSanitizer, which `make fuzz` uses
 	packaging/fuzz-each $(TARGET)/fuzz/$(HOST)/debug $(or $(FUZZ_SECONDS),10)
 
 # Miri is itself of the nightly compiler. Its weak memory made that end with an internal error. Of the workers' base it takes what needs
@@ -270,9 +279,12 @@ bench-fleet: build ## 1,000 nodes of a fleet on one etcd, without servers: docs/
 	python3 bench/fleet.py --dist $(DIST) --document
 
 lint: deps ## formatting, clippy, licences and advisories, the repository's own rules
-	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) xtask check
+	@$(MAKE) --no-print-directory lint-texts
+
+lint-texts: ## of these what needs nothing built: formatting, licences and advisories
+	$(CARGO) fmt --all --check
 	@if ! $(CARGO) deny --version >/dev/null 2>&1; then \
 	    echo "cargo-deny is not installed: licences and advisories not checked (cargo install --locked cargo-deny)"; \
 	else \

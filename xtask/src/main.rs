@@ -11,6 +11,7 @@ mod breach;
 mod circles;
 mod comments;
 mod documents;
+mod features;
 mod generated;
 mod lengths;
 mod names;
@@ -100,6 +101,7 @@ fn check() -> Result<Vec<Breach>> {
     breaches.extend(circles::compare(&circles, tolerated::CIRCLES));
     breaches.extend(comments::check(&root)?);
     breaches.extend(documents::check(&root)?);
+    breaches.extend(features::check(&root)?);
     breaches.extend(targets::check(&root)?);
     breaches.extend(generated::check(&root)?);
     Ok(breaches)

@@ -8,3 +8,6 @@ pub(crate) const LARGE_CRATES: &[(&str, usize)] = &[];
 
 /// Comments that begin with a bare "What", "Whether", "Of the" or "Of a": the folder, and how many there may be.
 pub(crate) const COMMENTS: &[(&str, usize)] = &[];
+
+/// Crates that tests need with other features than programs: small ones, with few users.
+pub(crate) const BUILT_TWICE: &[&str] = &["tokio-tungstenite"];
