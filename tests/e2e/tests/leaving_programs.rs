@@ -28,7 +28,10 @@ fn kinds() -> [(&'static str, Vec<Heard>); 3] {
     [
         ("/silent", vec![abnormal()]),
         ("/message", vec![last(), abnormal()]),
-        ("/close", vec![last(), Heard::Close(b"\x0f\xa1bye".to_vec())]),
+        (
+            "/close",
+            vec![last(), Heard::Close(b"\x0f\xa1bye".to_vec())],
+        ),
     ]
 }
 
