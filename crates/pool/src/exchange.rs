@@ -55,7 +55,10 @@ impl Exchange {
             // Cut short before anybody has seen anything of it, because it was given up or its worker died: better an error than
             // a piece.
             if head.is_some() || segment.is_released(this.slot) {
-                this.ready()?;
+                this.ready().map(drop).or_else(|error| match &head {
+                    Some(head) if stands(head, &error) => Ok(()),
+                    _ => Err(error),
+                })?;
             }
             if head.as_ref().is_some_and(|head| !head.is_interim()) {
                 this.note_wait();
@@ -262,6 +265,16 @@ impl Exchange {
             ExchangeError::Violation
         })
     }
+}
+
+/// True for an accepted handshake of a worker that has left since. Whole messages may follow it, and a close code tells how the connection
+/// ended: the client gets the same whether the router saw the handshake before the end or with it.
+fn stands(head: &ResponseHead, error: &ExchangeError) -> bool {
+    head.status == 101
+        && matches!(
+            error,
+            ExchangeError::Aborted | ExchangeError::WorkerDied { .. }
+        )
 }
 
 impl Drop for Exchange {

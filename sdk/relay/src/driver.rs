@@ -6,8 +6,11 @@ use std::io;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use tokio::runtime::Builder;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tutti_sys::process::Ended;
 use tutti_sys::signal::Signals;
 use tutti_worker::{Exchange, Process, Worker};
@@ -17,6 +20,10 @@ use crate::liveness::watch;
 use crate::program::Child;
 use crate::request::{Relay, relay};
 use tutti_event_loop::{self as event_loop, Runtime, behind_the_others, readable};
+
+/// How long what a program said before its end may take to its clients: the router takes what the system's buffers hold at once, but from a
+/// machine that is busy. Processes that the program has left behind may hold a connection for ever.
+const REST_LIMIT: Duration = Duration::from_secs(5);
 
 /// How it went on with a program that takes its requests itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +123,7 @@ pub(crate) fn run(
     let has_ended = runtime.serve(worker, limit, async {
         let program = readable(child.pidfd()?)?;
         // A task like the others: the runtime would look at the system's events each time before it called this one.
-        let all_taken = tokio::task::spawn_local(take_all(Rc::clone(relay)));
+        let mut all_taken = tokio::task::spawn_local(take_all(Rc::clone(relay)));
         if let Some(alive) = child.alive() {
             let pid = child.pid();
             tokio::task::spawn_local(async move {
@@ -128,12 +135,24 @@ pub(crate) fn run(
         }
         tokio::select! {
             biased;
-            ended = program.readable() => ended.map(|_| true),
-            ended = all_taken => ended.map(|()| false).map_err(io::Error::other),
+            ended = program.readable() => drop(ended?),
+            ended = &mut all_taken => return ended.map(|()| false).map_err(io::Error::other),
         }
+        relay.program_ended();
+        pass_on_the_rest(all_taken).await;
+        Ok(true)
     })?;
     // The router answers what is in flight when the program has ended, when this process has ended too.
     Ok(has_ended.then(|| child.how_it_ended()).flatten())
+}
+
+/// Ends what the program, which has ended, was at: what it said before is in the system's buffers, and its clients get that. `all_taken`
+/// ends with the last request.
+async fn pass_on_the_rest(all_taken: JoinHandle<()>) {
+    Process::stop();
+    event_loop::wake_taker();
+    // What is left then is broken off.
+    let _ = timeout(REST_LIMIT, all_taken).await;
 }
 
 /// Has the worker leave at the first of these signals.

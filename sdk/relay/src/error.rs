@@ -27,6 +27,8 @@ pub(crate) enum RelayError {
     CutShort,
     #[error("the program's WebSocket: {0}")]
     WebSocket(String),
+    #[error("the program's WebSocket: closed without a word")]
+    Left,
 }
 
 impl From<tutti_worker::ClientGone> for RelayError {
@@ -40,7 +42,7 @@ impl RelayError {
     pub(crate) fn is_of_the_connection(&self) -> bool {
         matches!(
             self,
-            Self::Closed | Self::Receive(_) | Self::Send(_) | Self::CutShort
+            Self::Closed | Self::Receive(_) | Self::Send(_) | Self::CutShort | Self::Left
         )
     }
 }

@@ -63,30 +63,39 @@ impl Relay {
         line("notice", "", message.as_bytes());
     }
 
-    /// The requests that the program's end, now, broke off.
+    /// The program has ended. What breaks off with it is told [with its end](Self::broken_off), in one message.
+    pub(super) fn program_ended(&self) {
+        self.broken_off.borrow_mut().end = Some(Instant::now());
+    }
+
+    /// The requests that the program's end broke off.
     pub(super) fn broken_off(&self) -> String {
         self.broken_off.borrow().by_the_end()
     }
 }
 
-/// The last requests whose connection to the program ended, and when.
+/// The last requests whose connection to the program ended, and when; and when the program did.
 #[derive(Debug, Default)]
-struct BrokenOff(VecDeque<(Instant, String)>);
+struct BrokenOff {
+    titles: VecDeque<(Instant, String)>,
+    end: Option<Instant>,
+}
 
 impl BrokenOff {
     fn note(&mut self, title: String) {
-        if self.0.len() >= MOST_TOLD {
-            self.0.pop_front();
+        if self.titles.len() >= MOST_TOLD {
+            self.titles.pop_front();
         }
-        self.0.push_back((Instant::now(), title));
+        self.titles.push_back((Instant::now(), title));
     }
 
-    /// Those that the program's end, now, broke off.
+    /// Those that the program's end broke off.
     fn by_the_end(&self) -> String {
+        let end = self.end.unwrap_or_else(Instant::now);
         let titles: Vec<&str> = self
-            .0
+            .titles
             .iter()
-            .filter(|(when, _)| when.elapsed() < JUST_NOW)
+            .filter(|(when, _)| end.saturating_duration_since(*when) < JUST_NOW)
             .map(|(_, title)| title.as_str())
             .collect();
         titles.join("`, `")
@@ -117,7 +126,9 @@ pub(crate) async fn relay(relay: &Rc<Relay>, mut exchange: Exchange) {
     match outcome {
         Ok(()) => exchange.finish(),
         Err(failure) => {
-            if !matches!(failure, RelayError::ClientGone) {
+            let has_ended = relay.broken_off.borrow().end.is_some();
+            let is_told = has_ended && failure.is_of_the_connection();
+            if !is_told && !matches!(failure, RelayError::ClientGone) {
                 let message = format!("{}: {failure}", title(&exchange));
                 line("error", "", message.as_bytes());
             }

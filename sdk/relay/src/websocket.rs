@@ -207,7 +207,7 @@ impl Socket<'_> {
         if !self.has_client_closed {
             return Err(match self.to_program.fault.take() {
                 Some(error) => RelayError::Send(error),
-                None => RelayError::WebSocket("closed without a word".to_owned()),
+                None => RelayError::Left,
             });
         }
         self.has_program_closed = true;

@@ -17,7 +17,7 @@ use tutti_testkit::{Load, LoadOptions, PATIENCE, is_root, processes, skipped, wa
 /// Requests that a worker serves before another takes its place.
 const REQUESTS: usize = 2;
 
-/// Bytes that main and the router may hold more: allocators keep some of what they once had.
+/// Bytes that each of these processes may hold more: allocators keep some of what they once had.
 const SLACK: u64 = 4 << 20;
 
 /// And for each worker that has been replaced: less than any list of workers would take for one.
@@ -112,34 +112,65 @@ impl Watched {
         }
     }
 
-    /// Bytes of their own that main and the router hold.
-    fn memory(&self) -> u64 {
-        [self.site.server.pid(), self.site.server.router()]
-            .map(anonymous)
-            .iter()
-            .sum()
+    /// Bytes of their own that main, the router and the prototype hold.
+    fn memory(&self) -> [(&'static str, u64); 3] {
+        let server = &self.site.server;
+        let prototype = server.prototypes("site")[0];
+        [
+            ("main", anonymous(server.pid())),
+            ("the router", anonymous(server.router())),
+            ("the prototype", anonymous(prototype)),
+        ]
+    }
+
+    /// Fails if one of these holds more than before, by more than the replacement of `count` workers may leave.
+    fn has_not_grown(&self, before: [(&'static str, u64); 3], count: usize) {
+        let most = SLACK + FOR_EACH * count as u64;
+        for ((who, before), (_, now)) in before.into_iter().zip(self.memory()) {
+            let grown = now.saturating_sub(before);
+            let language = self.site.language.name;
+            println!("{count} workers of {language}: {grown} bytes more in {who}");
+            assert!(
+                grown <= most,
+                "{language}: {grown} bytes more in {who}, and {most} may be"
+            );
+        }
     }
 
     /// Replaces at least `count` workers by their limit, some by `kill -9`, and some with their prototype.
     fn replace(&self, count: usize) {
+        let rounds = (count / 6).clamp(1, 200);
+        self.replace_in(rounds, count, || {
+            let reply = self.site.restart();
+            assert_eq!(reply.status, 200, "{}", reply.text());
+            if let Some(worker) = self.site.workers().first() {
+                let _ = signal::send(*worker, libc::SIGKILL);
+            }
+        });
+    }
+
+    /// Replaces at least `count` workers, all by forks of the same prototype.
+    fn replace_by_one_prototype(&self, count: usize) {
+        let before = self.site.server.prototypes("site");
+        self.replace_in(1, count, || {});
+        assert_eq!(self.site.server.prototypes("site"), before);
+    }
+
+    /// Replaces at least `count` workers by their limit. At the end of each round comes `breaks`.
+    fn replace_in(&self, rounds: usize, count: usize, breaks: impl Fn()) {
         let mut options = LoadOptions::get(self.site.server.address(), "/", 4);
         options.expect = is_release;
         options.keep_alive = false;
         options.request =
             b"GET / HTTP/1.1\r\nHost: load.test\r\nConnection: close\r\n\r\n".to_vec();
         let load = Load::start(&options);
-        let rounds = (count / 6).clamp(1, 200);
         for _ in 0..rounds {
             let answers = (count * REQUESTS).div_ceil(rounds) as u64;
             // Each step of a long run is waited for.
             for _ in 0..answers.div_ceil(20) {
                 assert!(load.wait_for_answers(20.min(answers), PATIENCE));
             }
-            let reply = self.site.restart();
-            assert_eq!(reply.status, 200, "{}", reply.text());
-            if let Some(worker) = self.site.workers().first() {
-                let _ = signal::send(*worker, libc::SIGKILL);
-            }
+            breaks();
         }
         let outcome = load.stop();
         println!("{count} workers of {}: {outcome}", self.site.language.name);
@@ -212,16 +243,17 @@ fn replaced_workers_leave_nothing(language: Language) {
     let held = watched.held_at_rest();
     let memory = watched.memory();
     let count = scaled(few, many);
-    watched.replace(count);
+    // A prototype that is replaced takes with it what it has lost.
+    let of_one = count / 4;
+    watched.replace(count - of_one);
     let now = watched.held_at_rest();
     assert_eq!(now, held, "{}", watched.site.language.name);
-    let grown = watched.memory().saturating_sub(memory);
-    println!(
-        "{count} workers of {}: {grown} bytes more",
-        watched.site.language.name
-    );
-    let most = SLACK + FOR_EACH * count as u64;
-    assert!(grown <= most, "{grown} bytes more, and {most} may be");
+    watched.has_not_grown(memory, count);
+    let memory = watched.memory();
+    watched.replace_by_one_prototype(of_one);
+    let now = watched.held_at_rest();
+    assert_eq!(now, held, "{}", watched.site.language.name);
+    watched.has_not_grown(memory, of_one);
 }
 
 macro_rules! in_each_language {

@@ -25,7 +25,7 @@ const meant = new Map();
 const application = http.createServer((request, response) => {
     const server = meant.get(request.socket.remotePort);
     if (server !== undefined) server.emit('request', request, response);
-    else if (request.url.startsWith('/run')) run(placeIn(request.url), (outcomes) => response.end(JSON.stringify(outcomes)));
+    else if (request.url.startsWith('/run')) run(placeIn(request.url), response);
     else response.end('the suite is up\n');
 });
 application.on('upgrade', (request, socket, head) => {
@@ -65,9 +65,9 @@ function placeIn(url) {
     return new URL(url, 'http://suite').searchParams.get('listed');
 }
 
-// Runs all but those that are listed as failing, or only the one with this place in the list, and gives the outcome of each by its title. A listed one
-// leaves servers and clients behind, whose end would be the next one's failure, or that of the process.
-function run(place, done) {
+// Runs all but those that are listed as failing, or only the one with this place in the list, and answers with the outcome of each by its title. A listed
+// one leaves servers and clients behind, whose end would be the next one's failure, or that of the process; and may have no end, which is 504.
+function run(place, response) {
     // Tests name their certificates from there.
     process.chdir(source);
     const Mocha = require('mocha');
@@ -80,7 +80,8 @@ function run(place, done) {
         delete require.cache[file];
         mocha.addFile(file);
     }
-    const runner = mocha.run(() => done(outcomes));
+    const runner = mocha.run(() => response.writableEnded || response.end(JSON.stringify(outcomes)));
+    if (place !== null) setTimeout(() => response.writableEnded || response.writeHead(504).end(), 3 * PATIENCE_FOR_LISTED).unref();
     const title = (test) => [`test/${path.basename(test.file)}`, ...test.titlePath()].join(' > ');
     const note = (test, outcome) => {
         outcomes[title(test)] ??= outcome;
