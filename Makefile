@@ -187,7 +187,7 @@ test-nodes: ## the tests of Node.js applications on each Node.js of NODES, from 
 	    TUTTI_NODE_RUNTIME=$$node $(CARGO) test --workspace --no-fail-fast --test node --test node_direct --test node_faults --test node_frameworks </dev/null || status=1; \
 	done; exit $$status
 
-test-debian: ## the languages on SUITE (trixie), another Debian, in a root of its own (root only; most of an hour)
+test-debian: ## the languages on SUITE (trixie; of forky, which is not released, its Python), another Debian, in a root of its own (root only; most of an hour)
 	packaging/test-debian $(or $(SUITE),trixie)
 
 # `LONG=--long`: also those that take minutes to build.

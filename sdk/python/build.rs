@@ -17,6 +17,12 @@ fn main() -> Result<(), String> {
     pyo3_build_config::use_pyo3_cfgs();
     let config = pyo3_build_config::get();
     let python = config.executable().unwrap_or("python3");
+    // `asgi/guarded.rs` relies on the interpreter's lock.
+    if config.is_free_threaded() {
+        return Err(format!(
+            "`{python}` is free-threaded, which the host does not support: name another with PYO3_PYTHON"
+        ));
+    }
     let output = Command::new(python)
         .args(["-c", QUESTION])
         .output()

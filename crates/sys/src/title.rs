@@ -4,7 +4,7 @@
 //! over the environment behind it when it is longer (after the environment has been copied away).
 
 use std::io;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::context;
 
@@ -17,20 +17,21 @@ struct Area {
 
 static AREA: Mutex<Option<Area>> = Mutex::new(None);
 
-/// Sets the title. The first call must be made while the process has one thread only, because it moves the
-/// environment; an error otherwise. A title longer than the memory there is gets cut.
+/// Takes the memory for titles, while the process has one thread only: it moves the environment. What it runs later may start threads
+/// before there is a title to set.
+pub fn prepare() -> io::Result<()> {
+    area(&mut lock()).map(drop)
+}
+
+/// Sets the title. The first call must be made while the process has one thread only, unless [`prepare`] was; an error otherwise. A title
+/// longer than the memory there is gets cut.
 pub fn set(title: &str) -> io::Result<()> {
-    let mut known = AREA
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    let area = match *known {
-        Some(area) => area,
-        None => *known.insert(prepare()?),
-    };
+    let mut known = lock();
+    let area = area(&mut known)?;
     let bytes = title.as_bytes();
     let len = bytes.len().min(area.len.saturating_sub(1));
     let start = std::ptr::with_exposed_provenance_mut::<u8>(area.start);
-    // SAFETY: `prepare` has found start..start+len to be the argument and environment memory, writable and used by
+    // SAFETY: `find` has found start..start+len to be the argument and environment memory, writable and used by
     // nothing else since the environment was moved; the lock keeps other callers out.
     unsafe { std::ptr::write_bytes(start, 0, area.len) };
     // SAFETY: as above; `len` is within the area and the source is a live slice that cannot overlap it.
@@ -38,7 +39,18 @@ pub fn set(title: &str) -> io::Result<()> {
     Ok(())
 }
 
-fn prepare() -> io::Result<Area> {
+fn lock() -> MutexGuard<'static, Option<Area>> {
+    AREA.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn area(known: &mut Option<Area>) -> io::Result<Area> {
+    match *known {
+        Some(area) => Ok(area),
+        None => Ok(*known.insert(find()?)),
+    }
+}
+
+fn find() -> io::Result<Area> {
     let threads = std::fs::read_dir("/proc/self/task")
         .map_err(|e| context("counting threads", e))?
         .count();

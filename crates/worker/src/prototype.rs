@@ -48,6 +48,9 @@ pub(crate) fn run<H: Host>() -> io::Result<ExitCode> {
     // First of all: what was inherited, and what is read from it, is for no other process of this user. Main sees to it that
     // it is so from the start, where it can.
     process::hide_memory()?;
+    // Languages and applications start threads when they are loaded (ruby does since 3.3): from then on it would be too late. A title is
+    // only for people: in a root without `/proc` there is none.
+    let _ = title::prepare();
     take_module();
     // Rust's runtime has handlers for these that take themselves away and return, for the fault to happen again: one that
     // came by `kill` does not, and the process would go on.
@@ -69,7 +72,7 @@ pub(crate) fn run<H: Host>() -> io::Result<ExitCode> {
         }
     };
     let name = inherited.start.name.clone();
-    set_title(&format!("tutti: \"{name}\" prototype"));
+    let _ = title::set(&format!("tutti: \"{name}\" prototype"));
     send(&control, &FromPrototype::Ready)?;
     let outcome = Prototype {
         control: &control,
@@ -88,7 +91,7 @@ pub(crate) fn run<H: Host>() -> io::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Outcome::Worker(numbers) => {
-            set_title(&format!("tutti: \"{name}\" application"));
+            let _ = title::set(&format!("tutti: \"{name}\" application"));
             Ok(serve::run::<H>(&mut app, numbers, inherited, control))
         }
     }
@@ -102,11 +105,6 @@ fn take_module() {
     }
     module::is_at(module);
     let _ = tutti_sys::fork::unset_variable(MODULE_VARIABLE);
-}
-
-/// A title is only for people: in a root without `/proc` it cannot be set.
-fn set_title(text: &str) {
-    let _ = title::set(text);
 }
 
 /// Begins to watch the application's files, where that is asked for. Failing to is no reason not to serve.
