@@ -5,12 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 
 use crate::breach::Breach;
 use crate::tolerated;
+use crate::workspace::cargo;
 
 /// The sets of features that each crate is built with, by name and version.
 type Features = BTreeMap<String, BTreeSet<String>>;
@@ -34,21 +34,22 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Breach>> {
 
 /// As `cargo tree` tells them.
 fn features(root: &Path, edges: &str) -> Result<Features> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let format = ["--prefix", "none", "--format", "{p}|{f}", "--offline"];
-    let output = Command::new(cargo)
-        .args(["tree", "--workspace", "--edges", edges])
-        .args(format)
-        .current_dir(root)
-        .output()
-        .context("`cargo tree` cannot be run")?;
-    ensure!(
-        output.status.success(),
-        "`cargo tree` failed: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let told = cargo(
+        root,
+        &[
+            "tree",
+            "--workspace",
+            "--offline",
+            "--prefix",
+            "none",
+            "--format",
+            "{p}|{f}",
+            "--edges",
+            edges,
+        ],
+    )?;
     let mut found = Features::new();
-    for line in String::from_utf8_lossy(&output.stdout).lines() {
+    for line in String::from_utf8_lossy(&told).lines() {
         // A line that repeats another ends in ` (*)`; our own crates have a path behind their version.
         let line = line.trim_end_matches(" (*)");
         if let Some((name, features)) = line.split_once('|')

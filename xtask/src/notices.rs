@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::workspace::list;
+use crate::workspace::{self, list};
 
 /// Crates of the workspace that packages contain; all else is for building and testing.
 const SHIPPED: &[&str] = &[
@@ -43,25 +43,18 @@ pub(crate) fn write(root: &Path, path: &Path) -> Result<()> {
 }
 
 fn metadata(root: &Path) -> Result<Value> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args([
+    let told = workspace::cargo(
+        root,
+        &[
             "metadata",
             "--format-version",
             "1",
             "--locked",
             "--filter-platform",
             &platform()?,
-        ])
-        .current_dir(root)
-        .output()
-        .context("`cargo metadata` cannot be run")?;
-    ensure!(
-        output.status.success(),
-        "`cargo metadata` failed: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    serde_json::from_slice(&output.stdout).context("`cargo metadata` wrote no JSON")
+        ],
+    )?;
+    serde_json::from_slice(&told).context("`cargo metadata` wrote no JSON")
 }
 
 /// The kind of this machine, as the compiler names it: what is for others is not inside.

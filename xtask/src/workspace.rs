@@ -27,27 +27,37 @@ pub(crate) fn root() -> Result<PathBuf> {
         .to_path_buf())
 }
 
+/// The output of cargo for these arguments.
+pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Result<Vec<u8>> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let command = arguments.first().copied().unwrap_or_default();
+    let output = Command::new(cargo)
+        .args(arguments)
+        .current_dir(root)
+        .output()
+        .with_context(|| format!("`cargo {command}` cannot be run"))?;
+    ensure!(
+        output.status.success(),
+        "`cargo {command}` failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(output.stdout)
+}
+
 /// All crates of the workspace, sorted by folder.
 pub(crate) fn crates(root: &Path) -> Result<Vec<Member>> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args([
+    let told = cargo(
+        root,
+        &[
             "metadata",
             "--format-version",
             "1",
             "--no-deps",
             "--offline",
-        ])
-        .current_dir(root)
-        .output()
-        .context("`cargo metadata` cannot be run")?;
-    ensure!(
-        output.status.success(),
-        "`cargo metadata` failed: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+        ],
+    )?;
     let metadata: Value =
-        serde_json::from_slice(&output.stdout).context("`cargo metadata` wrote no JSON")?;
+        serde_json::from_slice(&told).context("`cargo metadata` wrote no JSON")?;
     let mut members: Vec<Member> = list(&metadata, "packages")
         .iter()
         .filter_map(|package| member(root, package))
