@@ -135,7 +135,7 @@ pub(crate) fn run(
         }
         tokio::select! {
             biased;
-            ended = program.readable() => drop(ended?),
+            ended = program.readable() => ended.map(|_| ())?,
             ended = &mut all_taken => return ended.map(|()| false).map_err(io::Error::other),
         }
         relay.program_ended();
@@ -151,7 +151,7 @@ pub(crate) fn run(
 async fn pass_on_the_rest(all_taken: JoinHandle<()>) {
     Process::stop();
     event_loop::wake_taker();
-    // What is left then is broken off.
+    // The rest is broken off.
     let _ = timeout(REST_LIMIT, all_taken).await;
 }
 
