@@ -135,7 +135,7 @@ pub(crate) fn run(
         }
         tokio::select! {
             biased;
-            ended = program.readable() => drop(ended?),
+            ended = program.readable() => ended.map(|_| ())?,
             ended = &mut all_taken => return ended.map(|()| false).map_err(io::Error::other),
         }
         relay.program_ended();

@@ -54,6 +54,9 @@ pub fn assert_passed(outcomes: &Value, disabled: &str, least: usize) {
         .lines()
         .filter_map(|line| line.strip_prefix(EITHER))
         .collect();
+    for name in &either {
+        println!("either {name}: {:?}", outcomes.get(name));
+    }
     let listed: BTreeSet<&str> = listed(disabled).into_iter().collect();
     let always: BTreeSet<&str> = listed.difference(&either).copied().collect();
     let failed: BTreeSet<&str> = outcomes
