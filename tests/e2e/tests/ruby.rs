@@ -492,6 +492,9 @@ fn a_request_out_of_time_is_told_with_its_place() {
     let site = RubySite::start("config.ru", &options);
     assert_eq!(site.get("/loops").status, 504);
     site.wait_for_log("inner");
+    // The next process has to load the application first.
+    let limit = "/config/applications/ruby/limits/timeout";
+    site.server.put(limit, &json!(60));
     assert_eq!(site.get("/hello").text(), "hello");
 }
 
