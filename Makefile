@@ -105,7 +105,7 @@ test-steps:
 	$(TIMED) "building the programs" $(CARGO) build --workspace --bins
 	$(TIMED) "repository rules" $(TARGET)/debug/xtask check
 	$(TIMED) "building the tests" $(CARGO) test --workspace --no-run
-	$(if $(LINTED),$(TIMED) "building what is not tested" $(CARGO) build --workspace --bench '*')
+	$(if $(LINTED),$(TIMED) "building what is not tested" $(CARGO) build --workspace --benches)
 	$(TIMED) "tests, and building for loom and fuzzing" packaging/beside .work/beside.log "$(MAKE) --no-print-directory build-fuzz build-loom" \
 	    env CARGO=$(CARGO) $(TEST_THREADS) packaging/test-programs 2>&1 | tee $(TUTTI_TESTS)
 	$(TIMED) "tests of the bench" env -C bench python3 -m unittest -q harness.test_loads harness.test_workers
