@@ -36,22 +36,6 @@ fn a_worker_serves_until_told_to_quit() {
 }
 
 #[test]
-fn titles_are_set_though_the_application_starts_threads_when_it_is_loaded() {
-    let config = serde_json::json!({"thread": true});
-    let mut pool = launch(&Start { config, ..start() });
-    assert_eq!(pool.hear(), FromPrototype::Ready);
-    let pid = pool.fork(1);
-    let title = |pid: i32| tutti_sys::proc::command_line(pid).unwrap();
-    assert_eq!(title(pool.pid).trim_end(), "tutti: \"demo\" prototype");
-    assert_eq!(pool.get("/hello"), "Hello from a worker\n");
-    assert_eq!(title(pid).trim_end(), "tutti: \"demo\" application");
-    pool.segment.tell_worker_to_quit(1);
-    assert_eq!(pool.exited(), (1, ExitStatus::Code(0), vec![]));
-    pool.tell(&ToPrototype::Quit);
-    assert_eq!(pool.wait_for_end(), Ended::Code(0));
-}
-
-#[test]
 fn a_crash_costs_its_own_request_only() {
     let pool = launch(&start());
     assert_eq!(pool.hear(), FromPrototype::Ready);

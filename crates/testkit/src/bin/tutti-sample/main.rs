@@ -4,7 +4,7 @@
 //! request as the worker sees it); `/pid`; `/note?TEXT` (a line to stdout); `/count` (requests served by this worker); `/grow?mb=N` (memory that is kept); `/env`; `/finish?file=PATH` (answers, then works on
 //! until that file is there); `/flush?file=PATH` (two pieces, the second when that file is there); `/trail?announced=1&length=1&file=PATH` (an answer before the one, and fields behind it); `/recycle`; `/crash` (abort); `/panic`; `/hang`; `/exit?code=N`.
 //! `/websocket` echoes messages (`?protocol=NAME` is agreed on); `/websocket/orders` does what text messages say.
-//! The configuration's `fail` makes loading fail with that text, `fail_worker` each worker, `fail_while` those that start while that file is there, `fail_prototype_while` the prototype; loading waits `load_while` a file is there, and starts a thread with `thread`; `event_loop` makes it one with an
+//! The configuration's `fail` makes loading fail with that text, `fail_worker` each worker, `fail_while` those that start while that file is there, `fail_prototype_while` the prototype; loading waits `load_while` a file is there; `event_loop` makes it one with an
 //! event loop.
 
 mod looping;
@@ -63,13 +63,6 @@ impl Host for Sample {
         }
         while text("load_while").is_some_and(|path| is_there(&path)) {
             pause(GLANCE);
-        }
-        if start.config.get("thread").is_some() {
-            std::thread::spawn(|| {
-                loop {
-                    std::thread::park();
-                }
-            });
         }
         Ok(App {
             served: 0,
