@@ -34,8 +34,8 @@ HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 COVERAGE = -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-trace-compares \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
 SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-# Ruby leaves functions by the compiler's own longjmp, which AddressSanitizer cannot see: the stack's marks stay, and are taken for faults. So the stack
-# is not looked at there.
+# For Ruby, which leaves functions by the compiler's own longjmp: AddressSanitizer cannot see that, and takes the stack's marks that stay for faults.
+WITHOUT_STACK = --param asan-stack=0
 SANITIZED_BUILD = CARGO_TARGET_DIR=$(TARGET)/sanitized \
     RUSTFLAGS="-Clinker=$(CURDIR)/packaging/link-sanitized -Clink-arg=$(TARGET)/sanitized/options.o"
 # How long each step takes, which tests are skipped, and what the tests print; `packaging/test-summary` tells of each.
@@ -148,7 +148,7 @@ test-sanitizers: test-threads ## AddressSanitizer and UndefinedBehaviorSanitizer
 	$(CC) -O1 -c packaging/sanitizers.c -o $(TARGET)/sanitized/options.o
 	$(SANITIZED_BUILD) CFLAGS_$(subst -,_,$(HOST))="$(SANITIZE)" \
 	    sh -c '$(CARGO) build --target $(HOST) -p tutti-perl && $(LIMITED) $(CARGO) test --target $(HOST) -p tutti-php --no-fail-fast'
-	$(SANITIZED_BUILD) CFLAGS_$(subst -,_,$(HOST))="$(SANITIZE) --param asan-stack=0" $(CARGO) build --target $(HOST) -p tutti-ruby
+	$(SANITIZED_BUILD) CFLAGS_$(subst -,_,$(HOST))="$(SANITIZE) $(WITHOUT_STACK)" $(CARGO) build --target $(HOST) -p tutti-ruby
 	$(CARGO) build --workspace --bins
 	TUTTI_PERL_HOST=$(SANITIZED)/tutti-perl TUTTI_RUBY_HOST=$(SANITIZED)/tutti-ruby $(LIMITED) \
 	    $(CARGO) test --no-fail-fast -p tutti-e2e --test perl --test ruby --test ruby_faults --test ruby_hijack

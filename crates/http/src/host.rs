@@ -90,12 +90,15 @@ pub(crate) fn name_of(authority: &[u8]) -> Result<&[u8], HeadError> {
     let (host, rest) = authority
         .split_at_checked(length.unwrap_or_default())
         .unwrap_or_default();
-    match rest {
-        _ if host.is_empty() => Err(HeadError::HostInvalid),
-        [] => Ok(host.strip_suffix(b".").unwrap_or(host)),
-        [b':', port @ ..] if is_port(port) => Ok(host.strip_suffix(b".").unwrap_or(host)),
-        _ => Err(HeadError::HostInvalid),
+    let rest_is_valid = match rest {
+        [] => true,
+        [b':', port @ ..] => is_port(port),
+        _ => false,
+    };
+    if host.is_empty() || !rest_is_valid {
+        return Err(HeadError::HostInvalid);
     }
+    Ok(host.strip_suffix(b".").unwrap_or(host))
 }
 
 /// The bytes before the port, if they are a registered name. Two dots in a row are a label without a letter, which the DNS has only as its

@@ -119,20 +119,18 @@ async fn step(connection: &Connection, pipeline: &mut Pipeline) -> Result<Option
             pipeline.step = dispatch::enter(&request, route::plan(&request), output);
         }
         Step::Application(mut call) => {
-            let step = {
+            pipeline.step = {
                 let (request, output) = pipeline.parts(connection);
                 let answer = pin!(app::run(&request, &mut call, None, output));
                 watched(&request, answer).await?
             };
-            pipeline.step = step;
         }
         Step::Upstream(call) => {
-            let step = {
+            pipeline.step = {
                 let (request, output) = pipeline.parts(connection);
                 let answer = pin!(upstream::run(&request, &call, None, output));
                 watched(&request, answer).await?
             };
-            pipeline.step = step;
         }
         Step::Cached(fetch) => {
             let (request, output) = pipeline.parts(connection);
