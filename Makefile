@@ -49,7 +49,7 @@ TIMED = @packaging/timed
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo test test-steps test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-packages test-packages-debian test-chart test-image image chart dist site fuzz bench bench-quick bench-fleet lint lint-texts clean
+.PHONY: help build deps server demo demo-stop time-demo test test-steps test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-packages test-packages-debian test-chart test-image image chart dist site fuzz bench bench-quick bench-fleet lint lint-texts clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -199,6 +199,10 @@ test-real: ## DokuWiki, WordPress, Rails, Django, Spring, NestJS and others, use
 	python3 tests/real/run.py --server tutti --dist $(DIST) $(LONG)
 	python3 tests/real/imports_run.py --dist $(DIST)
 
+test-real-debian: ## the same on SUITE (trixie), another Debian, with all that it has; those that take minutes to build, too (root only; most of an hour)
+	packaging/test-debian $(or $(SUITE),trixie) bash -c 'packaging/install-deps real long && \
+	    make build PROFILE=demo WASM= DIST=/srv/dist && make test-real LONG=--long DIST=/srv/dist'
+
 # `QUICK=--quick`: PHP alone, packages without compression and lintian.
 test-packages: ## the Debian packages of DIST on a fresh Debian with systemd: install, use, upgrade under load, remove, purge
 	@packaging/install-deps packages
@@ -259,6 +263,7 @@ test-long: build ## every fault at length, all that a release has, then an hour 
 	$(MAKE) --no-print-directory test-image
 	$(MAKE) --no-print-directory fuzz
 	$(MAKE) --no-print-directory test-debian
+	$(MAKE) --no-print-directory test-real-debian
 	$(MAKE) --no-print-directory test-packages-debian
 	python3 bench/soak.py --dist $(DIST) --minutes $(or $(MINUTES),60)
 

@@ -81,6 +81,10 @@ def main():
     wanted = {name for name in f"{options.only},{options.serve}".split(",") if name}
     sites = [site for site in SITES if options.server == "tutti" or not getattr(site, "only_tutti", False)]
     sites = [site for site in sites if options.long or site.name in wanted or not getattr(site, "is_long", False)]
+    missing = {site: getattr(site, "missing", lambda: None)() for site in sites}
+    for site in filter(missing.get, sites):
+        print(f"real site {site.name} on {options.server}: skipped, {missing[site]}", flush=True)
+    sites = [site for site in sites if not missing[site]]
     run_each(sites, wanted, lambda site: f"real site {site.name} on {options.server}", lambda site, folder: f"{walk(site, options, folder)} requests")
 
 

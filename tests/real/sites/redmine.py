@@ -1,10 +1,12 @@
 """Redmine, Debian's package on SQLite, by the configuration of docs/sites.md, in several processes that its first one has booted."""
 
+import html
 import json
 import os
 import re
 import secrets
 import shutil
+import sqlite3
 import subprocess
 import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
@@ -46,13 +48,21 @@ class Redmine:
             (instance / name).mkdir(parents=True)
         (instance / "config/database.yml").write_text(DATABASE.format(file=instance / "redmine.sqlite3"))
         (instance / "config/secret_key.txt").write_text(secrets.token_hex(64))
-        # The package's own Gemfile looks for the adapter in Debian's folders only.
-        (self.root / "Gemfile.local").write_text('gem "sqlite3", "~> 1.4.0"\n')
+        # The package's own Gemfile looks for the adapter in Debian's folders only, where there may be an instance with it, or none.
+        (self.root / "Gemfile.local").write_text('gem "sqlite3" unless dependencies.any? { |gem| gem.name == "sqlite3" }\n')
         self.run("bundle", "install", "--local", "--quiet")
         # Each in a process of its own: what the models know of the tables is from before the migrations.
         self.run("bundle", "exec", "rake", "db:migrate")
         said = self.run("bundle", "exec", "rake", "redmine:load_default_data")
         assert "Default configuration data loaded." in said, said
+        # From version 6 on it would be CommonMark.
+        with sqlite3.connect(instance / "redmine.sqlite3") as database:
+            database.execute("INSERT INTO settings (name, value, updated_on) VALUES ('text_formatting', 'textile', datetime('now'))")
+        database.close()
+        if (self.root / "app/assets").is_dir():
+            # From version 6 on they are made, and Debian has them beside what belongs to an instance.
+            self.run("bundle", "exec", "rake", "assets:precompile")
+            (self.root / "public/assets").symlink_to(instance / "public/assets")
         own(self.root)
 
     def run(self, *words):
@@ -79,8 +89,10 @@ class Redmine:
 
     def journey(self, person, root):
         self.is_preloaded()
-        person.get("/").expect("Redmine", "Sign in")
-        for path, kind in (("/javascripts/jquery.min.js", "javascript"), ("/stylesheets/application.css", "css")):
+        page = person.get("/").expect("Redmine", "Sign in")
+        # Redmine 6 has them below `/assets`, with a digest in the name.
+        for pattern, kind in (('src="(/[^"]*/application[^"]*)"', "javascript"), ('href="(/[^"]*/application[^"]*)"', "css")):
+            path = html.unescape(re.search(pattern, page.text).group(1))
             assert kind in person.get(path).header("Content-Type"), path
         self.change_the_first_password(person)
         self.make_a_project(person)

@@ -1,6 +1,7 @@
 """Rack: Sinatra, Grape and Rails, Debian's packages, used like a person."""
 
 import json
+import subprocess
 from pathlib import Path
 
 from servers import own
@@ -32,6 +33,12 @@ class Grape(RubySite):
     name = "grape"
     script = "grape.ru"
     greeting = "Grape is up"
+
+    @staticmethod
+    def missing():
+        """Debian 13 has no Grape."""
+        is_there = subprocess.run(["ruby", "-e", "gem 'grape'"], capture_output=True).returncode == 0
+        return None if is_there else "this system has no Grape"
 
 
 class Rails(RubySite):
