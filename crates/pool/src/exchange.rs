@@ -193,11 +193,15 @@ impl Exchange {
     /// # Errors
     /// The worker died, gave up, or sent what is no message.
     pub fn piece(&self) -> Result<Option<Piece<'_>>, ExchangeError> {
-        let piece = self.checked(self.generation.segment.message_read(self.slot))?;
-        if piece.is_none() {
-            self.ready()?;
+        let read = || self.checked(self.generation.segment.message_read(self.slot));
+        if let Some(piece) = read()? {
+            return Ok(Some(piece));
         }
-        Ok(piece)
+        match self.ready() {
+            Ok(_) => Ok(None),
+            // It may have come between the two looks, and its worker may have ended right after.
+            Err(error) => read()?.map(Some).ok_or(error),
+        }
     }
 
     /// After a 101: sends the worker the next piece of a message of which `rest` has not been sent yet; how much went. The

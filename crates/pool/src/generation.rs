@@ -123,15 +123,26 @@ enum Phase {
 pub(crate) struct Interrupted {
     /// Its method and target.
     pub(crate) line: String,
-    /// The status that its client gets, or has got: it may have been answered before, because its time was over. `None`: the client had gone.
-    pub(crate) status: Option<u16>,
+    pub(crate) outcome: Outcome,
+}
+
+/// The outcome of a request that a worker's end interrupted, for its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Its client gets this status, or has got it: it may have been answered before, because its time was over.
+    Answered(u16),
+    /// Its client had the head of an answer, or a WebSocket.
+    BrokenOff,
+    ClientGone,
 }
 
 impl std::fmt::Display for Interrupted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.status {
-            Some(status) => write!(f, "`{}`; answered {status}", self.line),
-            None => write!(f, "`{}`, whose client had gone", self.line),
+        let line = &self.line;
+        match self.outcome {
+            Outcome::Answered(status) => write!(f, "`{line}`; answered {status}"),
+            Outcome::BrokenOff => write!(f, "`{line}`; its answer is broken off"),
+            Outcome::ClientGone => write!(f, "`{line}`, whose client had gone"),
         }
     }
 }
@@ -408,13 +419,15 @@ impl Generation {
         // may be another request's at any moment.
         let mut condemned = Vec::new();
         self.each(|slot, state| {
-            let held = self.segment.state(slot);
-            if held.is_some_and(|held| held.kind == Kind::Begun && u32::from(held.worker) == worker)
-            {
+            if self.segment.fate(slot, worker) == Some(Fate::Begun) {
                 let has_client = state.phase == Phase::Live || state.verdict.is_some();
                 let status = state.verdict.get_or_insert(verdict.clone()).status();
-                let status = has_client.then_some(status);
-                condemned.push((slot, state.serial, state.line, status));
+                let outcome = match (has_client, self.segment.is_head_taken(slot)) {
+                    (false, _) => Outcome::ClientGone,
+                    (true, true) => Outcome::BrokenOff,
+                    (true, false) => Outcome::Answered(status),
+                };
+                condemned.push((slot, state.serial, state.line, outcome));
             }
         });
         let fates = self.segment.worker_died(worker);
@@ -424,10 +437,10 @@ impl Generation {
             let Some(state) = self.lock(slot) else {
                 continue;
             };
-            if let (Fate::Begun, Some((_, serial, line, status))) = (fate, before) {
+            if let (Fate::Begun, Some((_, serial, line, outcome))) = (fate, before) {
                 interrupted.push(Interrupted {
                     line: line.to_string(),
-                    status: *status,
+                    outcome: *outcome,
                 });
                 if state.serial != *serial {
                     continue;

@@ -38,6 +38,8 @@ struct Private {
     flags: PrivateU32,
     /// Bytes of interim answers that have been read.
     interims_read: PrivateU32,
+    /// Workers that have died with the request and had not begun it.
+    requeues: PrivateU32,
     response_consumed: PrivateU64,
     stream_written: PrivateU64,
 }
@@ -112,6 +114,7 @@ impl Segment {
             owner: PrivateU32::new(NO_OWNER),
             flags: PrivateU32::new(0),
             interims_read: PrivateU32::new(0),
+            requeues: PrivateU32::new(0),
             response_consumed: PrivateU64::new(0),
             stream_written: PrivateU64::new(0),
         });

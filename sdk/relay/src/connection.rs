@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tutti_http::{HeadError, Limits, Progress, ResponseHead, ResponseView};
 
-use crate::program::Address;
+use crate::address::Address;
 
 /// How often unused connections are looked at.
 pub(super) const SWEEP: Duration = Duration::from_secs(1);

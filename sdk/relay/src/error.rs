@@ -10,6 +10,8 @@ pub(crate) enum RelayError {
     #[error("connecting to the program: {0}")]
     Connect(io::Error),
     #[error("sending the request to the program: {0}")]
+    Unsent(io::Error),
+    #[error("sending the request to the program: {0}")]
     Send(io::Error),
     #[error("the program closed the connection before it answered")]
     Closed,
@@ -42,7 +44,22 @@ impl RelayError {
     pub(crate) fn is_of_the_connection(&self) -> bool {
         matches!(
             self,
-            Self::Closed | Self::Receive(_) | Self::Send(_) | Self::CutShort | Self::Left
+            Self::Closed
+                | Self::Receive(_)
+                | Self::Unsent(_)
+                | Self::Send(_)
+                | Self::CutShort
+                | Self::Left
         )
+    }
+
+    /// True if nothing of the request has left for the program, which cannot have seen it.
+    pub(crate) fn is_unsent(&self) -> bool {
+        matches!(self, Self::Connect(_) | Self::Unsent(_))
+    }
+
+    /// True if the program has not read all of what was sent to it: the system resets a connection that is closed with bytes that nobody has read.
+    pub(crate) fn is_unread(&self) -> bool {
+        matches!(self, Self::Send(error) | Self::Receive(error) if error.kind() == io::ErrorKind::ConnectionReset)
     }
 }

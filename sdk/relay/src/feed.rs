@@ -33,6 +33,18 @@ impl Transfer {
         }
     }
 
+    /// The failure to get an answer, where nothing of a request with a body had left for the program.
+    pub(crate) fn unsent(&self, failure: RelayError) -> RelayError {
+        let is_untouched = self.feed.as_ref().is_some_and(|feed| !feed.is_touched);
+        match failure {
+            RelayError::Receive(error) if is_untouched => RelayError::Unsent(error),
+            RelayError::Closed if is_untouched => {
+                RelayError::Unsent(io::ErrorKind::BrokenPipe.into())
+            }
+            failure => failure,
+        }
+    }
+
     /// Reads more of the answer; how many bytes, 0 at the end. Meanwhile the body goes on.
     pub(crate) fn poll_receive(
         &mut self,
@@ -82,6 +94,8 @@ pub(crate) struct Feed {
     sent: usize,
     piece: Vec<u8>,
     state: State,
+    /// The program may have seen something of it.
+    is_touched: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +122,7 @@ impl Feed {
             sent: 0,
             piece: Vec::new(),
             state: State::Reading,
+            is_touched: false,
         }
     }
 
@@ -127,7 +142,10 @@ impl Feed {
             let rest = self.out.get(self.sent..).unwrap_or_default();
             if !rest.is_empty() {
                 match connection.poll_write(context, rest) {
-                    Poll::Ready(Ok(count)) if count > 0 => self.sent += count,
+                    Poll::Ready(Ok(count)) if count > 0 => {
+                        self.sent += count;
+                        self.is_touched = true;
+                    }
                     Poll::Ready(_) => self.state = State::Broken,
                     Poll::Pending => return,
                 }

@@ -53,7 +53,7 @@ pub(crate) async fn send_all(
     bytes: &[u8],
 ) -> Result<bool, RelayError> {
     let mut rest = bytes;
-    unless_gone(exchange, |context| {
+    let outcome = unless_gone(exchange, |context| {
         while !rest.is_empty() {
             match connection.poll_write(context, rest) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
@@ -74,8 +74,11 @@ pub(crate) async fn send_all(
         }
         Poll::Ready(Ok(true))
     })
-    .await?
-    .map_err(RelayError::Send)
+    .await?;
+    outcome.map_err(|error| match rest.len() == bytes.len() {
+        true => RelayError::Unsent(error),
+        false => RelayError::Send(error),
+    })
 }
 
 /// Reads the head of the final answer; it stays at the front of what the connection has received.

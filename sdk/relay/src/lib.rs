@@ -7,6 +7,7 @@
 //! Must never happen: a request sent twice that was not safe to repeat; an answer cut short that looks whole; a program
 //! that outlives its worker.
 
+mod address;
 mod connection;
 mod driver;
 mod error;

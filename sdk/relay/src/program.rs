@@ -2,10 +2,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ use tutti_sys::signal;
 use tutti_sys::spawn::Spawn;
 use tutti_worker::{Handover, Process, Program, StartError};
 
+use crate::address::{Address, Chosen, Reserved, choose};
 use crate::line::{Heard, Line};
 use crate::options::{Listen, Options};
 use crate::owner::is_strange;
@@ -31,32 +32,6 @@ const LONGEST_LOOK: Duration = Duration::from_secs(5);
 const ANSWER_START: usize = 12;
 /// How long it may take to leave when told to.
 const GRACE: Duration = Duration::from_secs(5);
-
-/// Where the program listens.
-#[derive(Clone, Debug)]
-pub(crate) enum Address {
-    Tcp(SocketAddr),
-    Unix(PathBuf),
-}
-
-impl std::fmt::Display for Address {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Address::Tcp(address) => write!(f, "{address}"),
-            Address::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
-    }
-}
-
-/// A folder that goes with the process that made it.
-#[derive(Debug)]
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// So many other ports are tried where somebody else has taken the one that was chosen.
 const OTHER_PORTS: u32 = 3;
@@ -84,8 +59,8 @@ pub(crate) struct Child {
     pid: i32,
     pidfd: OwnedFd,
     address: Address,
-    /// Holds its socket.
-    folder: Option<Folder>,
+    /// Nobody else's as long as it may be connected to.
+    reserved: Option<Reserved>,
     /// The files of its preloaded module.
     places: Option<Places>,
     /// The way to a program that may take its requests itself.
@@ -121,7 +96,15 @@ impl Child {
     fn launch(launch: &Launch<'_>) -> Result<Child, StartError> {
         let (program, options) = (launch.program, launch.options);
         let failed = |error: io::Error| StartError::new("making the program's socket", error);
-        let (address, folder, inherited) = place(options).map_err(failed)?;
+        let listen = match options.preload {
+            Some(_) => Listen::Unix,
+            None => options.listen,
+        };
+        let Chosen {
+            address,
+            reserved,
+            inherited,
+        } = choose(listen).map_err(failed)?;
         let places = match (&options.preload, &address) {
             (Some(preload), Address::Unix(path)) => {
                 let places = Places::beside(path, preload, launch.worker);
@@ -167,7 +150,7 @@ impl Child {
             pid,
             pidfd,
             address,
-            folder,
+            reserved,
             places,
             line,
             has_ended: false,
@@ -329,7 +312,7 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         self.end();
-        self.folder = None;
+        self.reserved = None;
     }
 }
 
@@ -350,57 +333,6 @@ fn hint(listen: Listen) -> &'static str {
             "it must accept on descriptor 3, as programs that systemd starts by socket activation do"
         }
     }
-}
-
-/// Chooses the place, and for [`Listen::Inherit`] listens there.
-fn place(options: &Options) -> io::Result<(Address, Option<Folder>, Option<OwnedFd>)> {
-    let listen = match options.preload {
-        Some(_) => Listen::Unix,
-        None => options.listen,
-    };
-    if listen == Listen::Port {
-        // Free a moment ago; where somebody else has taken it meanwhile, another one is tried.
-        let probe = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let port = probe.local_addr()?.port();
-        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
-        return Ok((Address::Tcp(address.into()), None, None));
-    }
-    let folder = folder()?;
-    let path = folder.0.join("http.sock");
-    let inherited = match listen {
-        Listen::Inherit => Some(OwnedFd::from(UnixListener::bind(&path)?)),
-        _ => None,
-    };
-    Ok((Address::Unix(path), Some(folder), inherited))
-}
-
-/// A folder for this process's socket, that nobody else may enter. What killed processes left is removed on the way.
-fn folder() -> io::Result<Folder> {
-    let parent = std::env::temp_dir();
-    let prefix = "tutti-external-";
-    for entry in std::fs::read_dir(&parent)?.flatten() {
-        let name = entry.file_name();
-        let pid = name
-            .to_str()
-            .and_then(|name| name.strip_prefix(prefix))
-            .and_then(|pid| pid.parse::<i32>().ok());
-        if pid.is_some_and(|pid| !signal::exists(pid)) {
-            // Somebody else's is none of our business and refused.
-            let _ = std::fs::remove_dir_all(entry.path());
-        }
-    }
-    let path = parent.join(format!("{prefix}{}", tutti_sys::process::id()));
-    let mut builder = std::fs::DirBuilder::new();
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    match builder.create(&path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            // Of an earlier process with our number, or it cannot be removed and this fails.
-            std::fs::remove_dir_all(&path)?;
-            builder.create(&path)?;
-        }
-        result => result?,
-    }
-    Ok(Folder(path))
 }
 
 /// How the program learns where it is to listen.
@@ -584,6 +516,8 @@ fn ask(
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::os::unix::net::UnixListener;
 
     use super::*;
 

@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
+use tokio::time::timeout;
 use tutti_worker::Exchange;
 use tutti_worker::log::line;
 
@@ -17,8 +19,8 @@ use crate::websocket;
 /// Requests told of when the program ends, and protocols told of: beyond that, a line of the log is no help.
 const MOST_TOLD: usize = 16;
 
-/// A connection that ended this long before the program was heard to end was closed by its end. Both come with the same turn of the loop,
-/// or the next one.
+/// A connection that ended this long before the program was heard to end was closed by its end, and so long its end is waited for. Both come
+/// with the same turn of the loop, or the next one.
 const JUST_NOW: Duration = Duration::from_secs(1);
 
 /// The state that the exchanges of a worker share.
@@ -26,6 +28,8 @@ const JUST_NOW: Duration = Duration::from_secs(1);
 pub(super) struct Relay {
     pool: Pool,
     broken_off: RefCell<BrokenOff>,
+    /// Wakes who waits for the program's end.
+    ending: Notify,
     /// Protocols that clients have asked for in vain, as far as the log has been told.
     upgrades_told: RefCell<Vec<Vec<u8>>>,
 }
@@ -35,6 +39,7 @@ impl Relay {
         Self {
             pool,
             broken_off: RefCell::default(),
+            ending: Notify::new(),
             upgrades_told: RefCell::default(),
         }
     }
@@ -66,6 +71,17 @@ impl Relay {
     /// The program has ended. What breaks off with it is told [with its end](Self::broken_off), in one message.
     pub(super) fn program_ended(&self) {
         self.broken_off.borrow_mut().end = Some(Instant::now());
+        self.ending.notify_waiters();
+    }
+
+    fn has_program_ended(&self) -> bool {
+        self.broken_off.borrow().end.is_some()
+    }
+
+    /// Waits for the program's end, of which its closed connections are heard first. False if it does not come.
+    async fn program_ends(&self) -> bool {
+        let ending = self.ending.notified();
+        self.has_program_ended() || timeout(JUST_NOW, ending).await.is_ok()
     }
 
     /// The requests that the program's end broke off.
@@ -105,10 +121,10 @@ impl BrokenOff {
 /// Relays one exchange to its end.
 pub(crate) async fn relay(relay: &Rc<Relay>, mut exchange: Exchange) {
     let outcome = {
-        let mut under_way = UnderWay {
+        let under_way = UnderWay {
             relay,
             exchange: &exchange,
-            is_over: false,
+            has_outcome: false,
         };
         let outcome = match exchange.request().is_websocket() {
             // On the heap, for it is large and rare: so the other kind is cheap to begin.
@@ -118,16 +134,23 @@ pub(crate) async fn relay(relay: &Rc<Relay>, mut exchange: Exchange) {
                 serve(relay, &exchange).await
             }
         };
-        under_way.is_over = !outcome
-            .as_ref()
-            .is_err_and(RelayError::is_of_the_connection);
+        under_way.is_over();
         outcome
     };
     match outcome {
         Ok(()) => exchange.finish(),
         Err(failure) => {
-            let has_ended = relay.broken_off.borrow().end.is_some();
-            let is_told = has_ended && failure.is_of_the_connection();
+            // The program has ended and has not seen it: another process's program will.
+            if is_unseen(&failure, &exchange)
+                && relay.program_ends().await
+                && exchange.leave_to_others()
+            {
+                return;
+            }
+            if failure.is_of_the_connection() {
+                relay.broken_off.borrow_mut().note(title(&exchange));
+            }
+            let is_told = relay.has_program_ended() && failure.is_of_the_connection();
             if !is_told && !matches!(failure, RelayError::ClientGone) {
                 let message = format!("{}: {failure}", title(&exchange));
                 line("error", "", message.as_bytes());
@@ -145,18 +168,28 @@ fn title(exchange: &Exchange) -> String {
     format!("{} {}", text(request.method()), text(request.target()))
 }
 
-/// A request on its way. If its connection ends, or the event loop does, it is noted, so that the program's end can be told with what it
-/// was at.
+/// True if the program has not seen the request, or has not read all of it and doing it twice does no harm.
+fn is_unseen(failure: &RelayError, exchange: &Exchange) -> bool {
+    let may_be_repeated = is_repeatable(exchange) && !exchange.request().is_websocket();
+    failure.is_unsent() || failure.is_unread() && may_be_repeated
+}
+
+/// A request on its way. If the event loop ends, it is noted, so that the program's end can be told with what it was at.
 struct UnderWay<'r> {
     relay: &'r Relay,
     exchange: &'r Exchange,
-    /// It has an outcome that is not the program's end.
-    is_over: bool,
+    has_outcome: bool,
+}
+
+impl UnderWay<'_> {
+    fn is_over(mut self) {
+        self.has_outcome = true;
+    }
 }
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        if !self.is_over {
+        if !self.has_outcome {
             let title = title(self.exchange);
             self.relay.broken_off.borrow_mut().note(title);
         }
@@ -169,17 +202,26 @@ async fn serve(relay: &Rc<Relay>, exchange: &Exchange) -> Result<(), RelayError>
     match attempt(relay, exchange, connection).await {
         // A server may close a kept connection at any moment. If it said nothing on it and doing the request twice does no
         // harm (RFC 9110 §9.2.2), it is done again on a new one.
-        Err(RelayError::Closed | RelayError::Send(_) | RelayError::Receive(_))
-            if was_used
-                && is_repeatable(exchange)
-                && !exchange.is_started()
-                && exchange.body_rewind().is_ok() =>
-        {
-            let connection = relay.pool.open().await.map_err(RelayError::Connect)?;
-            attempt(relay, exchange, connection).await
+        Err(failure) if was_used && is_retried(&failure, exchange) => {
+            match relay.pool.open().await {
+                Ok(connection) => attempt(relay, exchange, connection).await,
+                // The program has read the request, if it has: it may have ended of that.
+                Err(_) => Err(failure),
+            }
         }
         outcome => outcome,
     }
+}
+
+fn is_retried(failure: &RelayError, exchange: &Exchange) -> bool {
+    let is_harmless = match failure {
+        RelayError::Unsent(_) => true,
+        RelayError::Closed | RelayError::Send(_) | RelayError::Receive(_) => {
+            is_repeatable(exchange)
+        }
+        _ => false,
+    };
+    is_harmless && !exchange.is_started() && exchange.body_rewind().is_ok()
 }
 
 fn is_repeatable(exchange: &Exchange) -> bool {
@@ -204,7 +246,8 @@ async fn attempt(
             true
         }
     };
-    receive_head(exchange, &mut line).await?;
+    let received = receive_head(exchange, &mut line).await;
+    received.map_err(|failure| line.unsent(failure))?;
     let may_keep = pass_on(exchange, &mut line).await?;
     let is_sent = is_sent && line.feed.as_ref().is_none_or(Feed::is_done);
     if is_sent && may_keep && relay.pool.keep(line.connection) {

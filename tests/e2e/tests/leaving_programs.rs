@@ -8,6 +8,7 @@
 )]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::json;
@@ -90,13 +91,17 @@ fn ends_one(site: &Site, by: impl FnOnce()) {
 }
 
 /// A program of the type `external` with `"protocol": "http"`.
-fn program() -> Site {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/external/leaving.py");
+fn program(name: &str) -> Site {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/external")
+        .join(name);
     let mut site = Site::new("app", &ServerOptions::default());
-    let script = site.server.write("leaving.py", fs::read(source).unwrap());
+    let script = site.server.write(name, fs::read(source).unwrap());
+    let starts = site.server.write("starts", "");
+    fs::set_permissions(&starts, fs::Permissions::from_mode(0o666)).unwrap();
     site.application = json!({
         "type": "external", "protocol": "http", "processes": 1,
-        "executable": "/usr/bin/python3", "arguments": [script]
+        "executable": "/usr/bin/python3", "arguments": [script], "environment": {"STARTS": starts}
     });
     site.configure(&json!({}));
     site
@@ -108,7 +113,7 @@ fn node() -> NodeSite {
 
 #[test]
 fn websockets_that_a_program_leaves_end_the_same_each_time() {
-    connections_end_as_they_were_left(&program());
+    connections_end_as_they_were_left(&program("leaving.py"));
 }
 
 #[test]
@@ -118,7 +123,7 @@ fn websockets_that_nodejs_leaves_end_the_same_each_time() {
 
 #[test]
 fn what_a_program_said_before_its_end_arrives() {
-    what_was_said_before_the_end_of_the_process_arrives(&program());
+    what_was_said_before_the_end_of_the_process_arrives(&program("leaving.py"));
 }
 
 #[test]
@@ -136,4 +141,47 @@ fn answers_that_nodejs_gave_before_its_end_arrive_without_a_relay() {
 #[test]
 fn what_nodejs_said_before_its_end_arrives() {
     what_was_said_before_the_end_of_the_process_arrives(&node());
+}
+
+/// Times that the program has been started.
+fn starts(site: &Site) -> usize {
+    let starts = site.application["environment"]["STARTS"].as_str().unwrap();
+    fs::read_to_string(starts).unwrap().lines().count()
+}
+
+#[test]
+fn requests_that_a_program_has_not_read_when_it_ends_are_for_the_next() {
+    let site = program("ending.py");
+    for round in 0..ends() {
+        std::thread::scope(|scope| {
+            let last = scope.spawn(|| site.text("/leave"));
+            let others: Vec<_> = (0..2 * CLIENTS)
+                .map(|_| scope.spawn(|| site.get("/")))
+                .collect();
+            assert_eq!(last.join().unwrap(), "here");
+            for other in others {
+                let reply = other.join().unwrap();
+                let log = site.server.log();
+                assert_eq!(
+                    (reply.status, reply.text()),
+                    (200, "here".to_owned()),
+                    "round {round}\n{log}"
+                );
+            }
+        });
+    }
+    assert!(starts(&site) >= ends());
+}
+
+#[test]
+fn a_request_that_a_program_ends_of_ends_no_other() {
+    let site = program("ending.py");
+    assert_eq!(site.text("/"), "here");
+    assert_eq!(site.get("/die").status, 502);
+    assert_eq!(site.text("/kept"), "here");
+    assert_eq!(starts(&site), 2);
+    // The connection to the program is kept now; it is not the first one's closing that ended it.
+    assert_eq!(site.get("/die").status, 502);
+    assert_eq!(site.text("/"), "here");
+    assert_eq!(starts(&site), 3);
 }

@@ -9,12 +9,15 @@ use crate::layout::{END_COMPLETE, MAGIC, VERSION};
 use crate::state::{Kind, State};
 use crate::sync::Ordering;
 
+/// A request goes to no further worker when so many have died with it and say that none had begun it: it may be what they die of.
+const MOST_REQUEUES: u32 = 3;
+
 /// The fate of a request whose worker died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// User code had not run: it waits for another worker.
     Requeued,
-    /// User code may have run: the response ends as aborted.
+    /// User code may have run, or too many workers died with it: the response ends as aborted.
     Begun,
 }
 
@@ -42,33 +45,52 @@ impl Segment {
         fates
     }
 
-    fn settle(&self, slot: u32, worker: u32) -> Option<Fate> {
-        let control = self.shared.slot(slot)?;
-        let state = State::unpack(control.state.load(Ordering::Acquire))?;
+    /// The fate of the request in a slot, should the worker have died; `None`: it has none, or is done with it.
+    pub fn fate(&self, slot: SlotId, worker: u32) -> Option<Fate> {
+        let state = self.state(slot)?;
         if u32::from(state.worker) != worker {
             return None;
         }
         match state.kind {
             Kind::Taken => {
+                let private = self.slots.get(slot.0 as usize)?;
+                let requeues = private.requeues.load(Ordering::Relaxed);
+                Some(match requeues < MOST_REQUEUES {
+                    true => Fate::Requeued,
+                    false => Fate::Begun,
+                })
+            }
+            Kind::Begun => Some(Fate::Begun),
+            Kind::Free | Kind::Queued | Kind::Done | Kind::Cancelled => None,
+        }
+    }
+
+    fn settle(&self, slot: u32, worker: u32) -> Option<Fate> {
+        let control = self.shared.slot(slot)?;
+        let private = self.slots.get(slot as usize)?;
+        let state = State::unpack(control.state.load(Ordering::Acquire))?;
+        let fate = self.fate(SlotId(slot), worker);
+        match fate {
+            Some(Fate::Requeued) => {
+                private.requeues.fetch_add(1, Ordering::Relaxed);
                 let mut producer = lock(&self.producer);
                 self.make_room(&mut producer);
                 self.enqueue(&mut producer, slot, Some(state))
                     .then_some(Fate::Requeued)
             }
-            Kind::Begun => {
-                let complete = control.worker.end.load(Ordering::Acquire) == END_COMPLETE;
-                if let Some(private) = self.slots.get(slot as usize) {
-                    private.flags.fetch_or(PRIVATE_DIED, Ordering::Release);
-                }
+            Some(Fate::Begun) => {
+                let complete = state.kind == Kind::Begun
+                    && control.worker.end.load(Ordering::Acquire) == END_COMPLETE;
+                private.flags.fetch_or(PRIVATE_DIED, Ordering::Release);
                 self.complete_for_owner(slot);
                 (!complete).then_some(Fate::Begun)
             }
             // It may have died between letting go and saying so.
-            Kind::Done => {
+            None if state.kind == Kind::Done && u32::from(state.worker) == worker => {
                 self.complete_for_owner(slot);
                 None
             }
-            Kind::Free | Kind::Queued | Kind::Cancelled => None,
+            None => None,
         }
     }
 

@@ -79,6 +79,7 @@ impl Segment {
         let upgrade = if is_websocket { PRIVATE_WEBSOCKET } else { 0 };
         private.flags.store(kept | upgrade, Ordering::Relaxed);
         private.interims_read.store(0, Ordering::Relaxed);
+        private.requeues.store(0, Ordering::Relaxed);
         private.response_consumed.store(0, Ordering::Relaxed);
         private.stream_written.store(0, Ordering::Relaxed);
         let router = &control.router;
@@ -174,9 +175,13 @@ impl Segment {
     }
 
     fn has_died(&self, slot: SlotId) -> bool {
+        self.has_flag(slot, PRIVATE_DIED)
+    }
+
+    fn has_flag(&self, slot: SlotId, flag: u32) -> bool {
         self.slots
             .get(slot.0 as usize)
-            .is_some_and(|private| private.flags.load(Ordering::Acquire) & PRIVATE_DIED != 0)
+            .is_some_and(|private| private.flags.load(Ordering::Acquire) & flag != 0)
     }
 
     /// True if no worker will touch the slot any more.
@@ -314,6 +319,11 @@ impl Segment {
         Ok(Some(head))
     }
 
+    /// True if [`response_head`](Self::response_head) has given the head out.
+    pub fn is_head_taken(&self, slot: SlotId) -> bool {
+        self.has_flag(slot, PRIVATE_HEAD_READ)
+    }
+
     /// Returns the part of the body that can be read now. Where a head has come neither bytes nor the end are shown before it has been taken:
     /// whoever looks for the head first misses nothing when it comes between the two looks.
     pub fn response_ready(&self, slot: SlotId) -> Result<Readable<'_>, Violation> {
@@ -324,7 +334,7 @@ impl Segment {
             return Ok(Readable {
                 spans: [RawSpan::EMPTY; 2],
                 finished: false,
-                aborted: false,
+                aborted: self.has_died(slot),
             });
         };
         let is_done = kind == Kind::Done;

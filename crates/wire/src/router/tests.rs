@@ -11,7 +11,7 @@ use crate::layout::{HEAD_CAPACITY, SlotControl};
 use crate::message::{Opcode, PieceHead};
 use crate::request::{BodyRef, RequestHead};
 use crate::sync::{AtomicU32, Ordering};
-use crate::worker::{Attached, Worker};
+use crate::worker::{Attached, Exchange, Worker};
 
 const SMALL: Layout = Layout {
     slots: 8,
@@ -325,6 +325,47 @@ fn a_dead_workers_requests_are_requeued_or_reported() {
     assert!(segment.free(begun));
     let mut alive = worker(&segment, 0);
     assert_eq!(alive.next_request().unwrap().request().path(), b"/taken");
+}
+
+#[test]
+fn a_request_that_is_left_to_others_is_theirs_when_its_worker_has_died() {
+    let segment = segment();
+    let slot = submit(&segment, b"/left");
+    for worker_number in [0, 1, 0] {
+        let mut dead = worker(&segment, worker_number);
+        let mut exchange = dead.next_request().unwrap();
+        assert_eq!(exchange.request().path(), b"/left");
+        assert!(exchange.leave_to_others());
+        assert!(exchange.is_ended() && !exchange.leave_to_others());
+        drop(exchange);
+        assert_eq!(segment.queue_len(), 0, "nobody else may have it yet");
+        let fates = segment.worker_died(worker_number);
+        assert_eq!(fates, [(slot, Fate::Requeued)]);
+    }
+    let mut last = worker(&segment, 1);
+    assert!(last.next_request().unwrap().leave_to_others());
+    assert_eq!(segment.fate(slot, 1), Some(Fate::Begun));
+    assert_eq!(segment.worker_died(1), [(slot, Fate::Begun)]);
+    let (head, _, finished) = collect(&segment, slot);
+    assert!(head.is_none() && !finished);
+    assert!(segment.free(slot));
+}
+
+#[test]
+fn a_request_that_was_begun_is_left_to_nobody() {
+    let segment = segment();
+    for begin in [
+        |exchange: &Exchange| exchange.start(200, std::iter::empty()).unwrap(),
+        |exchange: &Exchange| exchange.interim(103, std::iter::empty()).unwrap(),
+    ] {
+        let slot = submit(&segment, b"/");
+        let mut serving = worker(&segment, 0);
+        let mut exchange = serving.next_request().unwrap();
+        begin(&exchange);
+        assert!(!exchange.leave_to_others());
+        exchange.finish();
+        assert!(segment.free(slot));
+    }
 }
 
 #[test]

@@ -513,6 +513,22 @@ impl Exchange {
         }
     }
 
+    /// Leaves the request, of which no user code has seen anything, to another worker, which gets it once this process has ended: that must
+    /// come soon. False, and the exchange goes on: something was answered or read from a streamed body, or nobody waits for it any more.
+    #[must_use]
+    pub fn leave_to_others(&mut self) -> bool {
+        let has_begun = self.is_started() || self.interims.get() > 0;
+        if has_begun || self.is_client_gone() || self.body_rewind().is_err() {
+            return false;
+        }
+        self.ended.set(true);
+        self.set_state(Kind::Taken);
+        if self.counted.replace(false) {
+            self.core.count(-1);
+        }
+        true
+    }
+
     fn end(&self, how: u32) {
         self.ended.set(true);
         let Some(control) = self.control() else {
