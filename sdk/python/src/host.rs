@@ -24,6 +24,8 @@ pub struct App {
     options: Options,
     targets: Option<Vec<Target>>,
     event_loop: Option<Loop>,
+    /// For the thread of a process that has only one, should the application turn out to be WSGI's.
+    wsgi: Option<Wsgi>,
 }
 
 impl Host for PythonHost {
@@ -51,11 +53,20 @@ impl Host for PythonHost {
                 true => Some(lifecycle::import(py, &options)?),
                 false => None,
             };
+            // Here, and not in each worker: what is done after the fork copies memory that all have in common.
+            position::tell_on_signal(py)
+                .map_err(|error| failure(py, "installing a signal handler", &error))?;
+            let has_one_thread = options.threads.threads <= 1;
+            let wsgi = match has_one_thread && options.protocol != Some(Protocol::Asgi) {
+                true => Some(prepare(py, &setting(&options))?),
+                false => None,
+            };
             freeze(py).map_err(|error| failure(py, "preparing to fork", &error))?;
             Ok(App {
                 options,
                 targets,
                 event_loop: None,
+                wsgi,
             })
         })
     }
@@ -72,8 +83,6 @@ impl Host for PythonHost {
         interpreter::after_fork_in_child();
         Python::attach(|py| {
             let options = &app.options;
-            position::tell_on_signal(py)
-                .map_err(|error| failure(py, "installing a signal handler", &error))?;
             // A module that asks for the loop when it is imported gets the one that will run.
             if options.protocol == Some(Protocol::Asgi) {
                 app.event_loop = Some(make_loop(py)?);
@@ -95,7 +104,7 @@ impl Host for PythonHost {
             let targets = app.targets.take().unwrap_or_default();
             let is_wsgi = |target: &Target| target.interface == Interface::Wsgi;
             if targets.iter().all(is_wsgi) {
-                let outcome = serve_wsgi(py, &app.options, &targets, process);
+                let outcome = serve_wsgi(py, app.wsgi.take(), &app.options, &targets, process);
                 interpreter::finish(py);
                 return outcome;
             }
@@ -122,18 +131,26 @@ fn make_loop(py: Python<'_>) -> Result<Loop, StartError> {
     Loop::new(py).map_err(|error| failure(py, "making an event loop", &error))
 }
 
+fn setting(options: &Options) -> Setting {
+    Setting {
+        multithread: options.threads.threads > 1,
+        multiprocess: options.is_multiprocess(),
+    }
+}
+
 fn serve_wsgi(
     py: Python<'_>,
+    prepared: Option<Wsgi>,
     options: &Options,
     targets: &[Target],
     process: &mut Process,
 ) -> Result<(), StartError> {
-    let setting = Setting {
-        multithread: options.threads.threads > 1,
-        multiprocess: options.is_multiprocess(),
-    };
+    let setting = setting(options);
     if process.threads() == 1 {
-        let mut wsgi = prepare(py, &setting)?;
+        let mut wsgi = match prepared {
+            Some(wsgi) => wsgi,
+            None => prepare(py, &setting)?,
+        };
         return process.serve_alone(|requests| {
             requests.ready();
             serve_requests(py, &mut wsgi, targets, requests);
