@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 use tutti_worker::{Describe, Exchange, Host, Process, Requests, Served, Start, StartError};
 
-use crate::asgi::{self, Loop};
+use crate::asgi::{self, Loop, Support};
 use crate::interpreter::{self, Away, PROGRAM, VERSION, short_version};
 use crate::lifecycle::{self, Interface, Target, failure};
 use crate::log;
@@ -24,6 +24,8 @@ pub struct App {
     options: Options,
     targets: Option<Vec<Target>>,
     event_loop: Option<Loop>,
+    /// Loaded before the fork, if it was known then that it is needed.
+    support: Option<Support>,
     /// For the thread of a process that has only one, should the application turn out to be WSGI's.
     wsgi: Option<Wsgi>,
 }
@@ -56,16 +58,19 @@ impl Host for PythonHost {
             // Here, and not in each worker: what is done after the fork copies memory that all have in common.
             position::tell_on_signal(py)
                 .map_err(|error| failure(py, "installing a signal handler", &error))?;
-            let has_one_thread = options.threads.threads <= 1;
-            let wsgi = match has_one_thread && options.protocol != Some(Protocol::Asgi) {
-                true => Some(prepare(py, &setting(&options))?),
-                false => None,
+            let is_asgi = options.protocol == Some(Protocol::Asgi)
+                || targets.iter().flatten().any(|target| !is_wsgi(target));
+            let (wsgi, support) = match is_asgi {
+                true => (None, Some(support(py)?)),
+                false if options.threads.threads > 1 => (None, None),
+                false => (Some(prepare(py, &setting(&options))?), None),
             };
             freeze(py).map_err(|error| failure(py, "preparing to fork", &error))?;
             Ok(App {
                 options,
                 targets,
                 event_loop: None,
+                support,
                 wsgi,
             })
         })
@@ -85,7 +90,7 @@ impl Host for PythonHost {
             let options = &app.options;
             // A module that asks for the loop when it is imported gets the one that will run.
             if options.protocol == Some(Protocol::Asgi) {
-                app.event_loop = Some(make_loop(py)?);
+                app.event_loop = Some(make_loop(py, app.support.take())?);
             }
             if app.targets.is_none() {
                 app.targets = Some(lifecycle::import(py, options)?);
@@ -102,7 +107,6 @@ impl Host for PythonHost {
     fn process(app: &mut App, process: &mut Process) -> Result<(), StartError> {
         Python::attach(|py| {
             let targets = app.targets.take().unwrap_or_default();
-            let is_wsgi = |target: &Target| target.interface == Interface::Wsgi;
             if targets.iter().all(is_wsgi) {
                 let outcome = serve_wsgi(py, app.wsgi.take(), &app.options, &targets, process);
                 interpreter::finish(py);
@@ -118,7 +122,7 @@ impl Host for PythonHost {
             }
             let event_loop = match app.event_loop.take() {
                 Some(event_loop) => event_loop,
-                None => make_loop(py)?,
+                None => make_loop(py, app.support.take())?,
             };
             let outcome = asgi::run(py, targets, &event_loop, &app.options, process);
             interpreter::finish(py);
@@ -127,8 +131,20 @@ impl Host for PythonHost {
     }
 }
 
-fn make_loop(py: Python<'_>) -> Result<Loop, StartError> {
-    Loop::new(py).map_err(|error| failure(py, "making an event loop", &error))
+fn is_wsgi(target: &Target) -> bool {
+    target.interface == Interface::Wsgi
+}
+
+fn support(py: Python<'_>) -> Result<Support, StartError> {
+    Support::load(py).map_err(|error| failure(py, "loading asyncio", &error))
+}
+
+fn make_loop(py: Python<'_>, loaded: Option<Support>) -> Result<Loop, StartError> {
+    let support = match loaded {
+        Some(support) => support,
+        None => support(py)?,
+    };
+    Loop::new(py, support).map_err(|error| failure(py, "making an event loop", &error))
 }
 
 fn setting(options: &Options) -> Setting {

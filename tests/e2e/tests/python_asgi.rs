@@ -411,3 +411,23 @@ fn replacing_the_application_lets_requests_finish() {
     stream.read_to_string(&mut rest).unwrap();
     assert!(rest.ends_with("0\r\n\r\n"), "{rest:?}");
 }
+
+#[test]
+fn each_process_of_a_preloaded_application_has_a_loop_of_its_own() {
+    let site = PythonSite::bare();
+    for protocol in [json!({}), json!({"protocol": "asgi"})] {
+        let mut members = json!({
+            "module": "preloaded_asgi", "processes": 1, "preload": true, "limits": {"requests": 1},
+        });
+        tutti_testkit::set_members(&mut members, &protocol);
+        site.configure(&members);
+        let answers = [site.get("/").json(), site.get("/").json()];
+        assert_ne!(answers[0]["pid"], answers[1]["pid"]);
+        for answer in &answers {
+            assert_eq!(answer["imported"], answers[0]["imported"]);
+            assert_ne!(answer["imported"], answer["pid"]);
+            assert_eq!(answer["in_thread"], answer["pid"]);
+            assert_eq!(answer["said"], "said\n");
+        }
+    }
+}

@@ -24,7 +24,7 @@ use pyo3::prelude::*;
 use tutti_worker::{Process, StartError};
 
 use self::driver::Driver;
-pub(crate) use self::event_loop::Loop;
+pub(crate) use self::event_loop::{Loop, Support};
 use self::lifespan::{shutdown, startup};
 use crate::lifecycle::{Target, failure};
 use crate::log;

@@ -1,6 +1,6 @@
 """Parts of asyncio that the host needs that is not on a request's way: loops, lifespan, the end.
 
-Compiled into the host and run once in each worker.
+Compiled into the host and run once, in each worker or, where it is known there that they serve ASGI, in the process that they are forks of.
 """
 
 import asyncio
@@ -9,15 +9,15 @@ import sys
 import threading
 import traceback
 
+try:
+    import uvloop
+except ImportError:
+    uvloop = None
+
 
 def make_loop():
     """An event loop, uvloop's where that can be imported; it is the current one from here on."""
-    try:
-        import uvloop
-    except ImportError:
-        loop = asyncio.new_event_loop()
-    else:
-        loop = uvloop.new_event_loop()
+    loop = (uvloop or asyncio).new_event_loop()
     asyncio.set_event_loop(loop)
     return loop
 
