@@ -183,13 +183,10 @@ pub fn start(
         failure: None,
     };
     let pid = child.run()?;
-    let failure = child.failure.map(|(step, error)| {
-        let error = io::Error::from(error);
-        match step {
-            Step::Announce => context("telling the server of the process", error),
-            Step::Place => context("handing descriptors on", error),
-            Step::Execute => error,
-        }
+    let failure = child.failure.map(|(step, error)| match step {
+        Step::Announce => context("telling the server of the process", error),
+        Step::Place => context("handing descriptors on", error),
+        Step::Execute => error.into(),
     });
     Ok(Started { pid, failure })
 }
