@@ -17,13 +17,10 @@ pub(crate) fn send(control: &OwnedFd, message: &FromPrototype) -> io::Result<()>
     // A number of a pid namespace means nothing outside. A pidfd comes along, of which the receiver's kernel tells the
     // number as it is there. The process cannot be gone: it is the sender, or a child not reaped yet.
     let new = match message {
-        FromPrototype::Forked { pid, .. } | FromPrototype::WorkerFailed { pid, .. }
-            if process::id() == 1 =>
-        {
-            process::pidfd(*pid).ok()
-        }
+        FromPrototype::Forked { pid, .. } if process::id() == 1 => process::pidfd(*pid).ok(),
+        // Not of a child: the receiver knows its number since it was forked.
         FromPrototype::WorkerReady { pid, .. } | FromPrototype::WorkerFailed { pid, .. }
-            if process::parent() == 1 =>
+            if *pid == process::id() && process::parent() == 1 =>
         {
             process::pidfd(*pid).ok()
         }
