@@ -122,24 +122,28 @@ func (in *inheritance) takeEvents(start *startDocument) (threads, workers []int,
 }
 
 // tell sends the one message that a worker sends, and closes the socket.
-func (in *inheritance) tell(message map[string]any) {
-	message["worker"] = in.worker
-	message["pid"] = os.Getpid()
-	if text, err := json.Marshal(message); err == nil {
-		// Without a router there is nobody to tell, and there will be no request either.
-		syscall.Write(in.control, text)
-	}
+func (in *inheritance) tell(message []byte) {
+	// Without a router there is nobody to tell, and there will be no request either.
+	syscall.Write(in.control, message)
 	syscall.Close(in.control)
 }
 
-func (in *inheritance) tellReady() { in.tell(map[string]any{"what": "worker_ready"}) }
+// tellReady writes its numbers by hand: what encoding/json needs for its first message is a tenth of a millisecond of each start.
+func (in *inheritance) tellReady() {
+	message := append([]byte(`{"what":"worker_ready","worker":`), strconv.FormatUint(uint64(in.worker), 10)...)
+	message = append(append(message, `,"pid":`...), strconv.Itoa(os.Getpid())...)
+	in.tell(append(message, '}'))
+}
 
 func (in *inheritance) tellFailed(step string, err error) {
 	var hint any
 	if outdated := (*versionError)(nil); errors.As(err, &outdated) {
 		hint = "build the program again with the SDK of this server"
 	}
-	in.tell(map[string]any{"what": "worker_failed", "step": step, "message": err.Error(), "hint": hint})
+	message, _ := json.Marshal(map[string]any{
+		"what": "worker_failed", "worker": in.worker, "pid": os.Getpid(), "step": step, "message": err.Error(), "hint": hint,
+	})
+	in.tell(message)
 }
 
 // shareCores lets the processes of an application share the machine: each runs Go code on as many cores as there are for

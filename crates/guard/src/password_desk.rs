@@ -2,8 +2,8 @@
 //!
 //! Must never: hold up a listen thread, or let whoever tries passwords keep more than a few processors busy or more than a bounded number waiting.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use tokio::sync::Semaphore;
@@ -33,14 +33,19 @@ pub struct PasswordDesk {
 
 impl Default for PasswordDesk {
     fn default() -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             remembered: Remembered::new().ok(),
-            places: Arc::new(Semaphore::new(processors.div_ceil(2))),
+            places: Arc::new(Semaphore::new(processors().div_ceil(2))),
             waiting: Arc::default(),
             of_client: Concurrency::new(MOST_OF_CLIENT),
         }
     }
+}
+
+/// Asked once: each configuration has a desk before it takes over that of the one before it, and the answer is read from the files of a cgroup.
+fn processors() -> usize {
+    static PROCESSORS: OnceLock<usize> = OnceLock::new();
+    *PROCESSORS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 /// A password that waits or is looked at.

@@ -180,6 +180,13 @@ impl Manager {
             .map(|member| Arc::clone(&member.app))
     }
 
+    /// True if the live application of this name has a spool that one of this specification takes over: its place need not be opened.
+    pub fn has_spool_for(&self, spec: &AppSpec) -> bool {
+        let state = self.state();
+        let member = state.live.get(&spec.name);
+        member.is_some_and(|member| member.app.spec().has_same_processes(spec))
+    }
+
     /// Numbers of all live applications.
     pub fn status(&self) -> Vec<(Arc<str>, AppStatus)> {
         let members: Vec<Member> = self.state().live.values().cloned().collect();
@@ -306,16 +313,20 @@ impl Manager {
         let context = &self.0.context;
         let failed =
             |step: &str, error: io::Error| StartFailure::new(spec, step, error.to_string());
-        let spool = spec
-            .spool
-            .spool(spec.limits.max_body_size)
-            .map_err(|error| {
-                failed("create spool", error).with_hint(format!(
+        let before = self.state().live.get(&spec.name).cloned();
+        let spool = match &before {
+            // The same, but for more processes than it has room for.
+            Some(before) if before.app.spec().has_same_processes(spec) => {
+                Ok(before.app.spool().clone())
+            }
+            _ => spec.spool.spool(spec.limits.max_body_size),
+        };
+        let spool = spool.map_err(|error| {
+            failed("create spool", error).with_hint(format!(
                 "the folder for temporary files, `{}`, must exist and be writable by the server",
                 spec.spool.folder().display()
             ))
-            })?;
-        let before = self.state().live.get(&spec.name).cloned();
+        })?;
         let tally = before.map_or_else(
             || Arc::new(Tally::new(context.threads.count())),
             |before| Arc::clone(&before.app.shared.tally),

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use harness::{Content, Pool, Response, dynamic, fetch, fetch_since, options, pid_of};
 use serde_json::json;
-use tutti_pool::{Clocks, ExchangeError, Processes, RestartError, SubmitError};
+use tutti_pool::{AppSpec, Clocks, ExchangeError, Processes, RestartError, SubmitError};
 use tutti_sys::signal;
 use tutti_testkit::{Gate, files, is_root, processes, skip, wait_until, workers};
 
@@ -1076,6 +1076,40 @@ fn more_processes_than_the_segment_has_room_for_are_another_application() {
     let grown = pool.manager.application("demo").unwrap();
     assert!(!Arc::ptr_eq(&app, &grown));
     assert_eq!(pool.get(&grown, "/hello").unwrap().status, 200);
+}
+
+#[test]
+fn a_spool_goes_on_with_the_processes_that_go_on() {
+    let pool = Pool::new();
+    let folder = pool.folder.path().join("spools");
+    std::fs::create_dir(&folder).unwrap();
+    let spec = |processes| AppSpec {
+        spool: folder.clone().into(),
+        ..pool.spec("demo", processes)
+    };
+    let first = spec(Processes::Static(1));
+    assert!(!pool.manager.has_spool_for(&first));
+    pool.app(first);
+    // From now on there is no place for another.
+    std::fs::remove_dir(&folder).unwrap();
+    for processes in [
+        Processes::Static(2),
+        // More than there is room for in the segment.
+        dynamic(200, 1, Duration::from_secs(9)),
+    ] {
+        let next = spec(processes);
+        assert!(pool.manager.has_spool_for(&next));
+        let app = pool.app(next);
+        assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
+    }
+    let mut changed = spec(Processes::Static(2));
+    options(&mut changed, json!({"changed": true}));
+    assert!(!pool.manager.has_spool_for(&changed));
+    let failures = pool.configure(vec![changed]).unwrap_err();
+    assert!(
+        format!("{failures:?}").contains("create spool"),
+        "{failures:?}"
+    );
 }
 
 #[test]

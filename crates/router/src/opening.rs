@@ -415,13 +415,22 @@ impl Openings {
         })
     }
 
-    /// Returns the applications to run, each with a spool of its own.
-    pub(super) async fn specs(&self, config: &Config) -> Result<Vec<AppSpec>, Diagnostics> {
+    /// Returns the applications to run, each with a spool of its own, unless it is live and has one already.
+    pub(super) async fn specs(
+        &self,
+        config: &Config,
+        live: &Manager,
+    ) -> Result<Vec<AppSpec>, Diagnostics> {
         let http = &config.settings.http;
+        let folder = http.body_temp_path.as_ref().unwrap_or(&self.tmpdir);
         let mut specs = Vec::new();
         for application in config.applications.values() {
-            let place = SpoolPlace::opened(self.spool(http, http.max_body_size).await?);
-            specs.push(AppSpec::from_config(application, place, http.max_body_size));
+            let place = SpoolPlace::from(folder.clone());
+            let mut spec = AppSpec::from_config(application, place, http.max_body_size);
+            if !live.has_spool_for(&spec) {
+                spec.spool = SpoolPlace::opened(self.spool(http, http.max_body_size).await?);
+            }
+            specs.push(spec);
         }
         Ok(specs)
     }

@@ -348,7 +348,7 @@ impl Inner {
             .with_certificates(certificates.names())
             .with_js_modules(self.stored.js_modules());
         let config = tutti_config::validate(&document, &known)?;
-        let specs = self.openings.specs(&config).await?;
+        let specs = self.openings.specs(&config, &self.manager).await?;
         let jobs = match config.all_spoolers().next().is_some() && !self.jobs.has_store() {
             true => Some(self.openings.jobs().await?),
             false => None,

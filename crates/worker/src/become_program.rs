@@ -1,16 +1,18 @@
-//! A worker becomes the application's own program, which speaks the wire itself.
+//! A worker that is the application's own program, which speaks the wire itself.
 //!
-//! The program finds its place by the environment (`spec/wire.md`, 9). Called by `serve` in the new process. What must never
-//! happen: a failure that only shows as an exit code; what the system refuses is told with its cure.
+//! The program finds its place by the environment (`spec/wire.md`, 9). Started by the prototype, which executes it without a copy of
+//! itself between. What must never happen: a failure that only shows as an exit code; what the system refuses is told with its cure.
 
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 
-use tutti_sys::exec;
-use tutti_sys::fork::set_variable;
-use tutti_wire::control::{FD_CONTROL, FD_EVENTS, FD_LIFELINE, FD_SEGMENT, FD_SPOOL, FD_START};
+use tutti_sys::exec::{self, Announcement, Executable};
+use tutti_sys::process;
+use tutti_wire::control::{
+    FD_CONTROL, FD_EVENTS, FD_LIFELINE, FD_SEGMENT, FD_SPOOL, FD_START, FromPrototype, encode,
+};
 use tutti_wire::layout::VERSION;
 
 use crate::error::StartError;
@@ -75,19 +77,39 @@ impl Handed<'_> {
     }
 }
 
-/// Returns only when the program cannot be executed.
-pub(crate) fn run(program: &Program, handed: &Handed<'_>) -> StartError {
-    for (name, value) in &handed.variables() {
-        if let Err(error) = set_variable(name, value) {
-            return StartError::new("setting the environment", error);
+/// The process of a worker that is a program.
+#[derive(Debug)]
+pub(crate) struct Started {
+    /// Its number.
+    pub(crate) pid: i32,
+    /// Why it has not become the program; it ends then.
+    pub(crate) failure: Option<StartError>,
+}
+
+/// Starts the program in a process of its own, which tells the router of itself before.
+///
+/// # Errors
+/// There is no such process.
+pub(crate) fn start(program: &Program, handed: &Handed<'_>) -> io::Result<Started> {
+    let executable = Executable::new(&program.path, &program.arguments)?
+        .inherit_environment(&handed.variables())?;
+    let worker = handed.number;
+    let forked = |pid| encode(&FromPrototype::Forked { worker, pid });
+    // In a pid namespace, as for all that is told of processes there.
+    let brings_pidfd = process::id() == 1;
+    let announcement = Announcement::new(handed.control.as_fd(), forked, brings_pidfd)?;
+    let started = exec::start(&executable, &handed.placed(), announcement)?;
+    let failure = started.failure.map(|error| {
+        let failure = StartError::new(format!("executing `{}`", program.path.display()), &error);
+        match hint(&error) {
+            Some(hint) => failure.hint(hint).member("executable"),
+            None => failure.member("executable"),
         }
-    }
-    let error = exec::execute(&program.path, &program.arguments, &handed.placed());
-    let failure = StartError::new(format!("executing `{}`", program.path.display()), &error);
-    match hint(&error) {
-        Some(hint) => failure.hint(hint).member("executable"),
-        None => failure.member("executable"),
-    }
+    });
+    Ok(Started {
+        pid: started.pid,
+        failure,
+    })
 }
 
 /// The explanation that the bare error lacks (execve(2)).

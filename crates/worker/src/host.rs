@@ -57,8 +57,8 @@ pub trait Host {
         Ok(())
     }
 
-    /// For languages whose applications are programs of their own: the program that worker `number` becomes once it has started, in
-    /// place of serving here. The program inherits the descriptors and speaks the wire itself (`spec/wire.md`, 9).
+    /// For languages whose applications are programs of their own: the program that worker `number` is, in place of a fork that serves
+    /// here. The program inherits the descriptors and speaks the wire itself (`spec/wire.md`, 9).
     fn program(app: &Self::App, number: u32) -> Option<Program> {
         let _ = (app, number);
         None

@@ -1,7 +1,8 @@
 //! The prototype: loads once, forks workers when the router says so, reports how they end.
 //!
 //! One thread, blocked in `poll` on the control socket and a pidfd per worker. When a fork returns in the child, everything
-//! here is unwound and the child goes on in `serve`.
+//! here is unwound and the child goes on in `serve`. A worker that is a program of its own is not forked: the program is executed in a new
+//! process at once ([`become_program`]).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,9 +24,10 @@ use tutti_wire::control::{
 };
 use tutti_wire::worker::{Attached, Descriptors};
 
+use crate::become_program::{self, Started};
 use crate::error::StartError;
 use crate::host::Host;
-use crate::reports::{cut, panic_text, send};
+use crate::reports::{cut, panic_text, report_of, send};
 use crate::serve::Inherited;
 use crate::watch::Watch;
 use crate::{module, output, serve};
@@ -74,12 +76,20 @@ pub(crate) fn run<H: Host>() -> io::Result<ExitCode> {
     let name = inherited.start.name.clone();
     let _ = title::set(&format!("tutti: \"{name}\" prototype"));
     send(&control, &FromPrototype::Ready)?;
+    let start_program = |number| {
+        let program = H::program(&app, number)?;
+        Some(become_program::start(
+            &program,
+            &inherited.handed(number, &control),
+        ))
+    };
     let outcome = Prototype {
         control: &control,
         workers: BTreeMap::new(),
         most: inherited.start.workers,
         around_fork: (H::before_fork, H::after_fork),
         fork: H::fork,
+        start_program: &start_program,
         watch: watch(&inherited.start, &control)?,
         quitting: false,
     }
@@ -233,6 +243,8 @@ struct Prototype<'a> {
     around_fork: (fn(), fn()),
     /// The language's way to fork.
     fork: fn() -> io::Result<Fork>,
+    /// Starts the program that the worker of this number is; `None`: it is a fork.
+    start_program: &'a dyn Fn(u32) -> Option<io::Result<Started>>,
     watch: Option<Watch>,
     quitting: bool,
 }
@@ -340,9 +352,16 @@ impl Prototype<'_> {
             None
         };
         if let Some(message) = refusal {
-            send(self.control, &FromPrototype::ForkFailed { worker, message })?;
-            return Ok(None);
+            return self.fork_failed(worker, message).map(|()| None);
         }
+        match (self.start_program)(worker) {
+            Some(started) => self.program_started(worker..end, started).map(|()| None),
+            None => self.fork_worker(worker..end),
+        }
+    }
+
+    /// Forks; in the new process its numbers.
+    fn fork_worker(&mut self, numbers: Range<u32>) -> io::Result<Option<Range<u32>>> {
         let (told, tells) = pipe_with(PipeFlags::CLOEXEC)?;
         let (before, after) = self.around_fork;
         before();
@@ -354,28 +373,49 @@ impl Prototype<'_> {
             Ok(Fork::Child) => {
                 drop(tells);
                 end_unless_told(&told);
-                return Ok(Some(worker..end));
+                return Ok(Some(numbers));
             }
             Ok(Fork::Parent(pid)) => pid,
             Err(error) => {
-                let message = error.to_string();
-                send(self.control, &FromPrototype::ForkFailed { worker, message })?;
+                self.fork_failed(numbers.start, error.to_string())?;
                 return Ok(None);
             }
         };
+        let worker = numbers.start;
+        if self.watch_process(pid, numbers)? {
+            send(self.control, &FromPrototype::Forked { worker, pid })?;
+            // A child that has ended already does not listen.
+            let _ = rustix::io::write(&tells, b"1");
+        }
+        Ok(None)
+    }
+
+    /// A program was started, which has told the router of itself; or there is none.
+    fn program_started(
+        &mut self,
+        numbers: Range<u32>,
+        started: io::Result<Started>,
+    ) -> io::Result<()> {
+        let worker = numbers.start;
+        let Started { pid, failure } = match started {
+            Ok(started) => started,
+            Err(error) => return self.fork_failed(worker, error.to_string()),
+        };
+        if self.watch_process(pid, numbers)?
+            && let Some(error) = failure
+        {
+            report_of(self.control, worker, pid, error);
+        }
+        Ok(())
+    }
+
+    /// Notes a new process, and tells when it ends from now on; false if that is not possible, and the process has been ended.
+    fn watch_process(&mut self, pid: i32, numbers: Range<u32>) -> io::Result<bool> {
         // Not reaped yet, so the number is still this child's, dead or alive.
         match process::pidfd(pid) {
             Ok(pidfd) => {
-                self.workers.insert(
-                    pid,
-                    Worker {
-                        numbers: worker..end,
-                        pidfd,
-                    },
-                );
-                send(self.control, &FromPrototype::Forked { worker, pid })?;
-                // A child that has ended already does not listen.
-                let _ = rustix::io::write(&tells, b"1");
+                self.workers.insert(pid, Worker { numbers, pidfd });
+                Ok(true)
             }
             Err(error) => {
                 // A worker that cannot be watched must not run.
@@ -384,10 +424,14 @@ impl Prototype<'_> {
                     rustix::thread::sched_yield();
                 }
                 let message = format!("watching the new process: {error}");
-                send(self.control, &FromPrototype::ForkFailed { worker, message })?;
+                self.fork_failed(numbers.start, message)?;
+                Ok(false)
             }
         }
-        Ok(None)
+    }
+
+    fn fork_failed(&self, worker: u32, message: String) -> io::Result<()> {
+        send(self.control, &FromPrototype::ForkFailed { worker, message })
     }
 
     /// Reports the workers that have ended.

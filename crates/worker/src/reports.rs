@@ -18,8 +18,9 @@ pub(crate) fn send(control: &OwnedFd, message: &FromPrototype) -> io::Result<()>
     // number as it is there. The process cannot be gone: it is the sender, or a child not reaped yet.
     let new = match message {
         FromPrototype::Forked { pid, .. } if process::id() == 1 => process::pidfd(*pid).ok(),
+        // Not of a child: the receiver knows its number since it was forked.
         FromPrototype::WorkerReady { pid, .. } | FromPrototype::WorkerFailed { pid, .. }
-            if process::parent() == 1 =>
+            if *pid == process::id() && process::parent() == 1 =>
         {
             process::pidfd(*pid).ok()
         }
@@ -31,10 +32,16 @@ pub(crate) fn send(control: &OwnedFd, message: &FromPrototype) -> io::Result<()>
 
 /// Tells why this worker does not start.
 pub(crate) fn report(control: &OwnedFd, worker: u32, error: StartError) -> ExitCode {
+    report_of(control, worker, process::id(), error);
+    ExitCode::FAILURE
+}
+
+/// Tells why the worker in the process `pid`, this one or a child that is not reaped yet, does not start.
+pub(crate) fn report_of(control: &OwnedFd, worker: u32, pid: i32, error: StartError) {
     let text = error.to_string();
     let failed = FromPrototype::WorkerFailed {
         worker,
-        pid: process::id(),
+        pid,
         step: cut(error.step),
         message: cut(error.message),
         hint: error.hint.map(cut),
@@ -43,7 +50,6 @@ pub(crate) fn report(control: &OwnedFd, worker: u32, error: StartError) -> ExitC
     if send(control, &failed).is_err() {
         eprintln!("{text}");
     }
-    ExitCode::FAILURE
 }
 
 /// Cuts a text that is too long for a message, at a character.

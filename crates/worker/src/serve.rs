@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tutti_wire::control::Start;
 use tutti_wire::worker::{Attached, Descriptors};
 
-use crate::become_program::{self, Handed};
+use crate::become_program::Handed;
 use crate::error::StartError;
 use crate::host::Host;
 use crate::process::{Place, Process};
@@ -26,6 +26,27 @@ pub(crate) struct Inherited {
     pub(crate) files: [OwnedFd; 2],
 }
 
+impl Inherited {
+    /// The place of the worker `number`, for a program that is to take it.
+    pub(crate) fn handed<'a>(&'a self, number: u32, control: &'a OwnedFd) -> Handed<'a> {
+        let [segment, start] = &self.files;
+        let descriptors = &self.descriptors;
+        Handed {
+            number,
+            control,
+            segment,
+            start,
+            spool: descriptors.spool.as_ref(),
+            lifeline: self.lifeline.as_ref(),
+            events: descriptors
+                .threads
+                .iter()
+                .chain(&descriptors.workers)
+                .collect(),
+        }
+    }
+}
+
 /// Runs the workers `numbers` in their own process; its exit code.
 pub(crate) fn run<H: Host>(
     app: &mut H::App,
@@ -34,25 +55,6 @@ pub(crate) fn run<H: Host>(
     control: OwnedFd,
 ) -> ExitCode {
     let number = numbers.start;
-    if let Some(program) = H::program(app, number) {
-        let [segment, start] = &inherited.files;
-        let handed = Handed {
-            number,
-            control: &control,
-            segment,
-            start,
-            spool: inherited.descriptors.spool.as_ref(),
-            lifeline: inherited.lifeline.as_ref(),
-            events: inherited
-                .descriptors
-                .threads
-                .iter()
-                .chain(&inherited.descriptors.workers)
-                .collect(),
-        };
-        let error = become_program::run(&program, &handed);
-        return report(&control, number, error);
-    }
     let Inherited {
         start,
         segment,

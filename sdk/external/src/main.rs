@@ -1,6 +1,6 @@
 //! Language host for applications that are programs of their own: Go, and whatever else is linked with an SDK, or speaks HTTP.
 //!
-//! The prototype checks once that there is such a program. A worker then becomes it (`tutti_worker::Program`), if it speaks
+//! The prototype checks once that there is such a program. A worker is that program (`tutti_worker::Program`), if it speaks
 //! the wire itself; or starts it and relays (`tutti-relay`), if it speaks HTTP, as Node.js does. Called by main, like every language
 //! host. What must never happen: a program that cannot run and nobody told why.
 

@@ -138,6 +138,11 @@ impl Pool {
         let stream = match &self.address {
             Address::Tcp(address) => {
                 let stream = TcpStream::connect(address).await?;
+                // With itself, as at the start: see `owner::connect`.
+                if stream.local_addr()? == *address {
+                    stream.set_zero_linger()?;
+                    return Err(io::ErrorKind::ConnectionRefused.into());
+                }
                 stream.set_nodelay(true)?;
                 Stream::Tcp(stream)
             }

@@ -2,7 +2,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
@@ -19,7 +18,7 @@ use tutti_worker::{Handover, Process, Program, StartError};
 use crate::address::{Address, Chosen, Reserved, choose};
 use crate::line::{Heard, Line};
 use crate::options::{Listen, Options};
-use crate::owner::is_strange;
+use crate::owner::{self, is_strange};
 use crate::preload::{Failure, Place, Places, Preload};
 
 /// First and longest pause between two looks, and what part of the time so far one is: a start is noticed a thirtieth too late at most.
@@ -446,8 +445,8 @@ fn look(address: &Address, probe: Option<&str>, limit: Duration) -> Result<(), S
     let end = Instant::now() + limit;
     match address {
         Address::Tcp(address) => {
-            let stream = TcpStream::connect_timeout(address, limit)
-                .map_err(|_| "it took no connection".to_owned())?;
+            let stream =
+                owner::connect(address, limit).map_err(|_| "it took no connection".to_owned())?;
             probe.map_or(Ok(()), |path| {
                 ask(&stream, path, end, |left| {
                     stream.set_read_timeout(Some(left))
@@ -516,7 +515,7 @@ fn ask(
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
-    use std::net::{Ipv4Addr, TcpListener};
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
     use std::os::unix::net::UnixListener;
 
     use super::*;

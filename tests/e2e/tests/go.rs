@@ -13,7 +13,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tutti_e2e::documents::json_examples;
 use tutti_e2e::external::{ProgramSite, need_go, source};
-use tutti_testkit::{PATIENCE, files, processes, wait_until};
+use tutti_sys::credentials::is_root;
+use tutti_testkit::{PATIENCE, files, processes, skip, wait_until};
 
 /// The module's own tests, with the race detector, and what `go vet` says.
 #[test]
@@ -246,6 +247,42 @@ fn a_killed_process_costs_the_requests_it_had_and_nothing_else() {
     assert!(bad_gateways <= kills * 16, "{outcome}");
     assert_eq!(outcome.failures(), bad_gateways, "{outcome}");
     assert_eq!(outcome.refused, 0, "{outcome}");
+}
+
+/// Where numbers of processes differ, the system's are the ones that count: a process is told of before it becomes the program.
+#[test]
+fn in_a_pid_namespace_programs_are_known_by_the_numbers_of_the_system() {
+    if !is_root() {
+        skip!("a pid namespace needs root");
+    }
+    let isolation = json!({"namespaces": {"pid": true}});
+    let site = ProgramSite::prepare("tests/conformance/go");
+    let script = site.server.folder().join("no-interpreter");
+    files::script(&script, "#!/no/such/interpreter\n");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let answer = refusal(
+        &site,
+        &json!({"executable": script, "isolation": isolation}),
+    );
+    assert!(answer.contains("interpreter"), "{answer}");
+
+    site.configure(&json!({"isolation": isolation}));
+    assert_eq!(site.text("/"), "Hello from Go\n");
+    site.wait_for_workers(2);
+    let workers = site.workers();
+    for worker in &workers {
+        site.server.wait_for_log(&format!("(process {worker})"));
+    }
+    let victim = workers[0];
+    tutti_sys::signal::send(victim, libc::SIGKILL).unwrap();
+    let death = format!("process {victim} was killed by signal 9");
+    wait_until("its death is in the log", || {
+        site.server.log().contains(&death)
+    });
+    wait_until("it is replaced", || {
+        let now = site.workers();
+        now.len() == 2 && !now.contains(&victim)
+    });
 }
 
 #[test]

@@ -64,17 +64,30 @@ impl ControlSocket {
         let Ok(mut message) = decode(bytes) else {
             return Ok(None);
         };
+        let is_new = matches!(message, FromPrototype::Forked { .. });
         if let Some(pid) = pid_of(&mut message) {
-            self.translate(pid, received.descriptors.first());
+            self.translate(pid, received.descriptors.first(), is_new);
         }
         Ok(Some(message))
     }
 
-    fn translate(&self, pid: &mut i32, pidfd: Option<&OwnedFd>) {
+    /// `is_new`: the number is that of a new process, and may have been another's.
+    fn translate(&self, pid: &mut i32, pidfd: Option<&OwnedFd>, is_new: bool) {
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pidfd) = pidfd {
-            // One that has been reaped has no number any more; a negative one is nobody's.
-            numbers.insert(*pid, number_of(pidfd).unwrap_or(-*pid));
+            match number_of(pidfd) {
+                Some(number) => {
+                    numbers.insert(*pid, number);
+                }
+                // One that has been reaped has no number any more; a negative one is nobody's.
+                None if is_new => {
+                    numbers.insert(*pid, -*pid);
+                }
+                // It goes by the number that it had when it was forked.
+                None => {
+                    numbers.entry(*pid).or_insert(-*pid);
+                }
+            }
         }
         if let Some(ours) = numbers.get(pid) {
             *pid = *ours;
@@ -133,5 +146,37 @@ mod tests {
         assert!(control.receive_now().is_none());
         drop(theirs);
         assert!(control.receive(&mut buffer).await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_process_that_has_been_reaped_is_known_by_the_number_it_had() {
+        let (ours, theirs) = seqpacket::pair().unwrap();
+        seqpacket::set_nonblocking(ours.as_fd(), true).unwrap();
+        let control = ControlSocket::new(ours).unwrap();
+        let own = tutti_sys::process::id();
+        let alive = tutti_sys::process::pidfd(own).unwrap();
+        let mut child = std::process::Command::new("/bin/true").spawn().unwrap();
+        let reaped = tutti_sys::process::pidfd(child.id() as i32).unwrap();
+        child.wait().unwrap();
+        let failed = encode(&FromPrototype::WorkerFailed {
+            worker: 3,
+            pid: 7,
+            step: String::new(),
+            message: String::new(),
+            hint: None,
+            member: None,
+        });
+        let mut buffer = vec![0; MAX_MESSAGE];
+        for (message, pidfd, number) in [
+            (forked(7), &alive, own),
+            (failed.clone(), &reaped, own),
+            // The number is another's now, and that has been reaped too.
+            (forked(7), &reaped, -7),
+            (failed, &reaped, -7),
+        ] {
+            seqpacket::send(theirs.as_fd(), &message, &[pidfd.as_fd()]).unwrap();
+            let mut message = control.receive(&mut buffer).await.unwrap();
+            assert_eq!(*pid_of(&mut message).unwrap(), number);
+        }
     }
 }
