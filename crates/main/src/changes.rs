@@ -137,20 +137,14 @@ impl Supervisor {
             return;
         };
         match self.store(&change) {
-            Ok(before) => {
+            Ok(()) => {
                 self.holdings.grants = std::mem::take(&mut change.grants);
                 if let Some(rights) = self.holdings.rights.get_mut(&pid) {
                     rights.commit(Instant::now());
                 }
-                let is_configuration = matches!(change.change, Change::Configuration { .. });
-                let cause = is_configuration.then(|| change.cause.clone());
                 change.stage = Stage::Stored(pid);
                 self.pending.change = Some(change);
                 self.tell_router(pid, &ToRouter::Commit { number });
-                // While the router puts it in force: nobody waits for the history.
-                if let Some(cause) = cause {
-                    self.record_configuration(before, &cause);
-                }
             }
             Err(error) => {
                 self.drop_rights(pid, number);
@@ -281,31 +275,26 @@ impl Supervisor {
         self.tell_router(pid, &ToRouter::Abandon { number });
     }
 
-    /// Stores a change for the next start. Returns the configuration that a new one takes the place of.
-    fn store(&mut self, change: &PendingChange) -> io::Result<Option<String>> {
+    /// Stores a change for the next start.
+    fn store(&mut self, change: &PendingChange) -> io::Result<()> {
         let folder = &self.instance.places.state;
         match &change.change {
-            Change::Configuration { text } => self.store_configuration(text),
-            Change::Keep { store, name, text } => {
-                stored::keep(folder, *store, name, text).map(|()| None)
-            }
-            Change::Discard { store, name } => stored::discard(folder, *store, name).map(|()| None),
+            Change::Configuration { text } => self.store_configuration(text, &change.cause),
+            Change::Keep { store, name, text } => stored::keep(folder, *store, name, text),
+            Change::Discard { store, name } => stored::discard(folder, *store, name),
         }
     }
 
-    /// Stores a configuration, which is the one in force from now on. Returns the one before.
-    pub(super) fn store_configuration(&mut self, text: &str) -> io::Result<Option<String>> {
-        state::store(&self.instance.places.state, text)?;
-        Ok(self.holdings.configuration.replace(text.to_owned()))
-    }
-
-    /// Keeps the configuration that was just stored in the history. The change stands, whether that works or not.
-    pub(super) fn record_configuration(&mut self, before: Option<String>, cause: &Cause) {
+    /// Stores a configuration, which is the one in force from now on, and keeps it in the history. The change stands, whether that
+    /// works or not.
+    pub(super) fn store_configuration(&mut self, text: &str, cause: &Cause) -> io::Result<()> {
         let folder = &self.instance.places.state;
-        let text = self.holdings.configuration.as_deref().unwrap_or_default();
+        state::store(folder, text)?;
+        let before = self.holdings.configuration.replace(text.to_owned());
         if let Err(error) = history::record(folder, before.as_deref(), text, cause) {
             let text = format!("the change is stored, but not in the history: {error}");
             self.log(Level::Warn, &text);
         }
+        Ok(())
     }
 }

@@ -301,14 +301,11 @@ impl Supervisor {
         }
         match (configuration, cause) {
             (Some(text), Some(cause)) => {
-                match self.store_configuration(&text) {
-                    Ok(before) => self.record_configuration(before, &cause),
-                    Err(error) => {
-                        // A full disk is no reason not to serve what the files say.
-                        let text_of = format!("cannot store the configuration: {error}");
-                        self.log(Level::Alert, &text_of);
-                        self.holdings.configuration = Some(text);
-                    }
+                if let Err(error) = self.store_configuration(&text, &cause) {
+                    // A full disk is no reason not to serve what the files say.
+                    let text_of = format!("cannot store the configuration: {error}");
+                    self.log(Level::Alert, &text_of);
+                    self.holdings.configuration = Some(text);
                 }
             }
             (Some(_), None) => {}
