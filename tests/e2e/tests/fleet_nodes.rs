@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tutti_e2e::etcd::Etcd;
 use tutti_e2e::named::{servers, set, wait_for};
-use tutti_testkit::{Load, LoadOptions, PATIENCE, Server, ServerOptions, free_port, wait_until};
+use tutti_testkit::{
+    Load, LoadOptions, PATIENCE, Server, ServerOptions, free_port, processes, wait_until,
+};
 
 /// Nodes on one machine: each has an address of its own, 127.0.0.1 and those behind it, and takes requests of others at one port.
 struct Fleet {
@@ -167,9 +169,15 @@ fn a_store_that_is_away_takes_nothing_away() {
     first.start_again(&options(&fleet.source(1, "web")));
     wait_for(&first, &[1, 2, 3]);
     // Meanwhile one dies. The others are there all the time when the store is.
+    let of_third = third.processes();
     third.signal(libc::SIGKILL);
-    // Nothing that is sent while it dies is meant here.
+    // Nothing that is sent while it dies is meant here; its router ends after main.
     third.wait_for_end();
+    wait_until("all of it is gone", || {
+        !of_third
+            .iter()
+            .any(|process| processes::is_running(process.pid))
+    });
     let load = Load::start(&LoadOptions::get(first.address(), "/", 2));
     fleet.etcd.start_again(0);
     wait_for(&first, &[1, 2]);

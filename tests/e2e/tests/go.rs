@@ -94,6 +94,23 @@ fn a_program_gets_what_the_configuration_says() {
     }
 }
 
+/// Go's runtime takes each signal that a program may take, and goes on after most.
+#[test]
+fn no_program_outlives_a_killed_main() {
+    let site = ProgramSite::prepare("tests/conformance/go");
+    let options = json!({"executable": site.program(), "processes": 8});
+    site.server.put("/config", &site.configuration(&options));
+    let before = site.server.processes();
+    assert!(before.len() > 8, "{before:?}");
+    site.server.signal(libc::SIGKILL);
+    wait_until("all processes are gone", || {
+        let mut others = before
+            .iter()
+            .filter(|process| process.pid != site.server.pid());
+        others.all(|process| !processes::is_running(process.pid))
+    });
+}
+
 /// The answer of the control API when a program does not start.
 fn refusal(site: &ProgramSite, options: &Value) -> String {
     let reply = site

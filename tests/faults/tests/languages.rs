@@ -1,5 +1,5 @@
 //! The promises that hold whatever an application is written in: changes that fail lose nothing, and the reason is told; a changed file is
-//! noticed; `/status` tells what there is; an upgrade of the server loses nothing.
+//! noticed; `/status` tells what there is; an upgrade of the server loses nothing; no process outlives it.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 use tutti_faults::language::{Language, LanguageSite, is_release, temporary, told};
 use tutti_faults::{scaled, tell};
-use tutti_testkit::{Gate, Load, LoadOptions, PATIENCE, wait_until};
+use tutti_testkit::{Gate, Load, LoadOptions, PATIENCE, processes, wait_until};
 
 /// Processes that start, virtual machines above all, have to come along on a small machine.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -216,6 +216,22 @@ fn upgrades_lose_nothing(language: Language) {
     }
 }
 
+/// Main has no time to end anything: the system does.
+fn nothing_outlives_a_killed_main(language: Language) {
+    let site = LanguageSite::start(language, &json!({}));
+    let load = load_of(&site, true);
+    assert!(load.wait_for_answers(10, PATIENCE));
+    let before = site.server.processes();
+    assert!(before.len() > site.workers().len(), "{before:?}");
+    site.server.signal(libc::SIGKILL);
+    wait_until("all processes are gone", || {
+        let mut others = before
+            .iter()
+            .filter(|process| process.pid != site.server.pid());
+        others.all(|process| !processes::is_running(process.pid))
+    });
+}
+
 macro_rules! in_each_language {
     ($($language:ident),+ $(,)?) => {$(
         mod $language {
@@ -234,6 +250,11 @@ macro_rules! in_each_language {
             #[test]
             fn status_tells_processes_requests_and_failures() {
                 super::status_tells_processes_requests_and_failures(Language::$language());
+            }
+
+            #[test]
+            fn nothing_outlives_a_killed_main() {
+                super::nothing_outlives_a_killed_main(Language::$language());
             }
 
             #[test]
