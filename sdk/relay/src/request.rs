@@ -134,7 +134,7 @@ pub(crate) async fn relay(relay: &Rc<Relay>, mut exchange: Exchange) {
                 serve(relay, &exchange).await
             }
         };
-        under_way.is_over();
+        under_way.end();
         outcome
     };
     match outcome {
@@ -182,7 +182,7 @@ struct UnderWay<'r> {
 }
 
 impl UnderWay<'_> {
-    fn is_over(mut self) {
+    fn end(mut self) {
         self.has_outcome = true;
     }
 }
