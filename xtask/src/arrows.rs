@@ -41,7 +41,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "config", "options", "http", "log", "metrics", "spool", "wire", "sys",
         ],
     ),
-    ("upstream", &["config", "tls"]),
+    ("upstream", &["config", "sys", "tls"]),
     ("telemetry", &["config"]),
     ("jobs", &["config", "log"]),
     (

@@ -343,8 +343,13 @@ impl Openings {
 
     /// A spool in `body_temp_path` or else the folder of temporary files. Main opens it: the router may write in neither,
     /// once somebody has removed the latter and main has made it anew.
+    /// The folder that spools are in.
+    fn spool_folder<'a>(&'a self, http: &'a model::Http) -> &'a PathBuf {
+        http.body_temp_path.as_ref().unwrap_or(&self.tmpdir)
+    }
+
     async fn spool(&self, http: &model::Http, longest: u64) -> Result<Spool, Diagnostics> {
-        let folder = http.body_temp_path.as_ref().unwrap_or(&self.tmpdir);
+        let folder = self.spool_folder(http);
         let make = |id| FromRouter::OpenSpool {
             id,
             folder: folder.clone(),
@@ -422,7 +427,7 @@ impl Openings {
         live: &Manager,
     ) -> Result<Vec<AppSpec>, Diagnostics> {
         let http = &config.settings.http;
-        let folder = http.body_temp_path.as_ref().unwrap_or(&self.tmpdir);
+        let folder = self.spool_folder(http);
         let mut specs = Vec::new();
         for application in config.applications.values() {
             let place = SpoolPlace::from(folder.clone());

@@ -34,6 +34,7 @@ pub mod seqpacket;
 pub mod signal;
 pub mod span;
 pub mod spawn;
+pub mod tcp;
 pub mod time;
 pub mod title;
 pub mod unnamed;

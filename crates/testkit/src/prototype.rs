@@ -191,7 +191,7 @@ impl Prototype {
 
 impl Drop for Prototype {
     fn drop(&mut self) {
-        // The whole group ends: SIGIO by the lifeline.
+        // The whole group ends, killed by the lifeline.
         self.lifeline = None;
         if !self.has_ended {
             let _ = signal::send(self.pid, libc::SIGKILL);

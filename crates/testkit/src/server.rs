@@ -383,6 +383,21 @@ impl Server {
         let _ = tutti_sys::signal::send(self.pid(), signal);
     }
 
+    /// Kills the main process, and waits until the system has ended all that it had with it.
+    ///
+    /// # Panics
+    /// When a process stays.
+    pub fn kill(&self) {
+        // Those that have lost their parent are found below it no more.
+        let before = self.processes();
+        self.signal(libc::SIGKILL);
+        wait_until("all processes are gone", || {
+            !before
+                .iter()
+                .any(|process| processes::is_running(process.pid))
+        });
+    }
+
     /// Has the server replaced by the program that is at its path now, which has to succeed.
     ///
     /// # Panics

@@ -1,7 +1,6 @@
 //! A connection to a server, watched by the event loop of the thread it belongs to.
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -10,6 +9,7 @@ use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
+use tutti_sys::tcp::refuse_itself;
 
 use crate::Millis;
 use crate::failure::Failure;
@@ -143,7 +143,7 @@ async fn connect(server: &Server) -> io::Result<Socket> {
     match server.endpoint()? {
         Endpoint::Inet(address) => {
             let stream = TcpStream::connect(address).await?;
-            refuse_itself(&stream, address)?;
+            refuse_itself(&stream)?;
             stream.set_nodelay(true)?;
             Ok(Socket::Tcp(stream))
         }
@@ -156,39 +156,5 @@ async fn connect(server: &Server) -> io::Result<Socket> {
                 outcome => return outcome.map(Socket::Unix),
             }
         },
-    }
-}
-
-/// While nobody listens on a port of this machine's ephemeral range, the system may choose that very port for our own end, and the connection is one
-/// with itself (RFC 9293 §3.5): no server is there, and none could listen as long as it is open.
-fn refuse_itself(stream: &TcpStream, address: SocketAddr) -> io::Result<()> {
-    if stream.local_addr()? != address {
-        return Ok(());
-    }
-    stream.set_zero_linger()?;
-    Err(io::ErrorKind::ConnectionRefused.into())
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-mod tests {
-    use tokio::net::{TcpListener, TcpSocket};
-
-    use super::*;
-
-    #[tokio::test]
-    async fn a_connection_with_itself_is_no_server() {
-        let socket = TcpSocket::new_v4().unwrap();
-        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let address = socket.local_addr().unwrap();
-        let stream = socket.connect(address).await.unwrap();
-        let refused = refuse_itself(&stream, address).unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
-        drop(stream);
-        // The port is the server's again at once.
-        let server = TcpListener::bind(address).await.unwrap();
-        let stream = TcpStream::connect(address).await.unwrap();
-        assert!(refuse_itself(&stream, address).is_ok());
-        drop(server);
     }
 }

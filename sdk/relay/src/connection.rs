@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tutti_http::{HeadError, Limits, Progress, ResponseHead, ResponseView};
+use tutti_sys::tcp::refuse_itself;
 
 use crate::address::Address;
 
@@ -138,11 +139,7 @@ impl Pool {
         let stream = match &self.address {
             Address::Tcp(address) => {
                 let stream = TcpStream::connect(address).await?;
-                // With itself, as at the start: see `owner::connect`.
-                if stream.local_addr()? == *address {
-                    stream.set_zero_linger()?;
-                    return Err(io::ErrorKind::ConnectionRefused.into());
-                }
+                refuse_itself(&stream)?;
                 stream.set_nodelay(true)?;
                 Stream::Tcp(stream)
             }

@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
+use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
@@ -13,12 +14,13 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tutti_sys::process::{Ended, pidfd, reap_one};
 use tutti_sys::signal;
 use tutti_sys::spawn::Spawn;
+use tutti_sys::tcp::refuse_itself;
 use tutti_worker::{Handover, Process, Program, StartError};
 
 use crate::address::{Address, Chosen, Reserved, choose};
 use crate::line::{Heard, Line};
 use crate::options::{Listen, Options};
-use crate::owner::{self, is_strange};
+use crate::owner::is_strange;
 use crate::preload::{Failure, Place, Places, Preload};
 
 /// First and longest pause between two looks, and what part of the time so far one is: a start is noticed a thirtieth too late at most.
@@ -445,8 +447,9 @@ fn look(address: &Address, probe: Option<&str>, limit: Duration) -> Result<(), S
     let end = Instant::now() + limit;
     match address {
         Address::Tcp(address) => {
-            let stream =
-                owner::connect(address, limit).map_err(|_| "it took no connection".to_owned())?;
+            let stream = TcpStream::connect_timeout(address, limit)
+                .and_then(|stream| refuse_itself(&stream).map(|()| stream))
+                .map_err(|_| "it took no connection".to_owned())?;
             probe.map_or(Ok(()), |path| {
                 ask(&stream, path, end, |left| {
                     stream.set_read_timeout(Some(left))
@@ -515,7 +518,7 @@ fn ask(
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
-    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+    use std::net::{Ipv4Addr, TcpListener};
     use std::os::unix::net::UnixListener;
 
     use super::*;

@@ -8,9 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tutti_e2e::etcd::Etcd;
 use tutti_e2e::named::{servers, set, wait_for};
-use tutti_testkit::{
-    Load, LoadOptions, PATIENCE, Server, ServerOptions, free_port, processes, wait_until,
-};
+use tutti_testkit::{Load, LoadOptions, PATIENCE, Server, ServerOptions, free_port, wait_until};
 
 /// Nodes on one machine: each has an address of its own, 127.0.0.1 and those behind it, and takes requests of others at one port.
 struct Fleet {
@@ -153,7 +151,7 @@ fn a_store_that_is_away_takes_nothing_away() {
     let mut fleet = Fleet::new(3);
     let mut first = fleet.node(1, "web", &fleet.all());
     let second = fleet.node(2, "web", &fleet.all());
-    let mut third = fleet.node(3, "web", &fleet.all());
+    let third = fleet.node(3, "web", &fleet.all());
     wait_for(&first, &[1, 2, 3]);
     // A node that starts may know of nobody for a moment.
     let lonely = |node: &Server| node.log().matches("no node `all` of the fleet").count();
@@ -169,15 +167,8 @@ fn a_store_that_is_away_takes_nothing_away() {
     first.start_again(&options(&fleet.source(1, "web")));
     wait_for(&first, &[1, 2, 3]);
     // Meanwhile one dies. The others are there all the time when the store is.
-    let of_third = third.processes();
-    third.signal(libc::SIGKILL);
-    // Nothing that is sent while it dies is meant here; its router ends after main.
-    third.wait_for_end();
-    wait_until("all of it is gone", || {
-        !of_third
-            .iter()
-            .any(|process| processes::is_running(process.pid))
-    });
+    // Nothing that is sent while it dies is meant here.
+    third.kill();
     let load = Load::start(&LoadOptions::get(first.address(), "/", 2));
     fleet.etcd.start_again(0);
     wait_for(&first, &[1, 2]);

@@ -102,13 +102,7 @@ fn no_program_outlives_a_killed_main() {
     site.server.put("/config", &site.configuration(&options));
     let before = site.server.processes();
     assert!(before.len() > 8, "{before:?}");
-    site.server.signal(libc::SIGKILL);
-    wait_until("all processes are gone", || {
-        let mut others = before
-            .iter()
-            .filter(|process| process.pid != site.server.pid());
-        others.all(|process| !processes::is_running(process.pid))
-    });
+    site.server.kill();
 }
 
 /// The answer of the control API when a program does not start.

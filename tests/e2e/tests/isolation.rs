@@ -349,13 +349,7 @@ fn nothing_is_left_after_a_stop_a_crash_or_a_kill() {
     assert!(seen.contains(&format!("0::/{name}/app")), "{seen}");
     assert_eq!(site.look("")["cgroup"], json!("0::/"));
     // A killed main takes everything with it but the empty cgroup; the next start removes that and makes its own.
-    let before = site.server.processes();
-    site.server.signal(libc::SIGKILL);
-    wait_until("all processes are gone", || {
-        before
-            .iter()
-            .all(|process| !processes::is_running(process.pid))
-    });
+    site.server.kill();
     assert_eq!(mounts_below(site.server.folder()), 0);
     site.0.server.start_again(&ServerOptions::default());
     wait_until("it serves again", || {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 use tutti_faults::language::{Language, LanguageSite, is_release, temporary, told};
 use tutti_faults::{scaled, tell};
-use tutti_testkit::{Gate, Load, LoadOptions, PATIENCE, processes, wait_until};
+use tutti_testkit::{Gate, Load, LoadOptions, PATIENCE, wait_until};
 
 /// Processes that start, virtual machines above all, have to come along on a small machine.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -223,13 +223,7 @@ fn nothing_outlives_a_killed_main(language: Language) {
     assert!(load.wait_for_answers(10, PATIENCE));
     let before = site.server.processes();
     assert!(before.len() > site.workers().len(), "{before:?}");
-    site.server.signal(libc::SIGKILL);
-    wait_until("all processes are gone", || {
-        let mut others = before
-            .iter()
-            .filter(|process| process.pid != site.server.pid());
-        others.all(|process| !processes::is_running(process.pid))
-    });
+    site.server.kill();
 }
 
 macro_rules! in_each_language {

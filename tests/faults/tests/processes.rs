@@ -114,13 +114,7 @@ fn a_killed_main_leaves_nothing_behind_and_its_configuration_comes_back() {
         before.len() >= 7,
         "main, router, prototype, 4 workers: {before:?}"
     );
-    site.server.signal(libc::SIGKILL);
-    wait_until("all processes are gone", || {
-        before
-            .iter()
-            .skip(1)
-            .all(|process| !processes::is_running(process.pid))
-    });
+    site.server.kill();
     site.server.start_again(&ServerOptions::default());
     assert!(
         load.wait_for_answers(50, PATIENCE),

@@ -367,10 +367,5 @@ fn a_killed_main_after_an_upgrade_leaves_nothing_behind() {
     let site = Site::start(&json!(2), &program.options());
     assert_eq!(upgrade(&site).status, 200);
     wait_until("one router", || routers(&site).len() == 1);
-    let all = site.server.processes();
-    site.server.signal(libc::SIGKILL);
-    wait_until("all have ended", || {
-        all.iter()
-            .all(|process| !processes::is_running(process.pid))
-    });
+    site.server.kill();
 }

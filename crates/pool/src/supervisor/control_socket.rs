@@ -75,18 +75,14 @@ impl ControlSocket {
     fn translate(&self, pid: &mut i32, pidfd: Option<&OwnedFd>, is_new: bool) {
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pidfd) = pidfd {
-            match number_of(pidfd) {
-                Some(number) => {
-                    numbers.insert(*pid, number);
-                }
-                // One that has been reaped has no number any more; a negative one is nobody's.
-                None if is_new => {
-                    numbers.insert(*pid, -*pid);
-                }
+            let number = number_of(pidfd);
+            // One that has been reaped has no number any more; a negative one is nobody's.
+            let known = number.unwrap_or(-*pid);
+            if is_new || number.is_some() {
+                numbers.insert(*pid, known);
+            } else {
                 // It goes by the number that it had when it was forked.
-                None => {
-                    numbers.entry(*pid).or_insert(-*pid);
-                }
+                numbers.entry(*pid).or_insert(known);
             }
         }
         if let Some(ours) = numbers.get(pid) {

@@ -1,0 +1,47 @@
+//! TCP connections as the system makes them.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::net::sockopt::set_socket_linger;
+use rustix::net::{getpeername, getsockname};
+
+/// Refuses a connection with itself. While nobody listens on a port of this machine's ephemeral range, the system may choose that very port for
+/// our own end (RFC 9293 §3.5: simultaneous open): nobody is there, and nobody could listen as long as it is open. It leaves no trace when it
+/// is closed.
+///
+/// # Errors
+/// `ConnectionRefused` for such a connection, and what the system says.
+pub fn refuse_itself(connection: impl AsFd) -> io::Result<()> {
+    if Some(getsockname(&connection)?) != getpeername(&connection)? {
+        return Ok(());
+    }
+    set_socket_linger(&connection, Some(Duration::ZERO))?;
+    Err(io::ErrorKind::ConnectionRefused.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
+
+    use super::*;
+
+    #[test]
+    fn a_connection_with_itself_is_refused_and_holds_no_port() {
+        let flags = SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).unwrap();
+        bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let stream = TcpStream::from(socket);
+        let address = stream.local_addr().unwrap();
+        connect(&stream, &address).unwrap();
+        let refused = refuse_itself(&stream).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        drop(stream);
+        // The port is the server's again at once.
+        let _server = TcpListener::bind(address).unwrap();
+        assert!(refuse_itself(TcpStream::connect(address).unwrap()).is_ok());
+    }
+}
