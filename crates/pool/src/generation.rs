@@ -13,7 +13,7 @@ mod oldest;
 mod overdue;
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
@@ -21,7 +21,7 @@ use std::time::Instant;
 use rustix::event::{EventfdFlags, eventfd};
 use tutti_spool::Region;
 use tutti_wire::layout::{MAX_SLOTS, MAX_WORKERS};
-use tutti_wire::{CancelOutcome, Fate, Kind, Layout, Segment, SlotId, Violation};
+use tutti_wire::{CancelOutcome, Fate, Kind, Layout, Segment, SlotId, Table, Violation};
 
 pub(crate) use self::overdue::{GRACE, Overdue};
 use crate::context::Context;
@@ -53,9 +53,7 @@ pub(crate) struct Generation {
     /// Shared with the workers.
     pub(crate) segment: Segment,
     pub(crate) shared: Arc<Shared>,
-    entries: Box<[Entry]>,
-    /// Entries from here on have never been used: slots are given out lowest first.
-    used: AtomicUsize,
+    entries: Table<Entry>,
     threads: Box<[Thread]>,
     violated: AtomicBool,
     offenders: Mutex<Vec<u32>>,
@@ -221,10 +219,7 @@ impl Generation {
 
     fn new(segment: Segment, shared: Arc<Shared>) -> Arc<Self> {
         Arc::new(Generation {
-            entries: (0..segment.layout().slots)
-                .map(|_| Entry::default())
-                .collect(),
-            used: AtomicUsize::new(0),
+            entries: Table::new(segment.layout().slots),
             threads: (0..segment.layout().threads)
                 .map(|_| Thread::default())
                 .collect(),
@@ -240,7 +235,7 @@ impl Generation {
 
     pub(crate) fn lock(&self, slot: SlotId) -> Option<MutexGuard<'_, State>> {
         // Nothing under this lock panics half-way through a change: it only moves values.
-        let entry = self.entries.get(slot.0 as usize)?;
+        let entry = self.entries.get(slot.0)?;
         Some(entry.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -259,10 +254,6 @@ impl Generation {
         }
         if let Some(thread) = self.threads.get(admission.thread as usize) {
             thread.outstanding.fetch_add(1, Ordering::AcqRel);
-        }
-        let index = slot.0 as usize;
-        if self.used.load(Ordering::Relaxed) <= index {
-            self.used.fetch_max(index + 1, Ordering::AcqRel);
         }
         if let Some(mut state) = self.lock(slot) {
             state.phase = Phase::Live;
@@ -459,8 +450,7 @@ impl Generation {
 
     /// Calls `act` for each slot in use.
     fn each(&self, mut act: impl FnMut(SlotId, &mut State)) {
-        let used = self.used.load(Ordering::Acquire);
-        for entry in self.entries.iter().take(used) {
+        for (_, entry) in self.entries.made() {
             let mut state = entry.0.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(slot) = state.slot {
                 act(slot, &mut state);

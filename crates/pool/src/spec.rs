@@ -85,7 +85,7 @@ impl HostOptions {
 }
 
 /// Requests that one event loop has at once unless `limits.concurrency` says otherwise: enough for connections that mostly
-/// wait (WebSocket), while a slot for each costs the router half a kilobyte.
+/// wait (WebSocket), while a slot for each costs the router half a kilobyte once that many have been there at once.
 pub const DEFAULT_CONCURRENCY: u32 = 1024;
 
 /// Connections that the application may have taken over for each of its threads, unless `limits.concurrency` says otherwise: each costs

@@ -48,6 +48,8 @@ mod shared;
 #[cfg(not(loom))]
 mod span;
 #[cfg(not(loom))]
+mod table;
+#[cfg(not(loom))]
 pub mod worker;
 
 #[cfg(all(test, not(loom)))]
@@ -67,6 +69,7 @@ pub use self::{
     router::{CancelOutcome, Fate, Readable, Segment, WorkerSnapshot},
     span::{RawSpan, SpanMut},
     state::{Kind, State},
+    table::Table,
 };
 
 /// A slot of a segment.

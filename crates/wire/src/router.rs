@@ -15,6 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32 as PrivateU32, AtomicU64 as PrivateU64};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use self::allocation::Free;
 pub use self::death::Fate;
 use self::producer::Producer;
 pub use self::slot::{CancelOutcome, Readable};
@@ -24,6 +25,7 @@ use crate::layout::{Geometry, Layout, MODE_LOOP};
 use crate::map::create_file;
 use crate::shared::Shared;
 use crate::sync::{AtomicU64, Ordering, fence};
+use crate::table::Table;
 
 /// No thread uses the slot.
 const NO_OWNER: u32 = u32::MAX;
@@ -42,6 +44,19 @@ struct Private {
     requeues: PrivateU32,
     response_consumed: PrivateU64,
     stream_written: PrivateU64,
+}
+
+impl Default for Private {
+    fn default() -> Self {
+        Self {
+            owner: PrivateU32::new(NO_OWNER),
+            flags: PrivateU32::new(0),
+            interims_read: PrivateU32::new(0),
+            requeues: PrivateU32::new(0),
+            response_consumed: PrivateU64::new(0),
+            stream_written: PrivateU64::new(0),
+        }
+    }
 }
 
 /// The worker that held the slot died.
@@ -93,9 +108,9 @@ impl WorkerSnapshot {
 pub struct Segment {
     shared: Shared,
     file: OwnedFd,
-    free: Mutex<Vec<u32>>,
+    free: Mutex<Free>,
     producer: Mutex<Producer>,
-    slots: Vec<Private>,
+    slots: Table<Private>,
     pids: Vec<PrivateU32>,
     events: Vec<OnceLock<OwnedFd>>,
     worker_events: OnceLock<Vec<OwnedFd>>,
@@ -110,21 +125,12 @@ impl Segment {
         let geometry = Geometry::new(layout)?;
         let file = create_file(name, geometry.total_length)?;
         let shared = Shared::create(file.as_fd(), layout)?;
-        let slots = (0..layout.slots).map(|_| Private {
-            owner: PrivateU32::new(NO_OWNER),
-            flags: PrivateU32::new(0),
-            interims_read: PrivateU32::new(0),
-            requeues: PrivateU32::new(0),
-            response_consumed: PrivateU64::new(0),
-            stream_written: PrivateU64::new(0),
-        });
         Ok(Self {
             shared,
             file,
-            // The last is given out first: reversed, the low slots are the warm ones.
-            free: Mutex::new((0..layout.slots).rev().collect()),
+            free: Mutex::new(Free::new(layout.slots)),
             producer: Mutex::new(Producer::new(geometry.queue_cells)),
-            slots: slots.collect(),
+            slots: Table::new(layout.slots),
             pids: (0..layout.workers).map(|_| PrivateU32::new(0)).collect(),
             events: (0..layout.threads).map(|_| OnceLock::new()).collect(),
             worker_events: OnceLock::new(),
@@ -303,7 +309,7 @@ impl Segment {
 
     fn is_owned_by(&self, slot: u32, thread: u32) -> bool {
         self.slots
-            .get(slot as usize)
+            .get(slot)
             .is_some_and(|private| private.owner.load(Ordering::Relaxed) == thread)
     }
 
@@ -331,7 +337,7 @@ impl Segment {
 
     /// Marks a slot for its thread and rings the thread's event if it sleeps.
     fn complete_for_owner(&self, slot: u32) {
-        let Some(private) = self.slots.get(slot as usize) else {
+        let Some(private) = self.slots.get(slot) else {
             return;
         };
         let thread = private.owner.load(Ordering::Relaxed);

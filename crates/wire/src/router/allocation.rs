@@ -7,14 +7,48 @@ use crate::SlotId;
 use crate::state::{Kind, State};
 use crate::sync::Ordering;
 
+/// The slots that nobody uses. The one that was given back last is given out first, then the lowest that never was: the low ones are warm.
+#[derive(Debug)]
+pub(super) struct Free {
+    given_back: Vec<u32>,
+    /// From here on none has been given out.
+    unused: u32,
+    slots: u32,
+}
+
+impl Free {
+    pub(super) fn new(slots: u32) -> Self {
+        Self {
+            given_back: Vec::new(),
+            unused: 0,
+            slots,
+        }
+    }
+
+    fn take(&mut self) -> Option<u32> {
+        self.given_back.pop().or_else(|| {
+            let slot = self.unused;
+            (slot < self.slots).then(|| self.unused += 1).map(|()| slot)
+        })
+    }
+
+    fn count(&self) -> u32 {
+        self.slots - self.in_use()
+    }
+
+    fn in_use(&self) -> u32 {
+        self.unused - self.given_back.len() as u32
+    }
+}
+
 impl Segment {
     /// Takes a slot for the calling router thread; `None` when all are in use.
     pub fn allocate(&self, thread: u32) -> Option<SlotId> {
         if thread >= self.shared.geometry.layout.threads {
             return None;
         }
-        let slot = lock(&self.free).pop()?;
-        let private = self.slots.get(slot as usize)?;
+        let slot = lock(&self.free).take()?;
+        let private = self.slots.get(slot)?;
         private.owner.store(thread, Ordering::Relaxed);
         private.flags.store(PRIVATE_TOUCHED, Ordering::Relaxed);
         private.response_consumed.store(0, Ordering::Relaxed);
@@ -30,7 +64,7 @@ impl Segment {
     /// False while a worker still has it: the client is marked as gone, and `drain_completions` reports the slot when the
     /// worker has let go (or died); call again then. A request still queued is cancelled. Freeing twice does nothing.
     pub fn free(&self, slot: SlotId) -> bool {
-        let Some(private) = self.slots.get(slot.0 as usize) else {
+        let Some(private) = self.slots.get(slot.0) else {
             return true;
         };
         if private.owner.load(Ordering::Relaxed) == NO_OWNER {
@@ -55,26 +89,27 @@ impl Segment {
         {
             state.store(State::of(Kind::Free, 0).pack(), Ordering::Release);
         }
-        lock(&self.free).push(slot.0);
+        lock(&self.free).given_back.push(slot.0);
         true
     }
 
     /// True if a slot is free.
     pub fn has_free(&self) -> bool {
-        !lock(&self.free).is_empty()
+        lock(&self.free).count() > 0
     }
 
     /// Slots in use.
     pub fn slots_in_use(&self) -> u32 {
-        self.shared.geometry.layout.slots - lock(&self.free).len() as u32
+        lock(&self.free).in_use()
     }
 
     /// Gives the memory of free slots back to the system, but for the `keep` that will be used next.
     pub fn trim(&self, keep: usize) {
         let free = lock(&self.free);
-        let surplus = free.len().saturating_sub(keep);
-        for &slot in free.iter().take(surplus) {
-            let Some(private) = self.slots.get(slot as usize) else {
+        // Those that were never given out are used last, and have no memory.
+        let surplus = free.given_back.len().saturating_sub(keep);
+        for &slot in free.given_back.iter().take(surplus) {
+            let Some(private) = self.slots.get(slot) else {
                 continue;
             };
             let flags = private.flags.fetch_and(!PRIVATE_TOUCHED, Ordering::Relaxed);

@@ -30,11 +30,11 @@ impl Segment {
         idle.clear_idle(worker);
         idle.clear_searching(worker);
         idle.clear_brisk(worker);
-        for (index, private) in self.slots.iter().enumerate() {
+        for (slot, private) in self.slots.made() {
             if private.owner.load(Ordering::Relaxed) != NO_OWNER
-                && let Some(fate) = self.settle(index as u32, worker)
+                && let Some(fate) = self.settle(slot, worker)
             {
-                fates.push((SlotId(index as u32), fate));
+                fates.push((SlotId(slot), fate));
             }
         }
         self.clear_entry(worker);
@@ -53,7 +53,7 @@ impl Segment {
         }
         match state.kind {
             Kind::Taken => {
-                let private = self.slots.get(slot.0 as usize)?;
+                let private = self.slots.get(slot.0)?;
                 let requeues = private.requeues.load(Ordering::Relaxed);
                 Some(match requeues < MOST_REQUEUES {
                     true => Fate::Requeued,
@@ -67,7 +67,7 @@ impl Segment {
 
     fn settle(&self, slot: u32, worker: u32) -> Option<Fate> {
         let control = self.shared.slot(slot)?;
-        let private = self.slots.get(slot as usize)?;
+        let private = self.slots.get(slot)?;
         let state = State::unpack(control.state.load(Ordering::Acquire))?;
         let fate = self.fate(SlotId(slot), worker);
         match fate {

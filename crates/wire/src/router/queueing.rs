@@ -22,7 +22,7 @@ impl Segment {
     pub fn submit(&self, slot: SlotId) -> Wake {
         let owned = self
             .slots
-            .get(slot.0 as usize)
+            .get(slot.0)
             .is_some_and(|private| private.owner.load(Ordering::Relaxed) != NO_OWNER);
         if !owned {
             return Wake::Searching;

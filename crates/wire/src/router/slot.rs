@@ -67,7 +67,7 @@ fn progress(control: &SlotControl) -> Option<Kind> {
 
 impl Segment {
     fn parts(&self, slot: SlotId) -> Option<(&SlotControl, &Private)> {
-        Some((self.shared.slot(slot.0)?, self.slots.get(slot.0 as usize)?))
+        Some((self.shared.slot(slot.0)?, self.slots.get(slot.0)?))
     }
 
     fn reset(&self, slot: SlotId, is_websocket: bool) {
@@ -180,7 +180,7 @@ impl Segment {
 
     fn has_flag(&self, slot: SlotId, flag: u32) -> bool {
         self.slots
-            .get(slot.0 as usize)
+            .get(slot.0)
             .is_some_and(|private| private.flags.load(Ordering::Acquire) & flag != 0)
     }
 
