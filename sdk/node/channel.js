@@ -62,12 +62,13 @@ module.exports = function take(library, server, client) {
             this.body = body;
             server._connections++;
             const { parser } = this;
-            const number = methods.get(method);
+            const number = numberOf(method);
             if (number === undefined) {
                 this.end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n');
                 return;
             }
             parser[onHead](1, 1, fields, number, url, undefined, undefined, false, true);
+            if (this.timeout > 0 && this.timer === null && this.slot !== -1) this.watch();
             if (!this.isBodyOver) this.pump();
             else if (this.parser !== null) parser[onEnd]();
         }
@@ -124,7 +125,7 @@ module.exports = function take(library, server, client) {
 
         rest() {
             this.release();
-            if (this.timer !== null) this.setTimeout(0);
+            this.unwatch();
             resting.push(this);
         }
 
@@ -177,7 +178,7 @@ module.exports = function take(library, server, client) {
                 library.abort(this.slot);
                 this.release();
             }
-            this.setTimeout(0);
+            this.unwatch();
             const { waiting } = this;
             this.waiting = null;
             if (waiting !== null) waiting(error);
@@ -242,17 +243,26 @@ module.exports = function take(library, server, client) {
             else this.once('finish', this.destroy);
         }
 
+        // The time counts while a request is under way: Node.js sets one after each answer, for a connection that nobody would close here.
         setTimeout(time, callback) {
-            clearTimeout(this.timer);
-            this.timer = null;
+            this.unwatch();
             this.timeout = Number(time) || 0;
-            if (this.timeout > 0) {
-                this.timer = setTimeout(() => this.emit('timeout'), this.timeout).unref();
-                if (callback) this.once('timeout', callback);
-            } else if (callback) {
-                this.removeListener('timeout', callback);
+            if (this.timeout > 0 && this.slot !== -1) this.watch();
+            if (callback) {
+                if (this.timeout > 0) this.once('timeout', callback);
+                else this.removeListener('timeout', callback);
             }
             return this;
+        }
+
+        watch() {
+            this.timer = setTimeout(() => this.emit('timeout'), this.timeout).unref();
+        }
+
+        unwatch() {
+            if (this.timer === null) return;
+            clearTimeout(this.timer);
+            this.timer = null;
         }
 
         setNoDelay() {
@@ -281,7 +291,8 @@ module.exports = function take(library, server, client) {
     }
 
     const EMPTY = Buffer.alloc(0);
-    const methods = namesOfMethods(parser, onHead);
+    const numberOf = methodsOf(parser, onHead);
+    if (numberOf('GET') === undefined) throw unknown();
 
     function free() {
         for (;;) {
@@ -300,7 +311,9 @@ module.exports = function take(library, server, client) {
         // Closed by the application: what comes now is not for this server.
         if (!server.listening) library.relay();
         const fields = text.split('\0');
-        const [method, url, who] = fields.splice(0, 3);
+        const method = fields.pop();
+        const url = fields.pop();
+        const who = fields.pop();
         const channel = free();
         channel[client] = who;
         channel.resource = new AsyncResource('TUTTIREQUEST', { requireManualDestroy: true });
@@ -334,20 +347,33 @@ module.exports = function take(library, server, client) {
             && typeof server._emitCloseIfDrained === 'function' && Number.isInteger(server._connections);
         const found = { parser: { [numbers.onHead]: parser[numbers.onHead] }, numbers };
         probe.destroy();
-        if (!isKnown) throw new Error(`this version of Node.js (${process.version}) is not known`);
+        if (!isKnown) throw unknown();
         return found;
     }
 
-    // The numbers by which the parser names methods.
-    function namesOfMethods(parser, onHead) {
-        const found = new Map();
-        for (let number = 0; number < MOST_METHODS; number++) {
-            let name;
-            const own = { socket: null, maxHeaderPairs: 0, onIncoming: (request) => { name = request.method; } };
-            parser[onHead].call(own, 1, 1, [], number, '/', undefined, undefined, false, true);
-            if (name === undefined || name === null) break;
-            found.set(name, number);
-        }
-        return found;
+    function unknown() {
+        return new Error(`this version of Node.js (${process.version}) is not known`);
+    }
+
+    // Tells by which number the parser names a method. They are found out as far as they are asked for: each costs a request that goes nowhere.
+    function methodsOf(parser, onHead) {
+        const numbers = new Map();
+        let next = 0;
+        return (method) => {
+            let number = numbers.get(method);
+            while (number === undefined && next < MOST_METHODS) {
+                let name;
+                const own = { socket: null, maxHeaderPairs: 0, onIncoming: (request) => { name = request.method; } };
+                parser[onHead].call(own, 1, 1, [], next, '/', undefined, undefined, false, true);
+                if (name === undefined || name === null) {
+                    next = MOST_METHODS;
+                } else {
+                    numbers.set(name, next);
+                    next += 1;
+                    number = numbers.get(method);
+                }
+            }
+            return number;
+        };
     }
 };

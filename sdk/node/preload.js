@@ -5,13 +5,12 @@
 // The host puts a document into the environment variable TUTTI_NODE: `socket`, where to listen; `alive`, a socket that answers as long as
 // the event loop turns; `failure`, the file that gets the reason why the script does not listen; `worker`, the number of the process;
 // `options`, what the application's own NODE_OPTIONS was; `library`, by which this process takes its requests from the server itself
-// (channel.js), `descriptors` and `variables`, which it needs for that. Without it, in a thread or in a child of the application, this file does nothing.
+// (channel.js), `descriptors` and `variables`, which it needs for that. Without it this file does nothing: it is taken away before anything of the
+// application runs, so no thread and no child of it has it.
 //
 // Must never happen: a client that says where it comes from; a request that arrives before its client is known.
 const told = process.env.TUTTI_NODE;
-if (told !== undefined && require('worker_threads').isMainThread) {
-    begin(JSON.parse(told));
-}
+if (told !== undefined) begin(JSON.parse(told));
 
 function begin(told) {
     delete process.env.TUTTI_NODE;

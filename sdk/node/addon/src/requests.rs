@@ -308,7 +308,7 @@ impl Requests {
     }
 }
 
-/// Writes a request's text: method, target, the client, then names and values of its fields, with NUL between; none of them can have one.
+/// Writes a request's text: names and values of its fields, then the client, target and method, with NUL between; none of them can have one.
 fn describe(exchange: &Exchange, text: &mut Vec<u8>) -> Body {
     let request = exchange.request();
     let (framing, body) = match request.body() {
@@ -318,16 +318,16 @@ fn describe(exchange: &Exchange, text: &mut Vec<u8>) -> Body {
         BodyView::Stream { .. } => (framing(&request), Body::Coming),
     };
     text.clear();
-    for part in [request.method(), request.target()] {
-        text.extend_from_slice(part);
-        text.push(0);
-    }
-    write_client(text, &request);
     each_field(&request, framing, None, true, |name, value| {
         for part in [name, value] {
-            text.push(0);
             text.extend_from_slice(part);
+            text.push(0);
         }
     });
+    write_client(text, &request);
+    for part in [request.target(), request.method()] {
+        text.push(0);
+        text.extend_from_slice(part);
+    }
     body
 }
