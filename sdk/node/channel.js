@@ -125,7 +125,8 @@ module.exports = function take(library, server, client) {
 
         rest() {
             this.release();
-            this.unwatch();
+            // What this request has set holds for no other.
+            this.setTimeout(server.timeout);
             resting.push(this);
         }
 
@@ -243,7 +244,7 @@ module.exports = function take(library, server, client) {
             else this.once('finish', this.destroy);
         }
 
-        // The time counts while a request is under way: Node.js sets one after each answer, for a connection that nobody would close here.
+        // The time counts while a request is under way: a connection at rest is nobody's.
         setTimeout(time, callback) {
             this.unwatch();
             this.timeout = Number(time) || 0;

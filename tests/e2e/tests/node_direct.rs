@@ -170,6 +170,24 @@ fn a_client_that_goes_is_told_of() {
 }
 
 #[test]
+fn a_time_limit_is_one_requests_and_the_servers_is_each_ones() {
+    let site = site(&json!({}));
+    let script = "const http = require('http');\n\
+        const server = http.createServer((request, response) => {\n\
+            if (request.url === '/limited') request.setTimeout(20);\n\
+            setTimeout(() => response.end('answered'), Number(request.url.split('?')[1] || 0));\n\
+        });\n\
+        server.timeout = 400;\n\
+        server.listen(1);";
+    fs::write(site.root().join("timed.js"), script).unwrap();
+    site.configure(&json!({"script": "timed.js"}));
+    assert_eq!(site.text("/limited"), "answered");
+    assert_eq!(site.text("/?100"), "answered");
+    assert_eq!(site.get("/?60000").status, 502);
+    assert_eq!(site.text("/?100"), "answered");
+}
+
+#[test]
 fn requests_do_not_see_each_others_context_and_survive_an_exception() {
     let site = site(&json!({}));
     for number in 0..5 {
