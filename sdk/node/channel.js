@@ -125,7 +125,7 @@ module.exports = function take(library, server, client) {
 
         rest() {
             this.release();
-            // What this request has set holds for no other.
+            // A limit that this request has set holds for no other.
             this.setTimeout(server.timeout);
             resting.push(this);
         }

@@ -6,6 +6,7 @@
 
 mod allocation;
 mod death;
+mod free;
 mod producer;
 mod queueing;
 mod slot;
@@ -15,8 +16,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32 as PrivateU32, AtomicU64 as PrivateU64};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use self::allocation::Free;
 pub use self::death::Fate;
+use self::free::Free;
 use self::producer::Producer;
 pub use self::slot::{CancelOutcome, Readable};
 use crate::SlotId;

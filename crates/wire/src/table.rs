@@ -1,4 +1,4 @@
-//! What the router keeps of each slot, in memory that is taken when a slot is first used.
+//! The router's knowledge of each slot, in memory that is taken when a slot is first used.
 //!
 //! Slots are given out lowest first, and an application has far more of them than it ever has requests at once. Must never happen: an entry that
 //! moves or goes while the table lives.

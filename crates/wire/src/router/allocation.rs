@@ -7,40 +7,6 @@ use crate::SlotId;
 use crate::state::{Kind, State};
 use crate::sync::Ordering;
 
-/// The slots that nobody uses. The one that was given back last is given out first, then the lowest that never was: the low ones are warm.
-#[derive(Debug)]
-pub(super) struct Free {
-    given_back: Vec<u32>,
-    /// From here on none has been given out.
-    unused: u32,
-    slots: u32,
-}
-
-impl Free {
-    pub(super) fn new(slots: u32) -> Self {
-        Self {
-            given_back: Vec::new(),
-            unused: 0,
-            slots,
-        }
-    }
-
-    fn take(&mut self) -> Option<u32> {
-        self.given_back.pop().or_else(|| {
-            let slot = self.unused;
-            (slot < self.slots).then(|| self.unused += 1).map(|()| slot)
-        })
-    }
-
-    fn count(&self) -> u32 {
-        self.slots - self.in_use()
-    }
-
-    fn in_use(&self) -> u32 {
-        self.unused - self.given_back.len() as u32
-    }
-}
-
 impl Segment {
     /// Takes a slot for the calling router thread; `None` when all are in use.
     pub fn allocate(&self, thread: u32) -> Option<SlotId> {
