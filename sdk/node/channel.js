@@ -68,7 +68,7 @@ module.exports = function take(library, server, client) {
                 return;
             }
             parser[onHead](1, 1, fields, number, url, undefined, undefined, false, true);
-            if (this.timeout > 0 && this.timer === null && this.slot !== -1) this.watch();
+            this.watch();
             if (!this.isBodyOver) this.pump();
             else if (this.parser !== null) parser[onEnd]();
         }
@@ -244,11 +244,10 @@ module.exports = function take(library, server, client) {
             else this.once('finish', this.destroy);
         }
 
-        // The time counts while a request is under way: a connection at rest is nobody's.
         setTimeout(time, callback) {
             this.unwatch();
             this.timeout = Number(time) || 0;
-            if (this.timeout > 0 && this.slot !== -1) this.watch();
+            this.watch();
             if (callback) {
                 if (this.timeout > 0) this.once('timeout', callback);
                 else this.removeListener('timeout', callback);
@@ -256,7 +255,9 @@ module.exports = function take(library, server, client) {
             return this;
         }
 
+        // The time counts while a request is under way: a connection at rest is nobody's.
         watch() {
+            if (this.timeout <= 0 || this.slot === -1 || this.timer !== null) return;
             this.timer = setTimeout(() => this.emit('timeout'), this.timeout).unref();
         }
 

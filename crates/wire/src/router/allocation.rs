@@ -55,13 +55,13 @@ impl Segment {
         {
             state.store(State::of(Kind::Free, 0).pack(), Ordering::Release);
         }
-        lock(&self.free).given_back.push(slot.0);
+        lock(&self.free).give_back(slot.0);
         true
     }
 
     /// True if a slot is free.
     pub fn has_free(&self) -> bool {
-        lock(&self.free).count() > 0
+        !lock(&self.free).is_empty()
     }
 
     /// Slots in use.
@@ -72,9 +72,7 @@ impl Segment {
     /// Gives the memory of free slots back to the system, but for the `keep` that will be used next.
     pub fn trim(&self, keep: usize) {
         let free = lock(&self.free);
-        // Those that were never given out are used last, and have no memory.
-        let surplus = free.given_back.len().saturating_sub(keep);
-        for &slot in free.given_back.iter().take(surplus) {
+        for &slot in free.surplus(keep) {
             let Some(private) = self.slots.get(slot) else {
                 continue;
             };

@@ -1,9 +1,9 @@
 //! The slots of a segment that nobody uses.
 
-/// The slots that nobody uses. The one that was given back last is given out first, then the lowest that never was: the low ones are warm.
+/// The one that was given back last is given out first, then the lowest that never was: the low ones are warm.
 #[derive(Debug)]
 pub(super) struct Free {
-    pub(super) given_back: Vec<u32>,
+    given_back: Vec<u32>,
     /// From here on none has been given out.
     unused: u32,
     slots: u32,
@@ -19,17 +19,32 @@ impl Free {
     }
 
     pub(super) fn take(&mut self) -> Option<u32> {
-        self.given_back.pop().or_else(|| {
-            let slot = self.unused;
-            (slot < self.slots).then(|| self.unused += 1).map(|()| slot)
-        })
+        if let Some(slot) = self.given_back.pop() {
+            return Some(slot);
+        }
+        let slot = self.unused;
+        if slot >= self.slots {
+            return None;
+        }
+        self.unused += 1;
+        Some(slot)
     }
 
-    pub(super) fn count(&self) -> u32 {
-        self.slots - self.in_use()
+    pub(super) fn give_back(&mut self, slot: u32) {
+        self.given_back.push(slot);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.in_use() == self.slots
     }
 
     pub(super) fn in_use(&self) -> u32 {
         self.unused - self.given_back.len() as u32
+    }
+
+    /// Those that were used, but for the `keep` that will be used next.
+    pub(super) fn surplus(&self, keep: usize) -> &[u32] {
+        let count = self.given_back.len().saturating_sub(keep);
+        self.given_back.get(..count).unwrap_or_default()
     }
 }

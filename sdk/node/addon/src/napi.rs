@@ -19,9 +19,6 @@ pub(crate) type Function = unsafe extern "C" fn(Env, Arguments) -> Value;
 /// `napi_string` (napi_valuetype).
 const STRING: c_int = 4;
 
-/// Characters of a string for which room is made without counting its bytes.
-const SHORT: usize = 16 * 1024;
-
 /// Kinds of handles (`uv_handle_type`), and UV_READABLE.
 const UV_CHECK: c_int = 2;
 const UV_IDLE: c_int = 6;
@@ -216,15 +213,8 @@ impl Js {
             false => napi_get_value_string_utf8,
         };
         let mut length = 0;
-        // SAFETY: without a target it tells the length, in characters.
-        unsafe { napi_get_value_string_latin1(self.0, value, null_mut(), 0, &mut length) };
-        if !is_latin1 {
-            length = match length {
-                // Where there is room for the most that it can be, V8 does not count before it writes.
-                ..=SHORT => length * 3,
-                _ => self.length_in_utf8(value),
-            };
-        }
+        // SAFETY: without a target it tells the length.
+        unsafe { get(self.0, value, null_mut(), 0, &mut length) };
         let start = target.len();
         // It writes a NUL behind.
         target.resize(start + length + 1, 0);
@@ -241,13 +231,6 @@ impl Js {
             )
         };
         target.truncate(start + written);
-    }
-
-    fn length_in_utf8(self, value: Value) -> usize {
-        let mut length = 0;
-        // SAFETY: without a target it tells the length.
-        unsafe { napi_get_value_string_utf8(self.0, value, null_mut(), 0, &mut length) };
-        length
     }
 
     pub(crate) fn throw(self, message: &str) {
