@@ -79,6 +79,15 @@ mod tests {
     }
 
     #[test]
+    fn the_file_in_the_guide_is_one() {
+        let guide = include_str!("../../../docs/fleet.md");
+        let (_, rest) = guide.split_once("```json source\n").unwrap();
+        let (file, _) = rest.split_once("```").unwrap();
+        let source = of_text(file, Format::Json).unwrap();
+        assert_eq!(source.name.as_deref(), Some("web-1"));
+    }
+
+    #[test]
     fn a_file_has_what_the_setting_takes() {
         let yaml =
             "etcd:\n  endpoints: https://a\nname: web-1\nlabels: {zone: b}\naddress: fd00::7\n";

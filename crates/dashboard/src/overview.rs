@@ -26,8 +26,8 @@ const GRAPHS: [Graph; 6] = [
         id: "graph-times",
         title: "Response time",
         lines: &[
-            ("half within", Number::Median),
-            ("99 % within", Number::Slow),
+            ("p50", Number::Median),
+            ("p99", Number::Slow),
         ],
         show: seconds,
         is_bytes: false,
@@ -52,7 +52,7 @@ const GRAPHS: [Graph; 6] = [
         lines: &[
             ("running", Number::Running),
             ("busy", Number::Busy),
-            ("requests waiting", Number::Queued),
+            ("requests queued", Number::Queued),
         ],
         show: measured,
         is_bytes: false,
@@ -77,11 +77,11 @@ pub(crate) fn content(seen: &Seen) -> Markup {
     let numbers = [
         ("Requests", maybe(last(Number::Requests), rate)),
         ("Server errors", maybe(last(Number::ServerErrors), rate)),
-        ("99 % answered within", maybe(last(Number::Slow), seconds)),
+        ("p99 response time", maybe(last(Number::Slow), seconds)),
         ("Connections active", number("/connections/active")),
         ("Connections idle", number("/connections/idle")),
         ("Processes running", maybe(last(Number::Running), measured)),
-        ("Requests waiting", maybe(last(Number::Queued), measured)),
+        ("Requests queued", maybe(last(Number::Queued), measured)),
         ("Memory", maybe(last(Number::Memory), bytes)),
     ];
     let uptime = uptime.map(|seconds| span(Duration::from_secs(seconds)));
@@ -149,7 +149,7 @@ fn table(seen: &Seen) -> Markup {
         markup::words("Before"),
         markup::number("Requests"),
         markup::number("5xx"),
-        markup::number("99 % within"),
+        markup::number("p99"),
         markup::number("Active"),
         markup::number("Processes"),
         markup::number("Memory"),

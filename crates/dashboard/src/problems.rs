@@ -1,11 +1,11 @@
-//! Everything that is not as it should be, gathered from everywhere.
+//! Everything that is not as it should be, gathered from everywhere, and the latest requests that failed or were slow.
 
 use maud::{Markup, html};
 use serde_json::Value;
 use tutti_config::{Diagnostic, Pointer};
 
 use crate::listing::Listing;
-use crate::markup::{members, table, words};
+use crate::markup::{Column, members, number, plain, seconds, table, words, written};
 use crate::redact::Redactor;
 use crate::watch::Seen;
 
@@ -62,6 +62,49 @@ pub(crate) fn content(
             @else {
                 (table("elsewhere-problems", "Applications, servers and jobs that have a problem", &[words("What"), words("Problem"), words("Page")], &others))
             }
+        }
+        (requests(seen, "failed", "Recent failed requests", "The latest that were answered with a status of 500 or more"))
+        (requests(seen, "slow", "Recent slow requests", "The latest that took a second or more, or longer than the slow log allows"))
+    }
+}
+
+/// The latest requests of a kind, as `/status/recent_requests` has them.
+fn requests(seen: &Seen, kind: &str, title: &str, caption: &str) -> Markup {
+    const COLUMNS: [Column; 7] = [
+        words("Time"),
+        words("Request"),
+        number("Status"),
+        number("Took"),
+        words("Answered by"),
+        words("Client"),
+        words("Id in the logs"),
+    ];
+    let look = seen.now.as_ref();
+    let recent = look.and_then(|look| look.status.pointer("/recent_requests")?.get(kind)?.as_array());
+    let row = |request: &Value| {
+        let text = |member: &str| plain(request.get(member));
+        let server = ["application", "upstream"].into_iter().find_map(|kind| {
+            let name = request.get(kind)?.as_str()?;
+            Some(format!("{kind} {name}"))
+        });
+        let took = request.get("seconds").and_then(Value::as_f64);
+        vec![
+            written(request.get("time")),
+            html! { (text("method")) " " (text("target")) },
+            html! { (text("status")) },
+            html! { (took.map_or_else(|| "–".to_owned(), seconds)) },
+            html! { (server.as_deref().unwrap_or("the server itself")) },
+            html! { (text("client")) },
+            html! { code { (text("request_id")) } },
+        ]
+    };
+    let rows: Vec<Vec<Markup>> = recent.into_iter().flatten().map(row).collect();
+    let heading = format!("{kind}-requests-heading");
+    html! {
+        section aria-labelledby=(heading) {
+            h2 id=(heading) { (title) }
+            @if rows.is_empty() { p.note { "None since the router started." } }
+            @else { (table(&format!("{kind}-requests"), caption, &COLUMNS, &rows)) }
         }
     }
 }

@@ -31,10 +31,10 @@ pub(crate) fn table(id: &str, look: &Look, before: Option<&Look>) -> Markup {
         number("Idle"),
         number("Starting"),
         number("Active"),
-        number("Waiting"),
+        number("Queued"),
         number("Requests"),
-        number("Half within"),
-        number("99 % within"),
+        number("p50"),
+        number("p99"),
         number("Restarts"),
         number("Failed starts"),
         number("Memory"),
@@ -95,9 +95,9 @@ fn state_of(status: &Value) -> Markup {
     match (number("/processes/running"), has_failed) {
         (0, true) => state("cannot start", Mood::Bad),
         (_, true) => state("some cannot start", Mood::Doubtful),
-        (0, false) => state("asleep", Mood::Good),
+        (0, false) => state("idle", Mood::Good),
         (_, false) if number("/requests/queued") > 0 => state("all busy", Mood::Doubtful),
-        (_, false) => state("serves", Mood::Good),
+        (_, false) => state("running", Mood::Good),
     }
 }
 

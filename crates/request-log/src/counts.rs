@@ -151,20 +151,14 @@ impl Counts {
     }
 
     /// Counts a request of a thread, answered with this status after `took`.
-    pub fn note(
-        &self,
-        thread: u32,
-        answerer: Answerer,
-        status: u16,
-        took: impl FnOnce() -> Duration,
-    ) {
+    pub fn note(&self, thread: u32, answerer: Answerer, status: u16, took: Duration) {
         let Some(cells) = self.cells(answerer).and_then(|cells| cells.of(thread)) else {
             return;
         };
         cells.classes.add(status);
         // A changed protocol lasts as long as its users talk: that is no time of a request.
         if status >= 200 {
-            cells.durations.add(took());
+            cells.durations.add(took);
         }
     }
 

@@ -11,6 +11,7 @@ mod counts;
 mod finished;
 mod log_file;
 mod logs;
+mod recent;
 mod slow;
 
 pub use access_log::{AccessLog, AccessLogs, LogBuffer};
@@ -18,4 +19,5 @@ pub use counts::{Answerer, Answers, Counts};
 pub use finished::{Finished, SentAt};
 pub use log_file::{LogFile, Lost, open_append};
 pub use logs::{Logs, LostLines};
+pub use recent::{Recent, SLOW};
 pub use slow::{Entry, Phases, Server, SlowLog};

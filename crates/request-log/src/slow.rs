@@ -89,7 +89,7 @@ impl SlowLog {
     pub fn write(&self, entry: &Entry, now: Instant) -> Option<String> {
         let mut lines = Vec::new();
         let text = match self.is_json {
-            true => json(entry, now),
+            true => entry.value(now).to_string(),
             false => text(entry, now, !self.file.is_syslog()),
         };
         for line in text.lines() {
@@ -134,6 +134,50 @@ impl Entry {
             phases.push(("send", since(now, answered)));
         }
         phases
+    }
+
+    /// As JSON has it.
+    pub(crate) fn value(&self, now: Instant) -> Value {
+        let (at, milliseconds) = time::now();
+        let seconds = |duration: f64| Value::from((duration * 1e6).round() / 1e6);
+        let mut members = Map::new();
+        let mut add = |name: &str, value: Value| members.insert(name.to_owned(), value);
+        add("time", at.rfc3339(milliseconds).into());
+        add(
+            "state",
+            if self.status.is_some() {
+                "finished"
+            } else {
+                "running"
+            }
+            .into(),
+        );
+        add("request_id", self.id.as_str().into());
+        add("client", self.client.as_str().into());
+        add("method", self.method.as_str().into());
+        add("target", self.target.as_str().into());
+        if let Some(status) = self.status {
+            add("status", status.into());
+        }
+        match &self.server {
+            Server::Own => {}
+            Server::Application(name) => drop(add("application", name.as_ref().into())),
+            Server::Upstream(name) => drop(add("upstream", name.as_ref().into())),
+        }
+        add("seconds", seconds(self.seconds(now)));
+        let phases = self.phases(now);
+        let phases = phases
+            .iter()
+            .map(|(name, duration)| ((*name).to_owned(), seconds(duration.as_secs_f64())));
+        add("phases", Value::Object(phases.collect()));
+        if let Some(process) = self.process {
+            add("pid", process.into());
+        }
+        if !self.backtrace.is_empty() {
+            let lines = self.backtrace.iter().map(|line| line.trim().into());
+            add("backtrace", Value::Array(lines.collect()));
+        }
+        Value::Object(members)
     }
 
     fn seconds(&self, now: Instant) -> f64 {
@@ -195,49 +239,6 @@ fn text(entry: &Entry, now: Instant, has_time: bool) -> String {
     text
 }
 
-fn json(entry: &Entry, now: Instant) -> String {
-    let (at, milliseconds) = time::now();
-    let seconds = |duration: f64| Value::from((duration * 1e6).round() / 1e6);
-    let mut members = Map::new();
-    let mut add = |name: &str, value: Value| members.insert(name.to_owned(), value);
-    add("time", at.rfc3339(milliseconds).into());
-    add(
-        "state",
-        if entry.status.is_some() {
-            "finished"
-        } else {
-            "running"
-        }
-        .into(),
-    );
-    add("request_id", entry.id.as_str().into());
-    add("client", entry.client.as_str().into());
-    add("method", entry.method.as_str().into());
-    add("target", entry.target.as_str().into());
-    if let Some(status) = entry.status {
-        add("status", status.into());
-    }
-    match &entry.server {
-        Server::Own => {}
-        Server::Application(name) => drop(add("application", name.as_ref().into())),
-        Server::Upstream(name) => drop(add("upstream", name.as_ref().into())),
-    }
-    add("seconds", seconds(entry.seconds(now)));
-    let phases = entry.phases(now);
-    let phases = phases
-        .iter()
-        .map(|(name, duration)| ((*name).to_owned(), seconds(duration.as_secs_f64())));
-    add("phases", Value::Object(phases.collect()));
-    if let Some(process) = entry.process {
-        add("pid", process.into());
-    }
-    if !entry.backtrace.is_empty() {
-        let lines = entry.backtrace.iter().map(|line| line.trim().into());
-        add("backtrace", Value::Array(lines.collect()));
-    }
-    Value::Object(members).to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -274,7 +275,7 @@ mod tests {
             "[slow] 1.500 s (head 0.010, body 0.020, queue 0.070, worker 0.900, send 0.500), status 200, \
              application \"blog\", client 192.0.2.1, request \"GET /a?b=\\x22\", id id-1"
         );
-        let json: Value = serde_json::from_str(&json(&entry(begun), now)).unwrap();
+        let json: Value = entry(begun).value(now);
         let phases = json["phases"].as_object().unwrap();
         let sum: f64 = phases.values().filter_map(Value::as_f64).sum();
         assert!((sum - 1.5).abs() < 1e-6, "{json}");
@@ -306,7 +307,7 @@ mod tests {
                 "    called at /b.php:2"
             ]
         );
-        let json: Value = serde_json::from_str(&json(&running, now)).unwrap();
+        let json: Value = running.value(now);
         assert_eq!(json["backtrace"][1], "called at /b.php:2");
         assert_eq!(json["pid"], 7);
     }

@@ -547,6 +547,7 @@ impl Inner {
             caches: self.server.caches(),
             limits: limits::status(&self.server),
             limit_stores: limits::stores(&self.server),
+            recent: self.server.recent().latest(),
         })
     }
 }

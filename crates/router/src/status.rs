@@ -31,12 +31,14 @@ pub(super) struct Parts<'a> {
     pub(super) limits: Option<Value>,
     /// Stores that they are counted in.
     pub(super) limit_stores: Option<Value>,
+    /// The latest failed and the latest slow requests.
+    pub(super) recent: [Vec<Value>; 2],
     /// Spans, where requests are or were traced.
     pub(super) telemetry: Option<Counts>,
 }
 
-/// The whole of `/status`; `upstreams`, `spoolers`, `schedules`, `cache`, `limits`, `limit_stores`, `telemetry` and `problems` only where there
-/// are any.
+/// The whole of `/status`; `upstreams`, `spoolers`, `schedules`, `cache`, `limits`, `limit_stores`, `recent_requests`,
+/// `telemetry` and `problems` only where there are any.
 pub(super) fn whole(parts: &Parts<'_>) -> Value {
     let applications = parts.applications.iter();
     let mut applications: Map<String, Value> = applications
@@ -80,6 +82,10 @@ pub(super) fn whole(parts: &Parts<'_>) -> Value {
     }
     if let Some(stores) = &parts.limit_stores {
         status["limit_stores"] = stores.clone();
+    }
+    let [failed, slow] = &parts.recent;
+    if !failed.is_empty() || !slow.is_empty() {
+        status["recent_requests"] = json!({ "failed": failed, "slow": slow });
     }
     if let Some(spans) = parts.telemetry {
         status["telemetry"] = json!({ "exported": spans.exported, "dropped": spans.dropped });

@@ -8,7 +8,7 @@ use std::hash::BuildHasher;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tutti_conn::room::Waiting;
 use tutti_gateway::proxy_protocol::{Addresses, Proxied};
@@ -214,13 +214,12 @@ impl Connection {
         !self.is_logged.replace(true)
     }
 
-    /// Counts the current request, which has been answered with this status, or ends as if it had.
-    pub(crate) fn count(&self, counts: &Counts, status: u16) {
+    /// Counts the current request, which has been answered with this status after `took`, or ends as if it had.
+    pub(crate) fn count(&self, counts: &Counts, status: u16, took: Duration) {
         let thread = self.local.thread;
         if let Some(classes) = self.listener.counters.requests.of(thread) {
             classes.add(status);
         }
-        let took = || self.begun.get().elapsed();
         counts.note(thread, self.answerer.get(), status, took);
         if let Some(route) = self.route.get() {
             counts.note_route(thread, route, status);

@@ -33,7 +33,7 @@ use tutti_conn::listener::{Accepted, Listener, ListenerHold};
 use tutti_fields::own::OwnFields;
 use tutti_files::cache::{CacheLimits, FileCache};
 use tutti_files::mime::MimeTypes;
-use tutti_request_log::LogBuffer;
+use tutti_request_log::{LogBuffer, Recent};
 use tutti_snapshot::Snapshot;
 
 /// An order to a listen thread.
@@ -73,6 +73,8 @@ pub(crate) struct Shared {
     pub(crate) inboxes: Vec<UnboundedSender<Command>>,
     pub(crate) cache_limits: CacheLimits,
     pub(crate) holdings: Arc<Holdings>,
+    /// The latest failed and slow requests of all threads.
+    pub(crate) recent: Recent,
     /// Threads that may still accept a connection, and hand it to another one.
     pub(crate) accepting: AtomicUsize,
     /// Asks for the metrics.
@@ -112,6 +114,7 @@ impl Shared {
             inboxes,
             cache_limits,
             holdings: Arc::default(),
+            recent: Recent::default(),
             scraper,
             desk: Arc::new(desk),
             is_draining: AtomicBool::new(false),

@@ -119,7 +119,9 @@ impl Unread<'_> {
     pub(crate) fn log_access(&self) {
         let local = &self.connection.local;
         if self.connection.note_logged() {
-            self.connection.count(&self.snapshot.counts, self.status);
+            let took = self.connection.begun.get().elapsed();
+            self.connection
+                .count(&self.snapshot.counts, self.status, took);
         }
         if let Some(logs) = &self.snapshot.logs.access {
             let finished = |time| Finished {

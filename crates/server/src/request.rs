@@ -1,7 +1,7 @@
 //! A request whose head is there, in its context.
 
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tutti_config::model::{OutOfSteps, PageStatus, Pointer, TlsVariable};
 use tutti_http::{FieldLines, Known, Method, NO_FIELDS, OutgoingHead, RequestView, Version};
@@ -21,7 +21,7 @@ use tutti_files::compression::{Choice, Described};
 use tutti_files::conditional::Conditions;
 use tutti_request_log::Answerer;
 use tutti_request_log::Finished;
-use tutti_request_log::{Entry, Phases, Server, SlowLog};
+use tutti_request_log::{Entry, Phases, SLOW, Server};
 use tutti_snapshot::Snapshot;
 use tutti_substitute::{Mended, Substitute};
 
@@ -290,10 +290,10 @@ impl<'a> Request<'a> {
         if !self.connection.note_logged() {
             return;
         }
-        self.connection.count(&self.snapshot.counts, status);
-        if let Some(slow) = &self.snapshot.logs.slow {
-            self.log_slow(slow, status);
-        }
+        let now = Instant::now();
+        let took = now.saturating_duration_since(self.connection.begun.get());
+        self.connection.count(&self.snapshot.counts, status, took);
+        self.note_failed_or_slow(status, now, took);
         let Some(logs) = &self.snapshot.logs.access else {
             return;
         };
@@ -317,16 +317,23 @@ impl<'a> Request<'a> {
 }
 
 impl Request<'_> {
-    /// Tells the slow log, if it took long. Changed protocols take as long as they are used.
-    fn log_slow(&self, slow: &SlowLog, status: u16) {
-        let now = Instant::now();
-        let took = now.saturating_duration_since(self.connection.begun.get());
-        if took < slow.threshold || status == 101 {
+    /// Writes the entry of the slow log if the request was slow, and keeps it for `/status` if it was slow or failed.
+    fn note_failed_or_slow(&self, status: u16, now: Instant, took: Duration) {
+        let slow_log = self.snapshot.logs.slow.as_ref();
+        let threshold = slow_log.map_or(SLOW, |log| log.threshold);
+        // A connection that changed its protocol lasts as long as it is used.
+        let is_slow = took >= threshold && status != 101;
+        if !is_slow && status < 500 {
             return;
         }
-        if let Some(news) = slow.write(&self.slow_entry(Some(status)), now) {
-            self.connection.local.log(Level::Alert, &news);
+        let entry = self.slow_entry(Some(status));
+        let local = &self.connection.local;
+        if let Some(log) = slow_log.filter(|_| is_slow)
+            && let Some(news) = log.write(&entry, now)
+        {
+            local.log(Level::Alert, &news);
         }
+        local.shared.recent.note(entry, now);
     }
 
     /// An entry of the slow log.

@@ -28,6 +28,7 @@ use tutti_conn::counters::Totals;
 use tutti_conn::holdings::Held;
 use tutti_conn::listener::{Accepted, Listener, ListenerHold, Peer};
 use tutti_files::cache::CacheLimits;
+use tutti_request_log::Recent;
 use tutti_snapshot::{Prepared, Snapshot, SpoolsNeeded, Surroundings};
 
 /// The terms on which a server is started.
@@ -343,6 +344,11 @@ impl Server {
     /// Returns the amounts that wait for clients at this moment.
     pub fn held(&self) -> Held {
         self.shared.holdings.held()
+    }
+
+    /// The latest failed and slow requests.
+    pub fn recent(&self) -> &Recent {
+        &self.shared.recent
     }
 
     /// The upstreams of the live configuration, those of `proxy` among them, with what is known of their servers.

@@ -13,7 +13,7 @@ PAGES = {
     "/jobs": ("Jobs", ["Spoolers", "Schedules"]),
     "/configuration": ("Configuration", ["Refused change", "In force", "History"]),
     "/certificates": ("Certificates", []),
-    "/problems": ("Problems", ["Not served as configured", "Elsewhere"]),
+    "/problems": ("Problems", ["Not served as configured", "Elsewhere", "Recent failed requests", "Recent slow requests"]),
     "/numbers": ("Numbers", ["Status", "Metrics"]),
 }
 
@@ -83,6 +83,41 @@ def look(page, url, pictures):
                 page.picture(Path(pictures, name))
 
 
+def fit(page, url):
+    """On a laptop's screen the applications are seen whole, memory included, without scrolling."""
+    page.size(1280)
+    for path in ("/", "/applications"):
+        page.go(url + path)
+        over = page.run("[...document.querySelectorAll('main .scroll')].map((part) => part.scrollWidth - part.clientWidth)")
+        assert max(over) <= 0, f"tables of {path} are wider than 1280 pixels: {over}"
+    page.size(1400)
+
+
+def arrange(page, url):
+    """Tables are sorted by a click on a heading, also after an update, and long ones are filtered."""
+    page.go(url + "/numbers")
+    body = "document.querySelector('tbody')"
+    column = f"[...{body}.rows].filter((row) => !row.hidden).map((row) => row.cells[0].textContent)"
+    names = page.run(column)
+    heading = f"{body}.parentElement.tHead.rows[0].cells[0]"
+    page.run(f"{heading}.querySelector('button').click()")
+    assert page.run(f"{heading}.ariaSort") == "ascending"
+    page.run(f"{heading}.querySelector('button').click()")
+    assert page.run(f"{heading}.ariaSort") == "descending"
+    ascending = page.run("(" + repr(names) + ").sort((a, b) => a.localeCompare(b))")
+    assert page.run(column) == ascending[::-1], page.run(column)
+    wanted = names[0]
+    page.run(f"(() => {{ const input = document.getElementById({body}.id + '-filter'); input.value = {wanted!r}; input.dispatchEvent(new Event('input')); }})()")
+    found = page.run(column)
+    assert wanted in found and len(found) < len(names), found
+    page.run("window.mark = document.getElementById('seen').textContent")
+    page.wait_until("an update", "document.getElementById('seen').textContent !== window.mark")
+    assert len(page.run(column)) == len(found), "an update keeps the filter"
+    # Amounts are compared, not their texts.
+    amounts = page.run("['9.00 MiB', '1.50 GiB', '12.5 ms', '3.00 s', '–', '1\u00a0234'].map(amount)")
+    assert amounts == [9 * 2**20, 1.5 * 2**30, 0.0125, 3, -1, 1234], amounts
+
+
 def listen(page, url):
     """The tree that a screen reader reads."""
     page.size(1400)
@@ -120,7 +155,7 @@ def use_keys(page, url):
         page.go(url + path)
         wanted = page.run("document.querySelectorAll('a[href], button, input:not([type=hidden]), select, summary, [tabindex=\"0\"]').length")
         # An element in a closed `details` cannot be reached, and is not to be.
-        wanted -= page.run("document.querySelectorAll('details:not([open]) [tabindex=\"0\"]').length")
+        wanted -= page.run("document.querySelectorAll('details:not([open]) :is([tabindex=\"0\"], button, input)').length")
         seen = []
         for _ in range(wanted):
             page.press("Tab")
@@ -156,7 +191,7 @@ def without_scripts(page, url):
         assert not page.run("[...document.querySelectorAll('button')].some((button) => button.textContent === 'Pause updates')"), "scripts are off"
     page.go(url + "/")
     text = page.run("document.querySelector('main').innerText")
-    for word in ("Requests", "Connections active", "Processes running", "blog", "serves"):
+    for word in ("Requests", "Connections active", "Processes running", "blog", "running"):
         assert word in text, (word, text)
     drawn = page.run("document.querySelectorAll('.graph svg[role=img] path').length")
     assert drawn >= 8, f"{drawn} lines are drawn without a script"
@@ -177,6 +212,8 @@ def main():
         page.size(1400)
         log_in(page, url, token)
         look(page, url, pictures[0] if pictures else None)
+        fit(page, url)
+        arrange(page, url)
         listen(page, url)
         use_keys(page, url)
         wait_for_news(page, url)
