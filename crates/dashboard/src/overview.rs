@@ -25,10 +25,7 @@ const GRAPHS: [Graph; 6] = [
     Graph {
         id: "graph-times",
         title: "Response time",
-        lines: &[
-            ("p50", Number::Median),
-            ("p99", Number::Slow),
-        ],
+        lines: &[("p50", Number::Median), ("p99", Number::Slow)],
         show: seconds,
         is_bytes: false,
     },

@@ -80,7 +80,12 @@ fn requests(seen: &Seen, kind: &str, title: &str, caption: &str) -> Markup {
         words("Id in the logs"),
     ];
     let look = seen.now.as_ref();
-    let recent = look.and_then(|look| look.status.pointer("/recent_requests")?.get(kind)?.as_array());
+    let recent = look.and_then(|look| {
+        look.status
+            .pointer("/recent_requests")?
+            .get(kind)?
+            .as_array()
+    });
     let row = |request: &Value| {
         let text = |member: &str| plain(request.get(member));
         let server = ["application", "upstream"].into_iter().find_map(|kind| {

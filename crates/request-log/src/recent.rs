@@ -87,6 +87,9 @@ mod tests {
         assert_eq!((failed.len(), slow.len()), (KEPT, 1));
         assert_eq!(failed[0]["target"], "/99");
         assert_eq!(failed[KEPT - 1]["target"], "/80");
-        assert_eq!((&slow[0]["target"], &slow[0]["status"]), (&"/7".into(), &200.into()));
+        assert_eq!(
+            (&slow[0]["target"], &slow[0]["status"]),
+            (&"/7".into(), &200.into())
+        );
     }
 }

@@ -136,6 +136,30 @@ fn it_shows_the_server_to_who_has_the_token_and_to_nobody_else() {
 }
 
 #[test]
+fn failed_requests_are_listed_without_their_queries() {
+    let fixture = Fixture::start();
+    let server = &fixture.server;
+    let failing = json!([{"match": {"uri": "/fails"}, "action": {"return": 503}}, {"action": {"return": 404}}]);
+    server.put("/config/routes", &failing);
+    for path in ["/missing?n=1", "/fails?token=hunter2", "/missing?n=2"] {
+        client::get(server.address(), path).unwrap();
+    }
+    let recent = server.status("/recent_requests");
+    assert_eq!(
+        recent["failed"].as_array().map(Vec::len),
+        Some(1),
+        "{recent}"
+    );
+    let failed = &recent["failed"][0];
+    assert_eq!(failed["target"], "/fails", "{recent}");
+    assert_eq!(failed["status"], 503, "{recent}");
+    assert!(!recent.to_string().contains("hunter2"), "{recent}");
+    let id = failed["request_id"].as_str().unwrap();
+    let page = fixture.wait_for("/problems", id);
+    assert!(page.contains("GET /fails") && !page.contains("hunter2"));
+}
+
+#[test]
 fn what_other_machines_would_reach_unprotected_is_refused_with_the_cure() {
     let fixture = Fixture::start();
     let place = "/config/settings/dashboard";
