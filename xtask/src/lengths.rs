@@ -1,12 +1,10 @@
-//! Bounds on size, without tests: a file has at most 600 lines, a crate at most 12,000. One on a generated file: the control API's
-//! description has at most 6,000.
+//! Bounds on size. A file has at most 800 lines without tests: past 600, ask whether it has two subjects. A crate has no bound: it is justified by
+//! its purpose and its one public interface. The control API's description, which is generated, has at most 6,000 lines.
 
 use crate::breach::Breach;
 use crate::source::SourceFile;
 
-const MOST_LINES_OF_A_FILE: usize = 600;
-
-const MOST_LINES_OF_A_CRATE: usize = 12_000;
+const MOST_LINES_OF_A_FILE: usize = 800;
 
 const MOST_LINES_OF_THE_DESCRIPTION: usize = 6_000;
 
@@ -37,57 +35,13 @@ pub(crate) fn check_description(path: &str, content: &str) -> Option<Breach> {
     })
 }
 
-/// The lines of a crate without its tests.
-pub(crate) fn of_crate(files: &[SourceFile]) -> usize {
-    files.iter().map(SourceFile::production_lines).sum()
-}
-
-/// Compares crates (name, lines) with the bound, and with those that may be larger for now.
-pub(crate) fn check_crates(crates: &[(String, usize)], tolerated: &[(&str, usize)]) -> Vec<Breach> {
-    let mut breaches = Vec::new();
-    for (name, lines) in crates {
-        let bound = tolerated
-            .iter()
-            .find(|(listed, _)| listed == name)
-            .map_or(MOST_LINES_OF_A_CRATE, |(_, bound)| *bound);
-        if *lines > bound {
-            breaches.push(Breach::new(
-                format!("crate {name}"),
-                format!("{lines} lines without tests; at most {bound}: move a part into a crate of its own"),
-            ));
-        }
-    }
-    for (listed, _) in tolerated {
-        let is_larger = crates
-            .iter()
-            .any(|(name, lines)| name == listed && *lines > MOST_LINES_OF_A_CRATE);
-        if !is_larger {
-            breaches.push(Breach::new(
-                format!("crate {listed}"),
-                "is not past the bound any more: take it off `LARGE_CRATES` in xtask/src/tolerated.rs",
-            ));
-        }
-    }
-    breaches
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{check_crates, check_description};
+    use super::check_description;
 
     #[test]
     fn the_description_has_a_bound() {
         assert!(check_description("x", &"{\n".repeat(6_000)).is_none());
         assert!(check_description("x", &"{\n".repeat(6_001)).is_some());
-    }
-
-    #[test]
-    fn a_large_crate_may_not_grow_and_leaves_the_list_when_it_is_small() {
-        let sized = |lines| [("x".to_owned(), lines)];
-        assert!(check_crates(&sized(12_000), &[]).is_empty());
-        assert_eq!(check_crates(&sized(12_001), &[]).len(), 1);
-        assert!(check_crates(&sized(12_001), &[("x", 12_500)]).is_empty());
-        assert_eq!(check_crates(&sized(12_501), &[("x", 12_500)]).len(), 1);
-        assert_eq!(check_crates(&sized(12_000), &[("x", 12_500)]).len(), 1);
     }
 }

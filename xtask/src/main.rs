@@ -89,15 +89,12 @@ fn check() -> Result<Vec<Breach>> {
     let crates = workspace::crates(&root)?;
     let mut breaches = arrows::check(&crates);
     let mut circles = Vec::new();
-    let mut lengths = Vec::new();
     for member in &crates {
         let files = source::read(&root, member)?;
         breaches.extend(files.iter().filter_map(lengths::check_file));
         breaches.extend(files.iter().flat_map(unsafety::check));
-        lengths.push((member.name.clone(), lengths::of_crate(&files)));
         circles.extend(circles::find(&member.name, &files, &member.roots));
     }
-    breaches.extend(lengths::check_crates(&lengths, tolerated::LARGE_CRATES));
     breaches.extend(circles::compare(&circles, tolerated::CIRCLES));
     breaches.extend(comments::check(&root)?);
     breaches.extend(documents::check(&root)?);

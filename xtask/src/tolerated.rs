@@ -3,9 +3,6 @@
 /// Circles of files: the crate, and the files in its `src`, sorted.
 pub(crate) const CIRCLES: &[(&str, &[&str])] = &[];
 
-/// Crates past the bound on lines: the crate, and how many it may have.
-pub(crate) const LARGE_CRATES: &[(&str, usize)] = &[];
-
 /// Comments that begin with a bare "What", "Whether", "Of the" or "Of a": the folder, and how many there may be.
 pub(crate) const COMMENTS: &[(&str, usize)] = &[];
 
