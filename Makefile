@@ -45,11 +45,12 @@ SUMMARY = packaging/test-summary
 endif
 export TUTTI_SKIPPED := $(CURDIR)/.work/test-skipped
 export TUTTI_TESTS := $(CURDIR)/.work/tests.log
-TIMED = @packaging/timed
+# A step that fails keeps no other from running, but those that come after it.
+STEP = @packaging/timed --go-on
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo test test-steps test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-packages test-packages-debian test-chart test-image image chart dist site fuzz bench bench-quick bench-fleet lint lint-texts clean
+.PHONY: help build deps server demo demo-stop time-demo test test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-packages test-packages-debian test-chart test-image image chart dist site fuzz bench bench-quick bench-fleet lint lint-texts clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -99,25 +100,31 @@ time-demo: ## `make demo` with nothing built and an empty cache of crates, on tw
 demo-stop: ## stop what `make demo` started
 	@DIST=$(DEMO) packaging/demo stop
 
-test: ## everything that is quick enough to run before each push; what was skipped, and where the time went
+test: ## everything that is quick enough to run before each push; what was skipped, where the time went, and which steps failed
 	@mkdir -p .work && rm -f $(TUTTI_SKIPPED) $(TUTTI_TESTS) $(if $(SUMMARY),$(TUTTI_TIMES))
-	@status=0; $(MAKE) --no-print-directory test-steps || status=$$?; $(or $(SUMMARY),:); exit $$status
+	@status=0; $(MAKE) --no-print-directory test-steps || status=$$?; $(or $(SUMMARY),:); packaging/timed --outcome || status=1; exit $$status
 
 test-steps:
 	@packaging/others-may-enter
-	$(TIMED) "installing what the tests need" packaging/install-deps build test real
-	$(TIMED) "building the programs" $(CARGO) build --workspace --bins
-	$(TIMED) "repository rules" $(TARGET)/debug/xtask check
-	$(TIMED) "building the tests" $(CARGO) test --workspace --no-run
-	$(if $(LINTED),$(TIMED) "building what is not tested" $(CARGO) build --workspace --benches)
-	$(TIMED) "tests, and building for loom and fuzzing" packaging/beside .work/beside.log "$(MAKE) --no-print-directory build-fuzz build-loom" \
+	@packaging/timed "installing what the tests need" packaging/install-deps build test real
+	$(STEP) "building the programs" $(CARGO) build --workspace --bins
+	$(STEP) --after "building the programs" "repository rules, with an empty cache of crates" packaging/fresh --home $(TARGET)/debug/xtask check
+	$(STEP) "building the tests" $(CARGO) test --workspace --no-run
+	$(if $(LINTED),$(STEP) "building what is not tested" $(CARGO) build --workspace --benches)
+	$(STEP) --after "building the programs" --after "building the tests" "tests, and building for loom and fuzzing" \
+	    packaging/beside .work/beside.log "$(MAKE) --no-print-directory build-fuzz build-loom" \
 	    env CARGO=$(CARGO) $(TEST_THREADS) packaging/test-programs 2>&1 | tee $(TUTTI_TESTS)
-	$(TIMED) "tests of the bench" env -C bench python3 -m unittest -q harness.test_loads harness.test_workers
-	$(TIMED) "loom" $(MAKE) --no-print-directory test-loom
-	$(TIMED) "fuzz targets" $(MAKE) --no-print-directory test-fuzz
-	$(TIMED) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=dev DIST=$(DEV) WASM=
-	$(TIMED) "real sites" $(MAKE) --no-print-directory test-real DIST=$(DEV)
-	$(TIMED) "packages" $(MAKE) --no-print-directory test-packages DIST=$(DEV) QUICK=--quick
+	$(STEP) "tests of the bench" env -C bench python3 -m unittest -q harness.test_loads harness.test_workers
+	$(STEP) "loom" $(MAKE) --no-print-directory test-loom
+	$(STEP) "fuzz targets" $(MAKE) --no-print-directory test-fuzz
+	$(STEP) "building for the real sites" $(MAKE) --no-print-directory build PROFILE=dev DIST=$(DEV) WASM=
+	$(STEP) --after "building for the real sites" "real sites" $(MAKE) --no-print-directory test-real DIST=$(DEV)
+	$(STEP) --after "building for the real sites" "packages" $(MAKE) --no-print-directory test-packages DIST=$(DEV) QUICK=--quick
+
+# What a newcomer calls, each by itself. Of `bench` the round that shows that it works: all of it takes hours.
+FRESH ?= build test bench-quick dist site
+test-fresh: ## the targets FRESH (build, test, bench-quick, dist, site), each with nothing built and nothing downloaded (hours)
+	@status=0; for target in $(FRESH); do packaging/fresh make $$target || { status=1; echo "test-fresh: \`make $$target\` failed"; }; done; exit $$status
 
 # They have flags of their own, so that nothing else can be used for them.
 build-fuzz:
@@ -245,8 +252,7 @@ dist: build ## dist/deb: packages for this Debian, with the licences of what is 
 
 site: ## the documents with search, as pages in dist/site, all links tried (SOURCE_URL: where links to sources lead)
 	$(CARGO) xtask book $(CURDIR)/.work/book
-	@command -v mdbook >/dev/null || $(CARGO) install --quiet --locked mdbook
-	mdbook build $(CURDIR)/.work/book
+	mdbook="$$(packaging/fetch-tool mdbook)" && "$$mdbook" build $(CURDIR)/.work/book
 	rm -rf $(DIST)/site && mkdir -p $(DIST) && mv $(CURDIR)/.work/book/book $(DIST)/site
 	@test -s $(DIST)/site/index.html && ls $(DIST)/site/searchindex*.js >/dev/null && echo "built: $(DIST)/site/index.html"
 	python3 tests/site.py $(DIST)/site

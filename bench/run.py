@@ -24,6 +24,8 @@ from harness.network import VethPair  # noqa: E402
 from harness.servers import Floor, Place, Tutti, is_installed  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
+# The tools that `packaging/fetch-tool` fetches.
+os.environ["PATH"] += f"{os.pathsep}{ROOT / '.work/tools/bin'}"
 DOCUMENT = ROOT / "docs/performance.md"
 
 

@@ -32,14 +32,14 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Breach>> {
     Ok(breaches.collect())
 }
 
-/// As `cargo tree` tells them.
+/// As `cargo tree` tells them, which downloads crates that are not here yet.
 fn features(root: &Path, edges: &str) -> Result<Features> {
     let told = cargo(
         root,
         &[
             "tree",
             "--workspace",
-            "--offline",
+            "--locked",
             "--prefix",
             "none",
             "--format",

@@ -273,6 +273,37 @@ fn a_killed_router_is_replaced_with_sockets_and_configuration() {
     });
 }
 
+/// Issue 28: a router that ended while main had no descriptors left took the whole server with it.
+#[test]
+fn a_router_that_cannot_be_started_for_a_moment_is_started_later() {
+    let server = Server::start(&ServerOptions::default());
+    server.put("/config", &plain_configuration(server.port()));
+    let limit = |how: &str| {
+        let main = server.pid().to_string();
+        let words = ["--pid", &main, &format!("--nofile={how}")];
+        let done = std::process::Command::new("prlimit").args(words).status();
+        assert!(done.unwrap().success(), "{how}");
+    };
+    limit("3:");
+    let killed = server.kill_router();
+    wait_until("main has no descriptor for another", || {
+        server.log().contains("starting a router")
+    });
+    limit("1024:");
+    wait_until("the next router serves", || {
+        server
+            .pids("tutti: router")
+            .iter()
+            .any(|pid| *pid != killed)
+            && client::request(
+                server.address(),
+                b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+            )
+            .is_ok_and(|reply| reply.status == 200)
+    });
+    server.put("/config", &plain_configuration(server.port()));
+}
+
 #[test]
 fn main_gives_up_when_no_router_comes_to_serve() {
     let (options, folder) = with_sample("test -e \"$0.slow\" && sleep 1000 & wait");

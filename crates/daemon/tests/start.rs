@@ -300,39 +300,66 @@ fn an_ordinary_user_can_run_it() {
     processes::wait_until_gone(&all);
 }
 
+/// A command that the server is started by on a system that has a user `tutti`, of this number, or none.
+fn with_own_user(folder: &Path, number: Option<u32>) -> Vec<String> {
+    let users = std::fs::read_to_string("/etc/passwd").unwrap();
+    let mut users: Vec<&str> = users
+        .lines()
+        .filter(|line| !line.starts_with("tutti:"))
+        .collect();
+    let own = number.map(|number| format!("tutti:x:{number}:{number}::/:/usr/sbin/nologin"));
+    users.extend(own.as_deref());
+    let file = folder.join("passwd");
+    std::fs::write(&file, users.join("\n") + "\n").unwrap();
+    let script = r#"mount --bind "$0" /etc/passwd && exec "$@""#;
+    let words = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        script,
+        file.to_str().unwrap(),
+    ];
+    words.map(str::to_owned).to_vec()
+}
+
 #[test]
-fn root_keeps_main_and_gives_the_rest_to_nobody() {
+fn root_keeps_main_and_gives_the_rest_to_users_without_rights() {
     if !is_root() {
         skip!("it is about a server of root");
     }
-    let (options, _folder) = support::with_sample("");
-    let server = Server::start(&options);
-    server.put("/config", &support::sample_configuration(server.port()));
-    let all = server.processes();
-    assert!(all.len() >= 4, "{all:?}");
-    for process in &all {
-        let expected = if process.title == "tutti: main" {
-            "root"
-        } else {
-            "nobody"
-        };
-        let user = processes::user(process.pid);
+    let daemon = tutti_sys::credentials::user_number("daemon").unwrap();
+    for (number, own) in [(None, "nobody"), (Some(daemon), "daemon")] {
+        let (mut options, folder) = support::with_sample("");
+        options.wrapper = with_own_user(folder.path(), number);
+        let server = Server::start(&options);
+        server.put("/config", &support::sample_configuration(server.port()));
+        let all = server.processes();
+        assert!(all.len() >= 4, "{all:?}");
+        for process in &all {
+            let expected = match process.title.as_str() {
+                "tutti: main" => "root",
+                "tutti: controller" | "tutti: router" => own,
+                _ => "nobody",
+            };
+            let user = processes::user(process.pid);
+            assert!(
+                user.as_ref().is_none_or(|user| user == expected),
+                "{process:?} is {user:?}'s"
+            );
+        }
+        let router = std::fs::read_to_string(format!("/proc/{}/status", server.router())).unwrap();
+        let groups = router
+            .lines()
+            .find(|line| line.starts_with("Groups:"))
+            .unwrap();
         assert!(
-            user.as_ref().is_none_or(|user| user == expected),
-            "{process:?} is {user:?}'s"
+            !groups.split_ascii_whitespace().any(|group| group == "0"),
+            "{groups}"
         );
+        assert!(router.contains("NoNewPrivs:\t1"), "{router}");
+        assert!(router.contains("CapEff:\t0000000000000000"), "{router}");
     }
-    let router = std::fs::read_to_string(format!("/proc/{}/status", server.router())).unwrap();
-    let groups = router
-        .lines()
-        .find(|line| line.starts_with("Groups:"))
-        .unwrap();
-    assert!(
-        !groups.split_ascii_whitespace().any(|group| group == "0"),
-        "{groups}"
-    );
-    assert!(router.contains("NoNewPrivs:\t1"), "{router}");
-    assert!(router.contains("CapEff:\t0000000000000000"), "{router}");
 }
 
 #[test]

@@ -3,13 +3,13 @@
 //! Called for the controller, which knows which files the configuration names, and looks at what is in them. Nothing but PEM leaves
 //! this process: a path that leads somewhere else shows nobody what is there.
 
-use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use tutti_sys::error::context;
 use tutti_sys::mark::Mark;
+use tutti_sys::moment::Moment;
 
 /// More than any chain or key has.
 const MOST_BYTES: u64 = 1 << 20;
@@ -28,14 +28,17 @@ const BEGIN: &str = "-----BEGIN ";
 pub(super) fn read(config: Option<&Path>, file: &Path, key: Option<&Path>) -> io::Result<String> {
     let file = absolute(config, file)?;
     let Some(key) = key else {
-        return read_one(&file);
+        return read_one(&mut Moment::default(), &file);
     };
     let key = absolute(config, key)?;
     let marks = || [&file, &key].map(|path| path.metadata().ok().map(|found| Mark::of(&found)));
     for _ in 0..ATTEMPTS {
         let before = marks();
-        let text = read_one(&file).and_then(|text| Ok(format!("{text}\n{}", read_one(&key)?)));
-        // A folder of both may be changed as a whole, by a link, between one and the other.
+        // A link to the folder of both may be changed, and changed back, between one and the other.
+        let mut moment = Moment::default();
+        let text = read_one(&mut moment, &file)
+            .and_then(|text| Ok(format!("{text}\n{}", read_one(&mut moment, &key)?)));
+        // Or each is replaced by itself.
         if marks() == before {
             return text;
         }
@@ -63,17 +66,15 @@ fn absolute(config: Option<&Path>, path: &Path) -> io::Result<PathBuf> {
     Ok(folder.join(path))
 }
 
-fn read_one(path: &Path) -> io::Result<String> {
+fn read_one(moment: &mut Moment, path: &Path) -> io::Result<String> {
     let named = |error| context(format!("reading `{}`", path.display()), error);
     let invalid = |what: &str| {
         let message = format!("`{}` {what}", path.display());
         io::Error::new(io::ErrorKind::InvalidData, message)
     };
     // A FIFO that nobody writes to would hold main.
-    let opened = File::options()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-        .open(path)
+    let opened = moment
+        .open(path, OFlags::NONBLOCK | OFlags::NOCTTY)
         .map_err(named)?;
     if !opened.metadata().map_err(named)?.is_file() {
         return Err(invalid("is no file"));
@@ -135,7 +136,6 @@ mod tests {
     /// Issue 15: the kubelet replaces both by one link.
     #[test]
     fn a_certificate_is_never_read_with_the_key_of_another() {
-        use std::sync::atomic::{AtomicBool, Ordering};
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         for number in 0..2 {
@@ -151,24 +151,15 @@ mod tests {
         };
         swap(0);
         let (file, key) = (path("..data/tls.crt"), path("..data/tls.key"));
-        let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for number in (0..2).cycle() {
-                    if is_over.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    swap(number);
-                }
-            });
-            for _ in 0..2000 {
+            let swapping = scope.spawn(|| (0..2).cycle().take(20_000).for_each(swap));
+            while !swapping.is_finished() {
                 // It may be refused, for it does change all the time.
                 if let Ok(text) = read(None, &file, Some(&key)) {
                     let halves = text.split_once('\n').unwrap();
                     assert_eq!(halves.0, halves.1);
                 }
             }
-            is_over.store(true, Ordering::Relaxed);
         });
     }
 

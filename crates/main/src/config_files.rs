@@ -3,13 +3,15 @@
 //! Called by main, which may read what the router may not, and by the command line. What is in them is not looked at here. Must never happen:
 //! that files of two moments are taken for one configuration.
 
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use tutti_options::Format;
 use tutti_protocol::ConfigFile;
 use tutti_sys::error::context;
 use tutti_sys::mark::Mark;
+use tutti_sys::moment::Moment;
 
 /// More files than this are somebody's home folder, not a configuration.
 const MOST_FILES: usize = 1000;
@@ -59,10 +61,13 @@ fn read_once<'f>(
     list: impl Iterator<Item = &'f PathBuf>,
 ) -> io::Result<Vec<ConfigFile>> {
     let mut left = MOST_BYTES;
+    // A link on the way to several may be changed, and changed back, between one and the next.
+    let mut moment = Moment::default();
     let mut files = Vec::new();
     for file in list {
         let named = |error| context(format!("reading `{}`", file.display()), error);
-        let size = std::fs::metadata(file).map_err(named)?.len();
+        let mut opened = moment.open(file, OFlags::empty()).map_err(named)?;
+        let size = opened.metadata().map_err(named)?.len();
         left = left.checked_sub(size).ok_or_else(|| {
             invalid(format!(
                 "`{}`: the configuration has more than {} MB",
@@ -70,7 +75,8 @@ fn read_once<'f>(
                 MOST_BYTES >> 20
             ))
         })?;
-        let bytes = std::fs::read(file).map_err(named)?;
+        let mut bytes = Vec::new();
+        opened.read_to_end(&mut bytes).map_err(named)?;
         let text = String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
             let before = error.as_bytes().get(..at).unwrap_or_default();
@@ -142,33 +148,46 @@ mod tests {
     fn files_of_two_moments_are_never_one_configuration() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
-        // As the kubelet does it: each moment has a folder of its own.
-        let swap = |number: usize| {
+        let make = |number: usize| {
             let of_number = path(&format!("..{number}"));
             std::fs::create_dir(&of_number).unwrap();
             for name in ["a.json", "b.json", "c.json"] {
                 std::fs::write(of_number.join(name), number.to_string()).unwrap();
             }
+        };
+        let swap = |number: usize| {
             std::os::unix::fs::symlink(format!("..{number}"), path("..data_tmp")).unwrap();
             std::fs::rename(path("..data_tmp"), path("..data")).unwrap();
-            if let Some(former) = number.checked_sub(1) {
-                std::fs::remove_dir_all(path(&format!("..{former}"))).unwrap();
-            }
         };
+        make(0);
         swap(0);
         for name in ["a.json", "b.json", "c.json"] {
             std::os::unix::fs::symlink(format!("..data/{name}"), path(name)).unwrap();
         }
-        std::thread::scope(|scope| {
-            let swapping = scope.spawn(|| (1..500).for_each(swap));
-            while !swapping.is_finished() {
-                // It may be refused, for it does change all the time.
-                if let Ok(files) = read(folder.path()) {
-                    let texts: Vec<&str> = files.iter().map(|file| file.text.as_str()).collect();
-                    assert!(texts.iter().all(|text| *text == texts[0]), "{texts:?}");
+        let read_while = |change: &(dyn Fn() + Sync)| {
+            std::thread::scope(|scope| {
+                let changing = scope.spawn(change);
+                while !changing.is_finished() {
+                    // It may be refused, for it does change all the time.
+                    if let Ok(files) = read(folder.path()) {
+                        let texts: Vec<&str> =
+                            files.iter().map(|file| file.text.as_str()).collect();
+                        assert!(texts.iter().all(|text| *text == texts[0]), "{texts:?}");
+                    }
                 }
+            });
+        };
+        // As the kubelet does it: each moment has a folder of its own.
+        read_while(&|| {
+            for number in 1..500 {
+                make(number);
+                swap(number);
+                std::fs::remove_dir_all(path(&format!("..{}", number - 1))).unwrap();
             }
         });
+        // There and back, which a look before and after does not see.
+        make(1000);
+        read_while(&|| [499, 1000].into_iter().cycle().take(20_000).for_each(swap));
     }
 
     #[test]

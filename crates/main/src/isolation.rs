@@ -12,7 +12,7 @@ use tutti_options::isolation::{IdMap, Isolation};
 use tutti_sys::cgroup;
 use tutti_sys::credentials::{self, Credentials};
 use tutti_sys::error::context;
-use tutti_sys::isolation::{self as sys, Binding, IdMaps, IdRange, Procfs, Root, make_mount_point};
+use tutti_sys::isolation::{self as sys, Binding, IdMaps, IdRange, Procfs, Root};
 use tutti_sys::spawn::{Spawn, SpawnError};
 
 use super::sockets;
@@ -314,17 +314,14 @@ impl Preparation<'_> {
         }
         let mut root = Root::new(path)?;
         let automount = self.isolation.automount;
-        let make = |target: &Path, is_folder: bool| {
-            make_mount_point(path, target, is_folder).map_err(|error| {
-                at_root(
-                    error.to_string(),
-                    "make it by hand, let the server's user write there, or switch the mount off in `automount`",
-                )
-            })
+        let refused = |error: io::Error| {
+            at_root(
+                error.to_string(),
+                "make it by hand, let the server's user write there, or switch the mount off in `automount`",
+            )
         };
         if automount.procfs {
-            make(Path::new("/proc"), true)?;
-            root.procfs = match (
+            let procfs = match (
                 self.isolation.namespaces.pid,
                 self.isolation.namespaces.credential,
             ) {
@@ -332,10 +329,10 @@ impl Preparation<'_> {
                 (false, false) => Procfs::Shared,
                 (false, true) => Procfs::Bound,
             };
+            root.mount_proc(procfs).map_err(refused)?;
         }
         if automount.tmpfs {
-            make(Path::new("/tmp"), true)?;
-            root.tmpfs = true;
+            root.mount_tmp().map_err(refused)?;
         }
         let needed = match automount.language_deps {
             true => self.needed(self.dependencies, &DEVICES),
@@ -345,13 +342,11 @@ impl Preparation<'_> {
             false => Vec::new(),
         };
         for (target, is_device) in needed {
-            let is_folder = target.is_dir();
-            make(&target, is_folder)?;
-            root.bindings.push(if is_device {
-                Binding::device(&target)?
-            } else {
-                Binding::read_only(&target)?
-            });
+            let binding = match is_device {
+                true => Binding::device(&target)?,
+                false => Binding::read_only(&target)?,
+            };
+            root.bind(binding).map_err(refused)?;
         }
         Ok(root)
     }

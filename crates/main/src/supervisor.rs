@@ -391,7 +391,12 @@ impl Supervisor {
         }
         self.log(Level::Alert, &format!("router process {pid} {ended}"));
         let started = router.process.started;
-        if !self.router_restarts.ended(started, router.is_ready) {
+        self.restart_router(started, router.is_ready);
+    }
+
+    /// Has another router started, now or after a pause, unless it is not worth trying any more.
+    fn restart_router(&mut self, started: Instant, was_of_use: bool) {
+        if !self.router_restarts.ended(started, was_of_use) {
             self.give_up(
                 "the router ends again and again before it serves; see the log for what it said last",
             );
@@ -415,6 +420,11 @@ impl Supervisor {
                 );
                 self.routers.serving = Some(router);
                 self.tell_totals();
+            }
+            // Descriptors or memory may be short for a moment.
+            Err(error) if self.life.has_served() => {
+                self.log(Level::Alert, &format!("starting a router: {error}"));
+                self.restart_router(Instant::now(), false);
             }
             Err(error) => self.give_up(&error.to_string()),
         }

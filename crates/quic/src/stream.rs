@@ -334,17 +334,17 @@ impl Stream {
         }
         let heads = sending.held.len() - sending.held_body;
         let mut held = [Bytes::from(std::mem::take(&mut sending.held))];
-        let written = match self
-            .quic
-            .state
-            .borrow_mut()
-            .send_stream(self.id)
-            .write_chunks(&mut held)
-        {
-            Ok(written) => written.bytes,
-            Err(WriteError::Blocked) => 0,
-            Err(_) => return Err(Gone::Closed),
-        };
+        let mut written = 0;
+        let mut state = self.quic.state.borrow_mut();
+        // QUIC tells that there is room again only if it has said that there is none.
+        while !held[0].is_empty() {
+            match state.send_stream(self.id).write_chunks(&mut held) {
+                Ok(more) => written += more.bytes,
+                Err(WriteError::Blocked) => break,
+                Err(_) => return Err(Gone::Closed),
+            }
+        }
+        drop(state);
         let [rest] = held;
         sending.held_body = sending.held_body.min(rest.len());
         sending.held = rest.into();

@@ -105,9 +105,11 @@ mod tests {
         let keep = std::sync::Barrier::new(2);
         std::thread::scope(|scope| {
             scope.spawn(|| keep.wait());
-            assert!(fork().is_err());
-            assert!(set_variable("A", "b").is_err());
+            let (forked, set) = (fork(), set_variable("A", "b"));
+            // First: a failed assertion would leave the other thread waiting.
             keep.wait();
+            assert!(forked.is_err());
+            assert!(set.is_err());
         });
         assert!(set_variable("A=B", "c").is_err());
         assert!(unset_variable("A=B").is_err());

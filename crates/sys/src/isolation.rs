@@ -8,28 +8,17 @@
 //!
 //! The child's part runs between clone and exec, so it uses system calls only, on memory made before.
 
-use std::ffi::{CStr, CString};
+pub(crate) mod root;
+pub(crate) mod step;
+
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::os::fd::OwnedFd;
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
-use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
-    OpenTreeFlags, UnmountFlags,
-};
+use rustix::mount::MountPropagationFlags;
 
-use crate::error::context;
-
-pub(crate) fn c_string(bytes: &[u8]) -> io::Result<CString> {
-    CString::new(bytes).map_err(|_| {
-        io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "NUL byte in a program's argument",
-        )
-    })
-}
+pub use root::{Binding, Procfs, Root, has_any};
+pub(crate) use root::{Owner, c_string};
+use step::{Failed, failed};
 
 /// Which namespaces are new; the others are the parent's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -134,76 +123,6 @@ impl IdMaps {
     }
 }
 
-/// A file or folder of the system that is seen in the new root, read-only.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Binding {
-    source: CString,
-    target: CString,
-    is_writable: bool,
-}
-
-impl Binding {
-    /// `path`, links followed, at the same place in the new root.
-    pub fn read_only(path: &Path) -> io::Result<Binding> {
-        Ok(Binding {
-            source: c_string(path.as_os_str().as_bytes())?,
-            target: c_string(path.as_os_str().as_bytes())?,
-            is_writable: false,
-        })
-    }
-
-    /// A device: the same, but one can write to it.
-    pub fn device(path: &Path) -> io::Result<Binding> {
-        Ok(Binding {
-            is_writable: true,
-            ..Binding::read_only(path)?
-        })
-    }
-
-    /// Where it will be, for messages.
-    pub fn target(&self) -> &CStr {
-        &self.target
-    }
-}
-
-/// How `/proc` of the new root comes about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Procfs {
-    /// There is none.
-    None,
-    /// That of the process's own pid namespace.
-    Own,
-    /// That of the parent's pid namespace, with other users' processes hidden.
-    Shared,
-    /// The parent's own mount: all that an unprivileged user namespace may have.
-    Bound,
-}
-
-/// A new root of the file system. Its mount points must exist: see [`make_mount_point`].
-#[derive(Debug)]
-pub struct Root {
-    /// The folder.
-    pub path: CString,
-    /// The folders that are bound into it, outer ones first.
-    pub bindings: Vec<Binding>,
-    /// `/proc`.
-    pub procfs: Procfs,
-    /// A `/tmp` of its own.
-    pub tmpfs: bool,
-}
-
-impl Root {
-    /// A root with nothing mounted.
-    pub fn new(path: &Path) -> io::Result<Root> {
-        Ok(Root {
-            path: c_string(path.as_os_str().as_bytes())?,
-            bindings: Vec::new(),
-            procfs: Procfs::None,
-            tmpfs: false,
-        })
-    }
-}
-
 /// Everything about the surroundings of a process.
 #[derive(Debug, Default)]
 pub struct Isolation {
@@ -217,42 +136,9 @@ pub struct Isolation {
     pub root: Option<Root>,
 }
 
-/// A step of the child that failed: its number in `spawn`'s table, and which binding.
-pub(crate) struct Failed(pub(crate) u8, pub(crate) u16);
-
-/// Numbers of the child's steps, continued from those of `spawn`.
-pub(crate) mod step {
-    pub(crate) const PROPAGATION: u8 = 20;
-    pub(crate) const OPEN_BINDING: u8 = 21;
-    pub(crate) const MAKE_PROC: u8 = 22;
-    pub(crate) const ENTER_ROOT: u8 = 23;
-    pub(crate) const PLACE_BINDING: u8 = 24;
-    pub(crate) const PLACE_PROC: u8 = 25;
-    pub(crate) const PLACE_TMP: u8 = 26;
-    pub(crate) const CGROUP_NAMESPACE: u8 = 27;
-    pub(crate) const WAIT_FOR_MAPS: u8 = 28;
-}
-
-/// The words for them.
-pub(crate) const STEPS: [&str; 9] = [
-    "separating the mounts",
-    "binding",
-    "making /proc",
-    "entering the new root",
-    "mounting at",
-    "mounting /proc in the new root",
-    "mounting /tmp in the new root",
-    "entering the cgroup namespace",
-    "waiting for the id maps",
-];
-
-/// Most bindings: the child keeps their descriptors on its stack.
-const MAX_BINDINGS: usize = 64;
-
 impl Isolation {
-    /// In the child, with all capabilities over its namespaces: everything but giving them up. `owner` is whom `/tmp`
-    /// belongs to.
-    pub(crate) fn carry_out(&self, owner: (&CStr, &CStr)) -> Result<(), Failed> {
+    /// In the child, with all capabilities over its namespaces: everything but giving them up.
+    pub(crate) fn carry_out(&self, owner: &Owner) -> Result<(), Failed> {
         if self.namespaces.mount {
             // Mounts made outside are still seen where there is no new root, and can be undone outside.
             rustix::mount::mount_change(
@@ -277,151 +163,6 @@ impl Isolation {
     }
 }
 
-/// Remembers the error where `spawn` looks for it.
-fn failed(error: rustix::io::Errno, step: u8) -> Failed {
-    numbered(error, step, 0)
-}
-
-fn numbered(error: rustix::io::Errno, step: u8, place: usize) -> Failed {
-    // SAFETY: errno is a thread's own variable.
-    let errno = unsafe { libc::__errno_location() };
-    // SAFETY: the pointer just given is valid for this thread.
-    unsafe { *errno = error.raw_os_error() };
-    Failed(step, u16::try_from(place).unwrap_or(0))
-}
-
-impl Root {
-    fn enter(&self, owner: (&CStr, &CStr)) -> Result<(), Failed> {
-        // Everything of the old root is taken hold of first; inside, every path is one of the new root.
-        let mut trees: [Option<OwnedFd>; MAX_BINDINGS] = [const { None }; MAX_BINDINGS];
-        for (place, (binding, tree)) in self.bindings.iter().zip(&mut trees).enumerate() {
-            *tree = Some(
-                binding
-                    .open()
-                    .map_err(|e| numbered(e, step::OPEN_BINDING, place))?,
-            );
-        }
-        let proc = self.open_proc().map_err(|e| failed(e, step::MAKE_PROC))?;
-        self.pivot().map_err(|e| failed(e, step::ENTER_ROOT))?;
-        if let Some(proc) = proc {
-            place(proc.as_fd(), c"/proc").map_err(|e| failed(e, step::PLACE_PROC))?;
-        }
-        if self.tmpfs {
-            mount_tmp(owner).map_err(|e| failed(e, step::PLACE_TMP))?;
-        }
-        for (number, (binding, tree)) in self.bindings.iter().zip(&trees).enumerate() {
-            if let Some(tree) = tree {
-                place(tree.as_fd(), &binding.target)
-                    .map_err(|e| numbered(e, step::PLACE_BINDING, number))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn pivot(&self) -> rustix::io::Result<()> {
-        // The new root has to be a mount of its own.
-        rustix::mount::mount_bind_recursive(&*self.path, &*self.path)?;
-        rustix::process::chdir(&*self.path)?;
-        // Over itself: no folder for the old root is needed (pivot_root(2), NOTES).
-        rustix::process::pivot_root(c".", c".")?;
-        rustix::mount::unmount(c".", UnmountFlags::DETACH)?;
-        rustix::process::chdir(c"/")
-    }
-
-    /// Before the old root is left: a user namespace may only mount a `/proc` while it sees a whole one.
-    fn open_proc(&self) -> rustix::io::Result<Option<OwnedFd>> {
-        match self.procfs {
-            Procfs::None => Ok(None),
-            Procfs::Own => mount_proc(None).map(Some),
-            Procfs::Shared => mount_proc(Some(c"invisible")).map(Some),
-            Procfs::Bound => clone_tree(c"/proc").map(Some),
-        }
-    }
-}
-
-impl Binding {
-    fn open(&self) -> rustix::io::Result<OwnedFd> {
-        let tree = clone_tree(&self.source)?;
-        if !self.is_writable {
-            make_read_only(tree.as_fd())?;
-        }
-        Ok(tree)
-    }
-}
-
-fn clone_tree(path: &CStr) -> rustix::io::Result<OwnedFd> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_RECURSIVE;
-    rustix::mount::open_tree(CWD, path, flags)
-}
-
-fn make_read_only(tree: BorrowedFd<'_>) -> rustix::io::Result<()> {
-    let attributes = libc::mount_attr {
-        attr_set: libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID,
-        attr_clr: 0,
-        propagation: 0,
-        userns_fd: 0,
-    };
-    // SAFETY: descriptor, an empty NUL-terminated path, and a live structure of the size given.
-    let done = unsafe {
-        libc::syscall(
-            libc::SYS_mount_setattr,
-            tree.as_raw_fd(),
-            c"".as_ptr(),
-            libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
-            &raw const attributes,
-            size_of::<libc::mount_attr>(),
-        )
-    };
-    if done < 0 {
-        let code = io::Error::last_os_error().raw_os_error().unwrap_or(0);
-        return Err(rustix::io::Errno::from_raw_os_error(code));
-    }
-    Ok(())
-}
-
-fn place(tree: BorrowedFd<'_>, target: &CStr) -> rustix::io::Result<()> {
-    rustix::mount::move_mount(
-        tree,
-        c"",
-        CWD,
-        target,
-        MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH,
-    )
-}
-
-fn mount_proc(hide: Option<&CStr>) -> rustix::io::Result<OwnedFd> {
-    let system = rustix::mount::fsopen(c"proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    if let Some(hide) = hide {
-        // Of each mount since Linux 5.8; older kernels refuse the word, and show all.
-        let _ = rustix::mount::fsconfig_set_string(&system, c"hidepid", hide);
-    }
-    rustix::mount::fsconfig_create(&system)?;
-    rustix::mount::fsmount(
-        &system,
-        FsMountFlags::FSMOUNT_CLOEXEC,
-        MountAttrFlags::MOUNT_ATTR_NOSUID
-            | MountAttrFlags::MOUNT_ATTR_NODEV
-            | MountAttrFlags::MOUNT_ATTR_NOEXEC,
-    )
-}
-
-fn mount_tmp((user, group): (&CStr, &CStr)) -> rustix::io::Result<()> {
-    let system = rustix::mount::fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    rustix::mount::fsconfig_set_string(&system, c"mode", c"1777")?;
-    // The ids this process has are not those of its namespace.
-    rustix::mount::fsconfig_set_string(&system, c"uid", user)?;
-    rustix::mount::fsconfig_set_string(&system, c"gid", group)?;
-    rustix::mount::fsconfig_create(&system)?;
-    let mount = rustix::mount::fsmount(
-        &system,
-        FsMountFlags::FSMOUNT_CLOEXEC,
-        MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
-    )?;
-    place(mount.as_fd(), c"/tmp")
-}
-
 /// A new network namespace has its loopback down; programs take it for granted. Without it the application still runs.
 fn bring_up_loopback() {
     // SAFETY: integer arguments only.
@@ -437,81 +178,19 @@ fn bring_up_loopback() {
     unsafe { libc::close(socket) };
 }
 
-/// Makes `target` below `root`, a folder or a file as `source` is, unless it is there. Links are followed as a process with
-/// that root would follow them: never out of it.
-pub fn make_mount_point(root: &Path, target: &Path, is_folder: bool) -> io::Result<()> {
-    let named = |e: io::Error| {
-        context(
-            format!(
-                "making the mount point `{}` in `{}`",
-                target.display(),
-                root.display()
-            ),
-            e,
-        )
-    };
-    let handle = rustix::fs::open(
-        root,
-        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )
-    .map_err(|e| named(e.into()))?;
-    let beneath = |path: &Path| {
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
-        rustix::fs::openat2(&handle, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)
-    };
-    let mut so_far = PathBuf::from("/");
-    let mut parent = beneath(&so_far).map_err(|e| named(e.into()))?;
-    let mut names = target.iter().skip(1).peekable();
-    while let Some(name) = names.next() {
-        so_far.push(name);
-        let found = match beneath(&so_far) {
-            Err(rustix::io::Errno::NOENT) => {
-                let is_file = names.peek().is_none() && !is_folder;
-                let made = if is_file {
-                    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-                    rustix::fs::openat(&parent, name, flags, Mode::from_raw_mode(0o444)).map(drop)
-                } else {
-                    rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755))
-                };
-                match made {
-                    Ok(()) | Err(rustix::io::Errno::EXIST) => {}
-                    Err(error) => return Err(named(error.into())),
-                }
-                beneath(&so_far)
-            }
-            other => other,
-        };
-        parent = found.map_err(|e| named(e.into()))?;
-    }
-    Ok(())
-}
-
-/// True if a root has one of these files, and not only an empty one to mount another on. Links are followed as a process with
-/// that root would follow them.
-pub fn has_any(root: &Path, files: &[&str]) -> bool {
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let Ok(handle) = rustix::fs::open(root, flags | OFlags::DIRECTORY, Mode::empty()) else {
-        return false;
-    };
-    files.iter().any(|file| {
-        let found =
-            rustix::fs::openat2(&handle, *file, flags, Mode::empty(), ResolveFlags::IN_ROOT);
-        found
-            .and_then(|found| rustix::fs::fstat(&found))
-            .is_ok_and(|stat| stat.st_size > 0)
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use super::root::make_mount_point;
     use super::*;
-    use crate::credentials;
+    use crate::credentials::{self, Credentials};
     use crate::process::{Ended, pidfd, reap_one};
     use crate::spawn::Spawn;
     use rustix::event::{PollFd, PollFlags, poll};
+    use std::fs::Permissions;
     use std::io::Read;
-    use tutti_testkit::{is_root, skip, wait_until};
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+    use tutti_testkit::{SetOnDrop, is_root, skip, wait_until};
 
     fn shell(script: &str) -> Spawn {
         Spawn::new("/bin/sh")
@@ -664,21 +343,18 @@ mod tests {
 
     fn system_root(folder: &Path) -> Root {
         let mut root = Root::new(folder).unwrap();
+        root.mount_proc(Procfs::Own).unwrap();
+        root.mount_tmp().unwrap();
         for path in ["/usr", "/bin", "/lib", "/lib64", "/dev/null"] {
             let path = Path::new(path);
             if path.exists() {
-                make_mount_point(folder, path, path.is_dir()).unwrap();
-                root.bindings.push(match path.is_dir() {
-                    true => Binding::read_only(path).unwrap(),
-                    false => Binding::device(path).unwrap(),
-                });
+                let binding = match path.is_dir() {
+                    true => Binding::read_only(path),
+                    false => Binding::device(path),
+                };
+                root.bind(binding.unwrap()).unwrap();
             }
         }
-        for path in ["/proc", "/tmp"] {
-            make_mount_point(folder, Path::new(path), true).unwrap();
-        }
-        root.procfs = Procfs::Own;
-        root.tmpfs = true;
         root
     }
 
@@ -724,6 +400,91 @@ mod tests {
         );
     }
 
+    /// Issue 28: the new `/tmp` hid the mount points of what is below the system's.
+    #[test]
+    fn what_is_bound_from_below_tmp_is_seen_in_the_new_tmp() {
+        let bound = tempfile::Builder::new()
+            .prefix("tutti-test-")
+            .tempdir_in("/tmp")
+            .unwrap();
+        std::fs::set_permissions(bound.path(), Permissions::from_mode(0o755)).unwrap();
+        std::fs::create_dir_all(bound.path().join("deep/folder")).unwrap();
+        std::fs::write(bound.path().join("deep/folder/mine"), "").unwrap();
+        std::fs::write(bound.path().join("file"), "of the file").unwrap();
+        let path = bound.path().display();
+        let script = format!(
+            "ls /tmp {path} {path}/deep/folder >&3; cat {path}/file >&3; : > /tmp/new && echo writable >&3; touch {path}/file || echo read-only >&3"
+        );
+        let isolation = |base: Isolation, folder: &Path| {
+            let mut root = system_root(folder);
+            for name in ["deep/folder", "file"] {
+                let path = bound.path().join(name);
+                root.bind(Binding::read_only(&path).unwrap()).unwrap();
+            }
+            Isolation {
+                namespaces: Namespaces {
+                    mount: true,
+                    pid: true,
+                    ..base.namespaces
+                },
+                root: Some(root),
+                ..base
+            }
+        };
+        let check = |isolation: Isolation, credentials: Option<Credentials>| {
+            let text = output(&script, |s| match credentials {
+                Some(credentials) => s.isolation(isolation).credentials(credentials),
+                None => s.isolation(isolation),
+            });
+            let name = bound.path().file_name().unwrap().to_string_lossy();
+            assert!(text.starts_with(&format!("/tmp:\n{name}\n\n")), "{text}");
+            let seen = [
+                "deep\nfile\n",
+                "mine\n",
+                "of the file",
+                "writable\nread-only\n",
+            ];
+            assert!(seen.iter().all(|seen| text.contains(seen)), "{text}");
+            assert!(!bound.path().join("new").exists());
+        };
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        check(isolation(own_user_namespace(), folder.path()), None);
+        if !is_root() {
+            skip!("a new root without a user namespace needs root");
+        }
+        let nobody = credentials::lookup("nobody", None).unwrap();
+        check(
+            isolation(Isolation::default(), folder.path()),
+            Some(nobody.clone()),
+        );
+        // An id that only the namespace knows, as that of an application.
+        let range = |outside| {
+            vec![IdRange {
+                inside: 7,
+                outside,
+                count: 1,
+            }]
+        };
+        let mut mapped = own_user_namespace();
+        mapped.maps.users = range(nobody.uid);
+        mapped.maps.groups = range(nobody.gid);
+        mapped.maps.deny_setgroups = false;
+        let inside = Credentials {
+            uid: 7,
+            gid: 7,
+            groups: Vec::new(),
+        };
+        check(isolation(mapped, folder.path()), Some(inside));
+        // Nothing is left in the folder.
+        assert!(
+            std::fs::read_dir(folder.path().join("tmp"))
+                .unwrap()
+                .next()
+                .is_none()
+        );
+    }
+
     #[test]
     fn threads_that_are_being_made_hold_up_no_child() {
         if !is_root() {
@@ -739,6 +500,7 @@ mod tests {
                     }
                 });
             }
+            let _over = SetOnDrop(&is_over);
             for _ in 0..300 {
                 let isolation = Isolation {
                     namespaces: Namespaces {
@@ -752,7 +514,6 @@ mod tests {
                 });
                 assert_eq!(text, format!("{}\n", nobody.uid));
             }
-            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
         });
     }
 

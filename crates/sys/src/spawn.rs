@@ -11,7 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::credentials::Credentials;
 use crate::error::context;
-use crate::isolation::{self, Failed, Isolation, c_string};
+use crate::isolation::step::{self, Failed};
+use crate::isolation::{Isolation, Owner, c_string};
 
 /// A program to start, and how. Descriptors not named in `descriptors` (0, 1, 2 included in what stays) are closed.
 #[derive(Debug)]
@@ -189,14 +190,8 @@ impl Spawn {
                 .chain([std::ptr::null()])
                 .collect()
         };
-        let owner = |id: fn(&Credentials) -> u32, own: u32| {
-            let id = self.credentials.as_ref().map_or(own, id);
-            c_string(id.to_string().as_bytes())
-        };
-        let owner = (
-            owner(|c| c.uid, 0).map_err(fail)?,
-            owner(|c| c.gid, 0).map_err(fail)?,
-        );
+        let (uid, gid) = self.credentials.as_ref().map_or((0, 0), |c| (c.uid, c.gid));
+        let owner = Owner::new(uid, gid).map_err(fail)?;
         let plan = Plan {
             program: &self.program,
             opened_program: program.as_ref().map(AsRawFd::as_raw_fd),
@@ -213,7 +208,7 @@ impl Spawn {
             death_signal: self.death_signal,
             no_new_privileges: self.no_new_privileges,
             isolation: self.isolation.as_ref(),
-            owner: (&owner.0, &owner.1),
+            owner: &owner,
             go: go_read.as_raw_fd(),
             go_write: go_write.as_raw_fd(),
             parent: rustix::process::getpid().as_raw_nonzero().get(),
@@ -262,17 +257,17 @@ impl Spawn {
         }
         reap_failed(pid);
         let [step, high, low, code @ ..] = answer;
-        let words = match step.checked_sub(isolation::step::PROPAGATION) {
-            Some(step) => isolation::STEPS.get(usize::from(step)),
+        let words = match step.checked_sub(step::PROPAGATION) {
+            Some(step) => step::STEPS.get(usize::from(step)),
             None => STEPS.get(usize::from(step)),
         };
         let place = usize::from(u16::from_be_bytes([high, low]));
         let root = self.isolation.as_ref().and_then(|i| i.root.as_ref());
         let subject = match step {
-            isolation::step::OPEN_BINDING | isolation::step::PLACE_BINDING => root
-                .and_then(|root| root.bindings.get(place))
+            step::OPEN_BINDING | step::PLACE_BINDING => root
+                .and_then(|root| root.binding(place))
                 .map(|b| b.target()),
-            isolation::step::ENTER_ROOT => root.map(|root| &*root.path),
+            step::ENTER_ROOT => root.map(|root| &*root.path),
             _ => None,
         };
         Err(SpawnError {
@@ -326,8 +321,7 @@ struct Plan<'a> {
     death_signal: Option<i32>,
     no_new_privileges: bool,
     isolation: Option<&'a Isolation>,
-    /// User and group, as text.
-    owner: (&'a CStr, &'a CStr),
+    owner: &'a Owner,
     /// Brings a byte when the parent has written the id maps.
     go: RawFd,
     go_write: RawFd,
@@ -449,7 +443,7 @@ impl Plan<'_> {
         // SAFETY: one byte into a live variable.
         let done = unsafe { libc::read(self.go, (&raw mut byte).cast(), 1) };
         // Nothing: whoever was to write the maps has ended.
-        check(done as libc::c_int - 1, isolation::step::WAIT_FOR_MAPS)
+        check(done as libc::c_int - 1, step::WAIT_FOR_MAPS)
     }
 
     /// By system calls: the C library's functions of the same names wait for all threads to do the same, and the child of a bare clone

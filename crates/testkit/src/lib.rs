@@ -28,7 +28,7 @@ pub mod wire;
 pub mod workers;
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 pub use client::{Reply, request};
@@ -53,6 +53,17 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     while !condition() {
         assert!(Instant::now() < end, "not within {PATIENCE:?}: {what}");
         std::thread::park_timeout(Duration::from_millis(2));
+    }
+}
+
+/// Sets a flag when it is dropped, also by a failed assertion: threads that work until then end, and `thread::scope` does not wait for them
+/// without end.
+#[derive(Debug)]
+pub struct SetOnDrop<'a>(pub &'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
     }
 }
 

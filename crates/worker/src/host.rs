@@ -69,6 +69,13 @@ pub trait Host {
         false
     }
 
+    /// True if everything that a worker's program has started ends with that worker, also where it is killed. Each worker has to be the process that
+    /// its program's orphans fall to: those that fall to the prototype are of workers that have ended.
+    fn ends_orphans(app: &Self::App) -> bool {
+        let _ = app;
+        false
+    }
+
     /// Serves one request. What is not finished on return is finished then (or given up, answered 502, when nothing was
     /// started). A panic ends the worker: its request is answered 502.
     fn serve(app: &mut Self::App, exchange: &mut Exchange) -> Served;

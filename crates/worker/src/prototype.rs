@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tutti_sys::fork::Fork;
 use tutti_sys::process::Ended;
-use tutti_sys::{lifeline, memfd, priority, process, seqpacket, signal, spawn, title};
+use tutti_sys::{lifeline, memfd, priority, proc, process, seqpacket, signal, spawn, title};
 use tutti_wire::control::{
     ExitStatus, FD_CONTROL, FD_EVENTS, FD_LIFELINE, FD_SEGMENT, FD_SPOOL, FD_START, FromPrototype,
     MAX_MESSAGE, MODULE_VARIABLE, Start, ToPrototype, decode,
@@ -92,6 +92,7 @@ pub(crate) fn run<H: Host>() -> io::Result<ExitCode> {
         start_program: &start_program,
         watch: watch(&inherited.start, &control)?,
         quitting: false,
+        orphans: Orphans::begin(H::ends_orphans(&app)),
     }
     .run(&inherited.start)?;
     match outcome {
@@ -247,7 +248,37 @@ struct Prototype<'a> {
     start_program: &'a dyn Fn(u32) -> Option<io::Result<Started>>,
     watch: Option<Watch>,
     quitting: bool,
+    orphans: Orphans,
 }
+
+/// The processes that workers' programs have left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Orphans {
+    /// They are nothing to this process.
+    Ignored,
+    /// They fall to this process, and end when their worker has ended.
+    None,
+    /// Some have been killed, and may leave others behind.
+    Ending,
+}
+
+impl Orphans {
+    /// First in a pid namespace, `/proc` may be that of another: nothing tells who they are.
+    fn begin(are_ended: bool) -> Orphans {
+        let can_end = are_ended && process::id() != 1 && process::become_subreaper().is_ok();
+        if can_end {
+            Orphans::None
+        } else {
+            Orphans::Ignored
+        }
+    }
+}
+
+/// How soon those that were killed are looked at again.
+const KILLED_INTERVAL: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 20_000_000,
+};
 
 impl Prototype<'_> {
     fn run(mut self, start: &Start) -> io::Result<Outcome> {
@@ -257,7 +288,11 @@ impl Prototype<'_> {
                 return Ok(Outcome::Over);
             }
             let timeout = self.report_changes(start)?;
-            if self.wait(timeout.as_ref().or(orphan_interval()))? {
+            let pause = match self.orphans {
+                Orphans::Ending => Some(&KILLED_INTERVAL),
+                Orphans::Ignored | Orphans::None => timeout.as_ref().or(orphan_interval()),
+            };
+            if self.wait(pause)? {
                 match seqpacket::receive(self.control.as_fd(), &mut buffer)? {
                     None => return self.router_gone(),
                     Some(message) => {
@@ -434,9 +469,28 @@ impl Prototype<'_> {
         send(self.control, &FromPrototype::ForkFailed { worker, message })
     }
 
+    /// Kills the processes that programs of ended workers have left behind. Called when a worker has ended, and until none is left.
+    fn end_orphans(&mut self) {
+        let mut left = proc::children(process::id());
+        left.retain(|pid| !self.workers.contains_key(pid));
+        for &pid in &left {
+            let _ = signal::send(pid, libc::SIGKILL);
+        }
+        self.orphans = match left.is_empty() {
+            true => Orphans::None,
+            false => Orphans::Ending,
+        };
+    }
+
     /// Reports the workers that have ended.
     fn reap(&mut self) -> io::Result<()> {
-        for (pid, worker, status) in self.collect() {
+        let ended = self.collect();
+        match self.orphans {
+            Orphans::Ending => self.end_orphans(),
+            Orphans::None if !ended.is_empty() => self.end_orphans(),
+            Orphans::Ignored | Orphans::None => {}
+        }
+        for (pid, worker, status) in ended {
             send(
                 self.control,
                 &FromPrototype::Exited {

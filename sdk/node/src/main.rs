@@ -30,6 +30,10 @@ impl Host for Node {
         tutti_node::plan(start)
     }
 
+    fn ends_orphans(_app: &Plan) -> bool {
+        true
+    }
+
     fn hands_over() -> bool {
         true
     }

@@ -11,9 +11,10 @@ fn places() -> Vec<PathBuf> {
     let program = tutti_worker::module();
     let modules = program.parent().unwrap_or(Path::new("/"));
     // Beside the modules in a build and in `/opt`; or under `/usr/share` when they are in `/usr/lib/tutti/modules`.
-    let mut folders: Vec<PathBuf> = ["../share/tutti/php", "../../../share/tutti/php"]
-        .iter()
-        .map(|path| modules.join(path))
+    let mut folders: Vec<PathBuf> = [1, 3]
+        .into_iter()
+        .filter_map(|levels| modules.ancestors().nth(levels))
+        .map(|folder| folder.join("share/tutti/php"))
         .collect();
     if cfg!(debug_assertions) {
         folders.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("resident"));
@@ -21,11 +22,12 @@ fn places() -> Vec<PathBuf> {
     folders
 }
 
-/// Their folder, if it is there. It is made visible in another root, at the same path.
+/// Their folder, if it is there. It is made visible in another root at this very path, which is looked for there again: links in it are not resolved,
+/// and an empty folder that another start has left to mount on is not taken for it.
 pub(crate) fn find() -> Option<PathBuf> {
     places()
-        .iter()
-        .find_map(|folder| folder.canonicalize().ok())
+        .into_iter()
+        .find(|folder| folder.join("resident.php").is_file())
 }
 
 /// Their folder, or where it should be. Called once.

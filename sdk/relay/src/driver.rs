@@ -11,7 +11,8 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use tutti_sys::process::Ended;
+use tutti_sys::proc;
+use tutti_sys::process::{self, Ended};
 use tutti_sys::signal::Signals;
 use tutti_worker::{Exchange, Process, Worker};
 
@@ -36,14 +37,27 @@ pub(crate) enum Course {
     Relay,
 }
 
-/// Watches over a program that takes its requests itself. `question` is the server's, where the program stands; `leave` the signals by which it
-/// is to leave.
+/// The signals of a worker whose program takes its requests itself.
+pub(crate) struct WorkerSignals<'a> {
+    /// The server's question where the program stands.
+    pub(crate) question: &'a Signals,
+    /// Those by which it is to leave.
+    pub(crate) leave: &'a Signals,
+    /// Ends of processes that the program has left behind.
+    pub(crate) orphans: &'a Signals,
+}
+
+/// Watches over a program that takes its requests itself.
 pub(crate) fn accompany(
     worker: &Worker,
     child: &Child,
-    question: &Signals,
-    leave: &Signals,
+    told: &WorkerSignals<'_>,
 ) -> io::Result<Course> {
+    let WorkerSignals {
+        question,
+        leave,
+        orphans,
+    } = told;
     let (Some(line), Some(alive)) = (child.line(), child.alive()) else {
         return Ok(Course::Relay);
     };
@@ -91,6 +105,7 @@ pub(crate) fn accompany(
             ended = program.readable() => ended.map(|_| Course::Ended),
             course = listen => course,
             never = pass_on => never,
+            never = reap_orphans(orphans, child.pid()) => never.map(|()| Course::Left),
             never = asked => never.map(|()| Course::Left),
         }
     })
@@ -105,6 +120,8 @@ pub(crate) struct Serving {
     pub(crate) question: Signals,
     /// Signals by which it is to leave, where they come this way.
     pub(crate) leave: Option<Signals>,
+    /// Ends of processes that the program has left behind.
+    pub(crate) orphans: Signals,
 }
 
 /// Serves until the worker has been told to leave and has finished what it had, or until the program ends: then how.
@@ -118,6 +135,7 @@ pub(crate) fn run(
         limit,
         question,
         leave,
+        orphans,
     } = serving;
     let runtime = Runtime::new(&worker)?;
     let has_ended = runtime.serve(worker, limit, async {
@@ -133,6 +151,8 @@ pub(crate) fn run(
         if let Some(leave) = leave {
             tokio::task::spawn_local(stop_when_told(leave));
         }
+        let pid = child.pid();
+        tokio::task::spawn_local(async move { reap_orphans(&orphans, pid).await });
         tokio::select! {
             biased;
             ended = program.readable() => ended.map(|_| ())?,
@@ -164,6 +184,21 @@ async fn stop_when_told(leave: Signals) -> io::Result<()> {
     }
     Process::stop();
     Ok(())
+}
+
+/// Reaps the processes that the program has left behind, which fall to this one. The program itself stays to be asked how it ended.
+async fn reap_orphans(orphans: &Signals, program: i32) -> io::Result<()> {
+    let told = readable(orphans.as_fd().try_clone_to_owned()?)?;
+    loop {
+        // The readiness is an edge.
+        while orphans.next().is_some() {}
+        for pid in proc::children(process::id()) {
+            if pid != program {
+                process::reap_one(pid);
+            }
+        }
+        told.readable().await?.clear_ready();
+    }
 }
 
 /// Takes requests for ever, and gives each to a task.

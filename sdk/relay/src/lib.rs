@@ -26,7 +26,7 @@ mod websocket;
 
 use std::rc::Rc;
 
-use tutti_sys::process::Ended;
+use tutti_sys::process::{Ended, become_subreaper};
 use tutti_sys::signal::Signals;
 use tutti_worker::{Program, StartError};
 
@@ -34,7 +34,7 @@ pub use options::{Listen, Options};
 pub use preload::{Place, Places, Preload};
 
 use connection::Pool;
-use driver::{Course, Serving};
+use driver::{Course, Serving, WorkerSignals};
 use request::Relay;
 
 /// Exchanges that a worker holds at once when `limits.concurrency` says nothing.
@@ -74,6 +74,10 @@ impl Plan {
             .map_err(|error| StartError::new("entering the event loop", error))?;
         let question = liveness::question()
             .map_err(|error| StartError::new("taking the server's signal", error))?;
+        // Processes that the program leaves behind fall to this one, and from it to the prototype, which ends them.
+        become_subreaper().map_err(|error| StartError::new("taking care of orphans", error))?;
+        let orphans = Signals::take(&[libc::SIGCHLD])
+            .map_err(|error| StartError::new("taking the signal of ended processes", error))?;
         let launch = program::Launch {
             program: &self.program,
             options: &self.options,
@@ -86,7 +90,12 @@ impl Plan {
         if child.line().is_some() {
             let signals = Signals::take(&STOPS).map_err(broken)?;
             process.ready();
-            match driver::accompany(&worker, &child, &question, &signals).map_err(broken)? {
+            let told = WorkerSignals {
+                question: &question,
+                leave: &signals,
+                orphans: &orphans,
+            };
+            match driver::accompany(&worker, &child, &told).map_err(broken)? {
                 Course::Left => return Ok(()),
                 Course::Ended => return outcome(child.how_it_ended(), ""),
                 Course::Relay => leave = Some(signals),
@@ -101,6 +110,7 @@ impl Plan {
             limit: process.request_limit(),
             question,
             leave,
+            orphans,
         };
         let ended = driver::run(worker, child, &relay, serving).map_err(broken)?;
         outcome(ended, &relay.broken_off())

@@ -203,10 +203,14 @@ async fn serve(relay: &Rc<Relay>, exchange: &Exchange) -> Result<(), RelayError>
         // A server may close a kept connection at any moment. If it said nothing on it and doing the request twice does no
         // harm (RFC 9110 §9.2.2), it is done again on a new one.
         Err(failure) if was_used && is_retried(&failure, exchange) => {
-            match relay.pool.open().await {
+            let again = match relay.pool.open().await {
                 Ok(connection) => attempt(relay, exchange, connection).await,
-                // The program has read the request, if it has: it may have ended of that.
-                Err(_) => Err(failure),
+                Err(error) => Err(RelayError::Connect(error)),
+            };
+            match again {
+                // The program may have read the request the first time, and have ended of it: that it did not read it again does not make it unseen.
+                Err(second) if is_unseen(&second, exchange) => Err(failure),
+                outcome => outcome,
             }
         }
         outcome => outcome,

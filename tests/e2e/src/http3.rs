@@ -68,6 +68,13 @@ async fn connected(endpoint: &quinn::Endpoint, address: SocketAddr) -> quinn::Co
 /// # Panics
 /// There is no socket.
 pub fn endpoint(is_early: bool) -> quinn::Endpoint {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let mut endpoint = quinn::Endpoint::client(any).expect("a socket");
+    endpoint.set_default_client_config(config(is_early));
+    endpoint
+}
+
+fn config(is_early: bool) -> quinn::ClientConfig {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let mut tls = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -78,10 +85,7 @@ pub fn endpoint(is_early: bool) -> quinn::Endpoint {
     tls.alpn_protocols = vec![b"h3".to_vec()];
     tls.enable_early_data = is_early;
     let tls = QuicClientConfig::try_from(tls).expect("a configuration");
-    let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let mut endpoint = quinn::Endpoint::client(any).expect("a socket");
-    endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(tls)));
-    endpoint
+    quinn::ClientConfig::new(Arc::new(tls))
 }
 
 impl Client {
@@ -98,7 +102,24 @@ impl Client {
     /// # Panics
     /// There is no connection.
     pub async fn connect_to(address: SocketAddr) -> Self {
-        let endpoint = endpoint(false);
+        Self::connect_from(endpoint(false), address).await
+    }
+
+    /// Connects to a port of this machine as a client that takes no more than `window` bytes on the connection before it has read them.
+    ///
+    /// # Panics
+    /// There is no connection.
+    pub async fn connect_with_window(port: u16, window: u32) -> Self {
+        let mut transport = quinn::TransportConfig::default();
+        transport.receive_window(window.into());
+        let mut config = config(false);
+        config.transport_config(Arc::new(transport));
+        let mut endpoint = endpoint(false);
+        endpoint.set_default_client_config(config);
+        Self::connect_from(endpoint, SocketAddr::from(([127, 0, 0, 1], port))).await
+    }
+
+    async fn connect_from(endpoint: quinn::Endpoint, address: SocketAddr) -> Self {
         let quic = connected(&endpoint, address).await;
         let (mut driver, requests) = h3::client::new(h3_quinn::Connection::new(quic.clone()))
             .await

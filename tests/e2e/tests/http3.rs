@@ -262,6 +262,23 @@ fn what_is_lost_doubled_or_late_on_the_way_changes_nothing() {
     });
 }
 
+/// Issue 28: a response whose first bytes found room for only some of them was never continued.
+#[test]
+fn a_small_window_of_the_connection_stops_no_response() {
+    let server = site(&json!(true));
+    run(async {
+        // The first bytes of a body go out with its head, 4,096 together: all of these windows open while some of them wait.
+        for window in [700, 1_500, 3_000, 5_000] {
+            let mut client = Client::connect_with_window(server.port(), window).await;
+            let part = [("range", "bytes=0-99999")];
+            let answer = client.send("GET", "/large.bin", &part, None).await.unwrap();
+            assert!(answer.body == large()[..100_000], "{window}");
+            let page = client.get("/page").await.unwrap();
+            assert_eq!(page.status, 200, "{window}");
+        }
+    });
+}
+
 #[test]
 fn an_upgrade_loses_no_answer() {
     let server = site(&json!(true));

@@ -566,7 +566,7 @@ fn the_adapters_of_resident_php_are_there_in_another_root() {
     if !is_root() {
         skip!("rootfs needs root");
     }
-    let site = Site::new(&ServerOptions::default());
+    let mut site = Site::new(&ServerOptions::default());
     site.server.write(
         "jail/site/front.php",
         "<?php echo 'front ', $_SERVER['REQUEST_URI'];",
@@ -575,10 +575,34 @@ fn the_adapters_of_resident_php_are_there_in_another_root() {
         "jail/site/resident.php",
         "<?php require TUTTI_RESIDENT . '/resident.php'; Tutti\\Resident\\front_controller(__DIR__ . '/front.php');",
     );
+    let isolation = json!({"rootfs": site.jail()});
     let extra = json!({"mode": "resident", "script": "resident.php"});
-    let reply = site.put(&json!({"rootfs": site.jail()}), &extra);
+    let reply = site.put(&isolation, &extra);
     assert_eq!(reply.status, 200, "{}; {}", reply.text(), site.server.log());
     assert_eq!(site.server.get("/some/where").text(), "front /some/where");
+    // Issue 28: the `/tmp` of the new root hid the adapters of a server that is installed below the system's.
+    let folder = site.server.folder().to_path_buf();
+    if !folder.starts_with("/tmp") {
+        skip!("the temporary folders of these tests are not below /tmp");
+    }
+    let adapters = tutti_e2e::external::source("sdk/php/resident");
+    tutti_testkit::files::copy(&adapters, &folder.join("share/tutti/php"));
+    site.0.server.start_again(&ServerOptions::default());
+    site.server.write(
+        "jail/site/front.php",
+        "<?php echo TUTTI_RESIDENT, ' ', file_put_contents('/tmp/seen', 'x'), ' ', implode(' ', array_diff(scandir('/tmp'), ['.', '..']));",
+    );
+    for namespaces in [json!({}), json!({"credential": true, "pid": true})] {
+        let isolation = json!({"rootfs": site.jail(), "namespaces": namespaces});
+        let reply = site.put(&isolation, &extra);
+        assert_eq!(reply.status, 200, "{}; {}", reply.text(), site.server.log());
+        let text = site.server.get("/").text();
+        let name = folder.file_name().unwrap().to_str().unwrap();
+        let expected = format!("{}/share/tutti/php 1 {name} seen", folder.display());
+        assert_eq!(text, expected, "{}", site.server.log());
+    }
+    assert!(!folder.join("seen").exists() && !Path::new("/tmp/seen").exists());
+    assert_eq!(fs::read_dir(site.jail().join("tmp")).unwrap().count(), 0);
 }
 
 /// Gives the server's folder to an ordinary user and becomes that user.

@@ -577,23 +577,23 @@ fn another_root_has_what_java_needs() {
         tutti_testkit::files::copy(&jars.join(part), &installed.join(part));
     }
     let jail = site.server.folder().join("jail");
-    fs::create_dir_all(jail.join("tmp")).unwrap();
+    fs::create_dir_all(jail.join("work")).unwrap();
     fs::set_permissions(
-        jail.join("tmp"),
+        jail.join("work"),
         std::os::unix::fs::PermissionsExt::from_mode(0o1777),
     )
     .unwrap();
     tutti_testkit::files::copy(&application("jakarta"), &jail.join("site"));
-    // The server of this test is installed in the folder that a temporary file system would hide.
-    let isolation = json!({"rootfs": jail, "automount": {"tmpfs": false}});
+    // The server of this test is installed below `/tmp`, and the new root has another.
+    let isolation = json!({"rootfs": jail});
     let options = json!({
-        "webapp": "/site", "working_directory": "/site", "isolation": isolation, "environment": {"WORK": "/tmp"}
+        "webapp": "/site", "working_directory": "/site", "isolation": isolation, "environment": {"WORK": "/work"}
     });
     site.configure(&options);
     assert_eq!(site.text("/q/hello"), "hello");
     assert_eq!(site.text("/page.jsp?word=x").trim(), "1 2 3 x");
     assert!(
-        jail.join("tmp/life").is_file(),
+        jail.join("work/life").is_file(),
         "it has noted its start in there"
     );
 }

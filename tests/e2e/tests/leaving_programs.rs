@@ -178,10 +178,14 @@ fn a_request_that_a_program_ends_of_ends_no_other() {
     let site = program("ending.py");
     assert_eq!(site.text("/"), "here");
     assert_eq!(site.get("/die").status, 502);
-    assert_eq!(site.text("/kept"), "here");
-    assert_eq!(starts(&site), 2);
-    // The connection to the program is kept now; it is not the first one's closing that ended it.
-    assert_eq!(site.get("/die").status, 502);
     assert_eq!(site.text("/"), "here");
-    assert_eq!(starts(&site), 3);
+    assert_eq!(starts(&site), 2);
+    // The connection to the program is kept now; it is not the first one's closing that ended it. The system may close that connection before the
+    // socket that listens: then the request goes out again and is reset unread, though the program has read it.
+    for round in 0..ends() {
+        assert_eq!(site.text("/kept"), "here");
+        assert_eq!(site.get("/die").status, 502);
+        assert_eq!(site.text("/"), "here");
+        assert_eq!(starts(&site), 3 + round, "{}", site.server.log());
+    }
 }

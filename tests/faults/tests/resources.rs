@@ -40,6 +40,18 @@ impl SmallDisk {
     }
 }
 
+impl SmallDisk {
+    /// Makes it read-only (`ro`), as the kernel does after an error of a disk, or writable (`rw`).
+    fn remount(&self, how: &str) {
+        let options = format!("remount,{how}");
+        let done = Command::new("mount")
+            .args(["-o", &options])
+            .arg(&self.0)
+            .status();
+        assert!(done.unwrap().success(), "remounting {how}");
+    }
+}
+
 impl Drop for SmallDisk {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
@@ -112,6 +124,103 @@ fn a_full_disk_for_the_state_refuses_the_change_and_keeps_the_old_one() {
         before,
         "the old file is whole"
     );
+}
+
+/// Issue 28: a file system that became read-only (EROFS) had not been tried.
+#[test]
+fn a_read_only_state_refuses_changes_and_serves_on() {
+    let parent = tempfile::tempdir().unwrap();
+    let Some(disk) = SmallDisk::mount(&parent.path().join("state"), "8m") else {
+        return;
+    };
+    let options = ServerOptions {
+        state: Some(disk.0.clone()),
+        ..ServerOptions::default()
+    };
+    let mut site = Site::start(&json!(2), &options);
+    let load = site.load(4, 1);
+    let before = site.server.call("GET", "/config", &Value::Null).text();
+    disk.remount("ro");
+    let change = |site: &Site| {
+        let action = json!({"action": {"return": 204}});
+        site.server.call("POST", "/config/routes", &action)
+    };
+    let refused = change(&site);
+    assert_eq!(refused.status, 500, "{}", refused.text());
+    assert!(refused.text().contains("Read-only"), "{}", refused.text());
+    assert_eq!(
+        site.server.call("GET", "/config", &Value::Null).text(),
+        before
+    );
+    let outcome = load.stop();
+    tell("state that is read-only", &outcome);
+    assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
+    // Processes that die are replaced.
+    site.server.kill_router();
+    wait_until("the next router serves", || {
+        client::request(
+            site.server.address(),
+            b"GET /page?n=3 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        )
+        .is_ok_and(|reply| reply.text() == "ok:3:0")
+    });
+    // A server that starts with it serves the configuration that is stored.
+    site.server.start_again(&options);
+    wait_until("it serves again", || {
+        client::request(
+            site.server.address(),
+            b"GET /page?n=4 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        )
+        .is_ok_and(|reply| reply.text() == "ok:4:0")
+    });
+    assert_eq!(
+        site.server.call("GET", "/config", &Value::Null).text(),
+        before
+    );
+    assert_eq!(change(&site).status, 500);
+    disk.remount("rw");
+    let changed = change(&site);
+    assert_eq!(changed.status, 200, "{}", changed.text());
+}
+
+/// Issue 28: the same of a folder of logs.
+#[test]
+fn a_read_only_folder_of_logs_refuses_new_ones_and_keeps_what_is_open() {
+    let parent = tempfile::tempdir().unwrap();
+    let Some(disk) = SmallDisk::mount(&parent.path().join("logs"), "8m") else {
+        return;
+    };
+    let site = Site::start(&json!(2), &ServerOptions::default());
+    let log = |name: &str| disk.0.join(name);
+    fs::write(log("old.log"), "").unwrap();
+    disk.remount("ro");
+    let put = |path: &Path| site.server.call("PUT", "/config/access_log", &json!(path));
+    for name in ["old.log", "new.log"] {
+        let refused = put(&log(name));
+        assert_ne!(refused.status, 200, "{name}");
+        let text = refused.text();
+        assert!(text.contains("Read-only") && text.contains(name), "{text}");
+    }
+    assert_eq!(site.server.get("/page?n=5").text(), "ok:5:0");
+    disk.remount("rw");
+    assert_eq!(put(&log("new.log")).status, 200);
+    site.server.get("/page?n=6");
+    let written = || fs::read_to_string(log("new.log")).unwrap_or_default();
+    wait_until("a line", || written().contains("/page?n=6"));
+    // Its name leads to the folder that became read-only, when logs are opened again.
+    fs::rename(log("new.log"), log("kept.log")).unwrap();
+    let over = SmallDisk::mount(&disk.0, "1m").unwrap();
+    over.remount("ro");
+    site.server.signal(libc::SIGUSR1);
+    site.server.wait_for_log("logs reopened");
+    assert!(site.server.log().contains("Read-only file system"));
+    assert_eq!(site.server.get("/page?n=7").text(), "ok:7:0");
+    drop(over);
+    wait_until("the line is in the file that was open", || {
+        fs::read_to_string(log("kept.log"))
+            .unwrap_or_default()
+            .contains("/page?n=7")
+    });
 }
 
 #[test]
