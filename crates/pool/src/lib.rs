@@ -82,7 +82,7 @@ pub use self::{
     launcher::{
         ExitStatus, LaunchFuture, LaunchRequest, Launched, Launcher, Level, LogSink, SettleFuture,
     },
-    manager::{Manager, Prepared, RestartError},
+    manager::{Manager, Prepared, RestartError, Starts},
     output::Output,
     readiness::readable,
     scheduling::Clocks,
