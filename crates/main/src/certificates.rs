@@ -137,6 +137,11 @@ impl Supervisor {
     fn obey_acme(&mut self, message: FromAcme) {
         let state = &self.instance.places.state;
         match message {
+            FromAcme::Alive { number } => {
+                if let Some(process) = &mut self.acme.process {
+                    process.pulse.answered(number);
+                }
+            }
             FromAcme::Keep { id, name, text } => {
                 let kept = if self.acme.may_keep(&name, &text) {
                     stored::keep_on(state, Shelf::Acme, &name, &text)

@@ -246,6 +246,13 @@ impl Manager {
         }
     }
 
+    /// Has all applications look for processes that are stopped by a signal: those that have been for `limit` are killed.
+    pub fn watch(&self, limit: Duration) {
+        for handle in &self.state().handles {
+            handle.send(Event::Watch { limit });
+        }
+    }
+
     /// The processes open their output files again (SIGUSR1).
     pub fn reopen(&self) {
         for member in self.state().live.values() {

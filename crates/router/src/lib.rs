@@ -144,6 +144,12 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
     service.take_challenges(&hello.challenges);
     service.begin_in_fleet(&hello, document.as_ref());
     spawn_watches(&service, &jobs, asked, (wanted, needed));
+    if let Some(seconds) = hello.watchdog {
+        tokio::spawn(watch_processes(
+            manager.clone(),
+            Duration::from_secs(seconds),
+        ));
+    }
     let (stop_sender, stop) = watch::channel(Stop::No);
     let news = News {
         link: Arc::clone(&link),
@@ -425,6 +431,17 @@ fn spawn_watches(
     tokio::spawn(service.clone().answer_scrapes(asked));
     tokio::spawn(service.clone().read_files(wanted));
     tokio::spawn(service.clone().follow_nodes(needed));
+}
+
+/// Looks of the watchdog in its limit, as main has them.
+const LOOKS: u32 = 6;
+
+/// Has applications look for processes that are stopped, as long as the router runs.
+async fn watch_processes(manager: Manager, limit: Duration) {
+    loop {
+        tokio::time::sleep(limit / LOOKS).await;
+        manager.watch(limit);
+    }
 }
 
 /// Hears what main tells without being asked.
