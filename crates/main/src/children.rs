@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use tutti_protocol::{ApplicationGrant, CommandGrant};
 use tutti_sys::spawn::{Spawn, inherited};
-use tutti_sys::{lifeline, priority, proc, signal};
+use tutti_sys::{lifeline, oom, priority, proc, signal};
 use tutti_wire::command;
 use tutti_wire::control::{FD_CONTROL, FD_LIFELINE, FD_START, MODULE_VARIABLE};
 
@@ -91,6 +91,7 @@ impl Children {
             .variable(MODULE_VARIABLE, prototype.host)?
             .new_session()
             .death_signal(libc::SIGKILL)
+            .oom_value(oom::value_of_applications())
             .descriptor(File::open("/dev/null")?.into(), 0)
             .descriptor(prototype.start_document, 6)
             .descriptor(theirs, 7);
@@ -172,6 +173,7 @@ impl Children {
             .new_session()
             // It sees the end of main by its lifeline, and ends all that it has started before itself; a stopped one is woken for that.
             .death_signal(libc::SIGCONT)
+            .oom_value(oom::value_of_applications())
             .descriptor(File::open("/dev/null")?.into(), 0)
             .descriptor(output, 1)
             .descriptor(twin, 2)

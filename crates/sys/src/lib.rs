@@ -25,6 +25,7 @@ pub mod log_line;
 pub mod log_stream;
 pub mod mark;
 pub mod memfd;
+pub mod oom;
 pub mod port_group;
 pub mod priority;
 pub mod proc;
