@@ -29,6 +29,7 @@
 
 #[cfg(not(loom))]
 mod application;
+mod bells;
 #[cfg(not(loom))]
 mod context;
 #[cfg(not(loom))]
