@@ -133,7 +133,13 @@ var one = func() (bytes [8]byte) {
 	return bytes
 }()
 
-// ring adds one to an eventfd. It is non-blocking, so the call never waits: the scheduler need not hear of it.
+// clearEvent takes what was written to an event, which never waits either.
+func clearEvent(event int) {
+	var bytes [512]byte
+	syscall.RawSyscall(syscall.SYS_READ, uintptr(event), uintptr(unsafe.Pointer(&bytes)), uintptr(len(bytes)))
+}
+
+// ring writes eight bytes to an event. It is non-blocking, so the call never waits: the scheduler need not hear of it.
 func ring(event int) {
 	syscall.RawSyscall(syscall.SYS_WRITE, uintptr(event), uintptr(unsafe.Pointer(&one)), 8)
 }

@@ -197,7 +197,7 @@ func (w *worker) next() *call {
 }
 
 // takeTurn is called when the leader wants to sleep, and whenever its event is written; true ends the wait. The event is
-// edge-triggered here, so it need not be read.
+// edge-triggered here; it is read only so that it never fills.
 func (w *worker) takeTurn(uintptr) bool {
 	for {
 		if w.asleep {
@@ -338,7 +338,9 @@ func (w *worker) prepareToSleep() bool {
 func (w *worker) wakeUp() {
 	s := w.segment
 	w.awaitsEnd.Store(false)
-	atomic.SwapUint32(s.u32(w.entry+atWake), wakeAwake)
+	if atomic.SwapUint32(s.u32(w.entry+atWake), wakeAwake) == wakeNotified {
+		clearEvent(w.workerEvents[w.id])
+	}
 	s.clearBit(idleBits, w.id)
 }
 

@@ -52,7 +52,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use tutti_log::Log;
-use tutti_protocol::{AcmeHello, ToAcme};
+use tutti_protocol::{AcmeHello, FromAcme, ToAcme};
 use tutti_role::{own_log, unprivileged};
 
 use self::demand::Wish;
@@ -96,6 +96,7 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
             ToAcme::Used { account, name } => scheduler.note_use(&account, &name),
             ToAcme::Shared { id, answer } => scheduler.answered(id, answer),
             ToAcme::SharedNews { news } => scheduler.hear(&news),
+            ToAcme::Probe { number } => link.tell(&FromAcme::Alive { number }),
             ToAcme::LogReopened => own_log::reopen(&log, descriptors),
             ToAcme::Hello(_) | ToAcme::Done { .. } | ToAcme::Failed { .. } => {}
         }

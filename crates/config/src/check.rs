@@ -10,7 +10,7 @@ use tutti_document::{
     Diagnostic, Document, MOST_FAULTS, Member, Node, Place, Span, Unknown, Value, shorten, suggest,
 };
 
-use crate::table::{COMMON, Kind, Names, Object, Opt, ROOT, TYPES, Text};
+use crate::table::{ApplicationType, COMMON, Kind, Names, Object, Opt, ROOT, TYPES, Text};
 
 /// Collects faults, with the place of each.
 pub(crate) struct Faults<'d> {
@@ -133,7 +133,7 @@ fn kind(faults: &mut Faults<'_>, kind: &Kind, node: &Node, place: &Place<'_>) {
 }
 
 /// True if the JSON type is right.
-fn accepts(kind: &Kind, value: &Value) -> bool {
+pub(crate) fn accepts(kind: &Kind, value: &Value) -> bool {
     match kind {
         Kind::Boolean => matches!(value, Value::Bool(_)),
         Kind::Null => matches!(value, Value::Null),
@@ -410,6 +410,17 @@ fn alternatives(names: &[&str]) -> String {
     names.join(", ")
 }
 
+fn type_of(word: &str) -> Option<&'static ApplicationType> {
+    TYPES.iter().find(|known| known.name == word)
+}
+
+/// The options of an application: those of its type, or those of all types where its type is not known.
+pub(crate) fn application_table(node: &Node) -> &'static Object {
+    let text = node.child("type").and_then(Node::as_str);
+    let word = text.and_then(|text| text.split(' ').next());
+    word.and_then(type_of).map_or(&COMMON, |known| known.object)
+}
+
 fn application(faults: &mut Faults<'_>, node: &Node, place: &Place<'_>) {
     let Some(kind) = node.child("type") else {
         let misspelt = node
@@ -436,7 +447,7 @@ fn application(faults: &mut Faults<'_>, node: &Node, place: &Place<'_>) {
         return common_options(faults, node, place);
     };
     let word = text.split(' ').next().unwrap_or_default();
-    let Some(known) = TYPES.iter().find(|known| known.name == word) else {
+    let Some(known) = type_of(word) else {
         let mut diagnostic = Diagnostic::new(
             type_place.pointer(),
             format!("there are no applications of type `{}`", shorten(word)),

@@ -17,6 +17,7 @@ mod files;
 pub mod mime_types;
 pub mod model;
 pub mod pattern;
+pub mod references;
 pub mod source;
 pub mod table;
 pub mod template;
@@ -29,6 +30,7 @@ pub use environment::Environment;
 pub use files::{File, combine};
 pub use mime_types::MIME_TYPES;
 pub use model::Config;
+pub use references::{Reference, Target, references};
 pub use tutti_document::suggest::nearest;
 pub use tutti_document::{
     Diagnostic, Diagnostics, Document, FaultKind, Location, MOST_FAULTS, Node, Pointer, Value,

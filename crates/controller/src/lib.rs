@@ -94,6 +94,7 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
             ToController::Fleet { id, request } => {
                 tokio::spawn(service.clone().obey_fleet(control.clone(), id, request));
             }
+            ToController::Probe { number } => link.tell(&FromController::Alive { number }),
             ToController::LogReopened => own_log::reopen(&log, descriptors),
             ToController::Stopping => service.stop(),
             ToController::End => break,

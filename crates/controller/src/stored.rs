@@ -10,7 +10,7 @@ use tutti_config::{Config, Diagnostic, Pointer};
 use tutti_control::StoreError;
 use tutti_protocol::{Cause, Change, Store};
 use tutti_role::certificates::{self, Certificates};
-use tutti_role::js_modules;
+use tutti_role::{js_modules, partial};
 use tutti_script::Modules;
 use tutti_tls::Bundle;
 
@@ -51,6 +51,7 @@ impl Inner {
             .await?;
         certificates::warn(&name, &bundle, &self.log);
         self.certificates.store(Arc::new(certificates));
+        self.note_what_is_sound();
         Ok(())
     }
 
@@ -80,8 +81,14 @@ impl Inner {
         self.change_stored(change, &self.certificates.load(), &modules)
             .await?;
         self.js_modules.store(Arc::new(modules));
-        self.config.store(Arc::new(config));
+        self.note_what_is_sound();
         Ok(Vec::new())
+    }
+
+    /// A stored configuration may have had a part that could not be served without what has just been stored.
+    fn note_what_is_sound(&self) {
+        let config = partial::sound(&self.document.load(), &self.context()).unwrap_or_default();
+        self.config.store(Arc::new(config));
     }
 
     pub(super) async fn discard(&self, store: Store, name: String) -> Result<(), StoreError> {

@@ -265,6 +265,101 @@ fn a_router_that_stands_still_is_replaced() {
     ));
 }
 
+/// Issue 28, 1.11: only the router was watched.
+#[test]
+fn a_controller_that_stands_still_is_replaced() {
+    let server = Server::start(&with_environment(&["TUTTI_WATCHDOG=5"]));
+    server.put("/config", &plain_configuration(server.port()));
+    let controllers = || server.pids("tutti: controller");
+    let before = controllers();
+    signal::send(before[0], libc::SIGSTOP).unwrap();
+    wait_until("another one runs", || {
+        let now = controllers();
+        now.len() == 1 && now != before
+    });
+    server.wait_for_log(&format!(
+        "controller process {} has given no sign of life for 5 seconds (it is stopped by a signal)",
+        before[0]
+    ));
+    server.put("/config/routes", &json!([{"action": {"return": 204}}]));
+    assert_eq!(server.get("/").status, 204);
+}
+
+/// Issue 28, 1.11: a worker that had died was told of as idle as long as its prototype was stopped, and requests got 503.
+#[test]
+fn a_prototype_that_stands_still_is_replaced() {
+    let (options, _folder) = with_sample("");
+    let server = Server::start(&ServerOptions {
+        flags: options.flags,
+        ..with_environment(&["TUTTI_WATCHDOG=5"])
+    });
+    let mut configuration = sample_configuration(server.port());
+    configuration["applications"]["sample"]["processes"] = json!(1);
+    server.put("/config", &configuration);
+    let prototype = server.prototypes("sample")[0];
+    let worker = server.wait_for_workers("sample", 1)[0];
+    signal::send(prototype, libc::SIGSTOP).unwrap();
+    signal::send(worker, libc::SIGKILL).unwrap();
+    assert_eq!(server.get("/hello").status, 200);
+    server.wait_for_log(&format!(
+        "prototype process {prototype} does not notice the end of its processes"
+    ));
+    // Without anything to do it is noticed as well.
+    wait_until("there is another one", || {
+        server
+            .prototypes("sample")
+            .iter()
+            .any(|pid| *pid != prototype)
+    });
+    let prototype = server.prototypes("sample")[0];
+    signal::send(prototype, libc::SIGSTOP).unwrap();
+    wait_until("it is told of", || {
+        server.status("/applications/sample/processes")["stopped"] == 1
+    });
+    wait_until("it is replaced", || !processes::is_running(prototype));
+    server.wait_for_log(&format!(
+        "process {prototype} has been stopped by a signal for 5 seconds"
+    ));
+    assert_eq!(server.get("/hello").status, 200);
+}
+
+/// Issue 28, 1.13: all had the same value, and the router may be the largest.
+#[test]
+fn the_kernel_ends_applications_before_the_server() {
+    let (options, _folder) = with_sample("");
+    let server = Server::start(&options);
+    server.put("/config", &sample_configuration(server.port()));
+    let value = |pid: i32| -> i32 {
+        let text = fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).unwrap();
+        text.trim().parse().unwrap()
+    };
+    let own = value(server.pid());
+    assert!(own <= value(i32::try_from(std::process::id()).unwrap()));
+    for own_process in ["tutti: controller", "tutti: router"] {
+        assert_eq!(value(server.pids(own_process)[0]), own, "{own_process}");
+    }
+    let workers = server.wait_for_workers("sample", 2);
+    for pid in server.prototypes("sample").into_iter().chain(workers) {
+        assert!(value(pid) > own.max(0), "{pid}");
+    }
+}
+
+/// Issue 28, 1.12: any application could read the logs of the server.
+#[test]
+fn logs_are_made_for_the_server_alone() {
+    let server = Server::start(&ServerOptions::default());
+    let (new, old) = (server.folder().join("new.log"), server.write("old.log", ""));
+    fs::set_permissions(&old, fs::Permissions::from_mode(0o604)).unwrap();
+    let mut configuration = plain_configuration(server.port());
+    configuration["access_log"] = json!([new, old]);
+    server.put("/config", &configuration);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&new), 0o640);
+    assert_eq!(mode(&old), 0o604, "a file that exists keeps its mode");
+    assert_eq!(mode(&server.folder().join("tutti.log")) & 0o037, 0);
+    assert_eq!(server.get("/").status, 200);
+}
+
 #[test]
 fn a_watchdog_that_is_off_leaves_a_router_alone() {
     let server = Server::start(&with_environment(&["TUTTI_WATCHDOG=never"]));

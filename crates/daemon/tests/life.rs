@@ -491,6 +491,13 @@ fn what_can_be_served_of_a_stored_configuration_is_served() {
     assert_eq!(server.get("/").status, 204);
     assert_eq!(server.get("/app").status, 503);
     assert_eq!(server.get("/old").status, 503);
+    // The application's start is not waited for.
+    wait_until("the application has failed", || {
+        server
+            .status("/problems")
+            .to_string()
+            .contains("no database")
+    });
     let status = server.call("GET", "/status", &json!(null)).json();
     let problems = status["problems"].to_string();
     for part in [taken.as_str(), "in use", "php", "no database"] {
@@ -536,10 +543,56 @@ fn an_application_that_has_recovered_is_no_problem_any_more() {
     std::fs::write(state.join("conf.json"), whole.to_string()).unwrap();
     server.start_again(&options);
     let problems = || server.call("GET", "/status", &json!(null)).json()["problems"].clone();
-    assert_eq!(problems()[0]["pointer"], "/applications/sample");
+    wait_until("it is a problem", || {
+        problems()[0]["pointer"] == "/applications/sample"
+    });
     std::fs::write(&database, "").unwrap();
     wait_until("it is served", || server.get("/hello").status == 200);
     wait_until("it is no problem any more", || problems() == json!(null));
+}
+
+/// Issue 28, 1.3: at a start and after the death of a router, files and other applications waited for the slowest application.
+#[test]
+fn only_the_requests_of_an_application_wait_for_its_start() {
+    let folder = files::public_folder();
+    let gate = folder.path().join("gate");
+    std::fs::write(&gate, "").unwrap();
+    let before = format!("while [ -e {} ]; do sleep 0.05; done", gate.display());
+    let (options, modules) = with_sample(&before);
+    let state = modules.path().join("state");
+    std::fs::create_dir(&state).unwrap();
+    let options = ServerOptions {
+        state: Some(state.clone()),
+        ..options
+    };
+    let mut server = Server::start(&options);
+    server.signal(libc::SIGTERM);
+    server.wait_for_end();
+    let mut whole = sample_configuration(server.port());
+    whole["listeners"] = json!({server.address().to_string(): {"pass": "routes"}});
+    whole["routes"] = json!([
+        {"match": {"uri": "/hello"}, "action": {"pass": "applications/sample"}},
+        {"action": {"return": 204}}
+    ]);
+    std::fs::write(state.join("conf.json"), whole.to_string()).unwrap();
+    server.start_again(&options);
+    for _ in 0..2 {
+        assert_eq!(server.get("/").status, 204);
+        server.kill_router();
+    }
+    wait_until("the last router serves", || {
+        client::get(server.address(), "/").is_ok_and(|reply| reply.status == 204)
+    });
+    let address = server.address();
+    let waiting = std::thread::spawn(move || client::get(address, "/hello").unwrap());
+    wait_until("a request waits", || {
+        server.status("/applications/sample/requests/active") == 1
+    });
+    assert_eq!(server.get("/").status, 204);
+    assert_eq!(server.status("/applications/sample/processes/running"), 0);
+    std::fs::remove_file(&gate).unwrap();
+    assert_eq!(waiting.join().unwrap().status, 200);
+    assert_eq!(server.status("")["problems"], json!(null));
 }
 
 #[test]

@@ -221,6 +221,64 @@ fn a_listener_is_served_as_soon_as_its_address_can_be_had() {
     assert_eq!(problems(&server), "null");
 }
 
+/// Issue 28, 1.2: without the file of jobs, all listeners took connections and answered none, until the next start.
+#[test]
+fn what_a_router_finds_missing_is_used_when_it_is_back() {
+    let folder = files::public_folder();
+    let (state, logs) = (folder.path().join("state"), folder.path().join("logs"));
+    std::fs::create_dir(&state).unwrap();
+    std::fs::create_dir(&logs).unwrap();
+    let server = Server::start(&ServerOptions {
+        state: Some(state.clone()),
+        ..ServerOptions::default()
+    });
+    let whole = json!({
+        "listeners": {server.address().to_string(): {"pass": "routes"}},
+        "routes": [
+            {"match": {"uri": "/post"}, "action": {"pass": "spoolers/mail"}},
+            {"match": {"uri": "/job"}, "action": {"return": 200}},
+            {"action": {"return": 204}}
+        ],
+        "spoolers": {"mail": {"pass": "routes"}},
+        "access_log": logs.join("access.log")
+    });
+    server.put("/config", &whole);
+    let (jobs, aside) = (state.join("jobs.redb"), state.join("aside"));
+    std::fs::rename(&jobs, &aside).unwrap();
+    std::fs::create_dir(&jobs).unwrap();
+    let away = folder.path().join("away");
+    std::fs::rename(&logs, &away).unwrap();
+    let status =
+        |target: &str| client::get(server.address(), target).map_or(0, |reply| reply.status);
+    // A second one finds the same.
+    for _ in 0..2 {
+        server.kill_router();
+        wait_until("the next router serves", || status("/") == 204);
+    }
+    assert_eq!(status("/post"), 503);
+    let problems = || server.status("")["problems"].clone();
+    let places = |problems: Value| -> Vec<String> {
+        let list = problems.as_array().cloned().unwrap_or_default();
+        let place = |one: &Value| one["pointer"].as_str().unwrap_or_default().to_owned();
+        list.iter().map(place).collect()
+    };
+    assert_eq!(places(problems()), ["/access_log", "/spoolers"]);
+    assert_eq!(server.call("GET", "/config", &Value::Null).json(), whole);
+    std::fs::rename(&away, &logs).unwrap();
+    wait_until("the log is no problem any more", || {
+        places(problems()) == ["/spoolers"]
+    });
+    std::fs::remove_dir(&jobs).unwrap();
+    std::fs::rename(&aside, &jobs).unwrap();
+    wait_until("jobs are taken", || status("/post") == 202);
+    wait_until("nothing is missing", || problems() == Value::Null);
+    server.wait_for_log("the file of jobs can be opened now");
+    let access = logs.join("access.log");
+    wait_until("lines are written", || {
+        std::fs::read_to_string(&access).is_ok_and(|log| log.contains("GET /post"))
+    });
+}
+
 /// The messages that a service manager hears until it has heard `wanted`.
 fn hear(manager: &UnixDatagram, wanted: &str) -> String {
     let mut heard = String::new();

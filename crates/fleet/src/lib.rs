@@ -161,6 +161,7 @@ impl Orders {
                 }
                 ToFleet::Leave if self.is_connecting => self.node.leave(),
                 ToFleet::Leave => self.controller.tell_left(),
+                ToFleet::Probe { number } => link.tell(&FromFleet::Alive { number }),
                 ToFleet::LogReopened => own_log::reopen(&self.log, descriptors),
                 ToFleet::Hello(_) => {}
             }

@@ -207,8 +207,9 @@ fn stream(
     }
 }
 
-/// Mode of logs that are made: what Unit and nginx create logs with.
-const MODE: u32 = 0o644;
+/// Mode of logs that are made: lines may hold secrets of clients, and no application has to read them. Files that exist keep
+/// their mode, so a log for others to read is made before, as logrotate's `create` does it.
+const MODE: u32 = 0o640;
 
 /// Opens the log of this path to append, and makes it where it is missing: a regular file, or a stream by its name (see
 /// [`guarded`]).

@@ -16,8 +16,8 @@ use tutti_protocol::{
     ToController,
 };
 use tutti_sys::process::Ended;
-use tutti_sys::signal;
 use tutti_sys::spawn::Spawn;
+use tutti_sys::{oom, signal};
 
 use super::acme::Hook;
 use super::instance::Instance;
@@ -137,6 +137,11 @@ impl Supervisor {
     fn obey_acme(&mut self, message: FromAcme) {
         let state = &self.instance.places.state;
         match message {
+            FromAcme::Alive { number } => {
+                if let Some(process) = &mut self.acme.process {
+                    process.pulse.answered(number);
+                }
+            }
             FromAcme::Keep { id, name, text } => {
                 let kept = if self.acme.may_keep(&name, &text) {
                     stored::keep_on(state, Shelf::Acme, &name, &text)
@@ -296,6 +301,7 @@ fn start_hook(
         .folder("/")?
         .new_session()
         .death_signal(libc::SIGKILL)
+        .oom_value(oom::value_of_applications())
         .no_new_privileges()
         .descriptor(File::open("/dev/null")?.into(), 0)
         .descriptor(write.try_clone()?, 1)

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use tutti_protocol::{ApplicationGrant, CommandGrant};
 use tutti_sys::spawn::{Spawn, inherited};
-use tutti_sys::{lifeline, priority, proc, signal};
+use tutti_sys::{lifeline, oom, priority, proc, signal};
 use tutti_wire::command;
 use tutti_wire::control::{FD_CONTROL, FD_LIFELINE, FD_START, MODULE_VARIABLE};
 
@@ -24,6 +24,12 @@ use super::service_manager;
 
 /// Time between being asked to end and being made to.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// Prototypes of one application that a router may have at once.
+const MOST_OF_ONE: usize = 64;
+
+/// Runners of a router that look at commands at once: a change has one for each command that it brings.
+const MOST_LOOKS: usize = 4096;
 
 struct Group {
     /// Closing it ends what is left of the group.
@@ -91,6 +97,7 @@ impl Children {
             .variable(MODULE_VARIABLE, prototype.host)?
             .new_session()
             .death_signal(libc::SIGKILL)
+            .oom_value(oom::value_of_applications())
             .descriptor(File::open("/dev/null")?.into(), 0)
             .descriptor(prototype.start_document, 6)
             .descriptor(theirs, 7);
@@ -172,6 +179,7 @@ impl Children {
             .new_session()
             // It sees the end of main by its lifeline, and ends all that it has started before itself; a stopped one is woken for that.
             .death_signal(libc::SIGCONT)
+            .oom_value(oom::value_of_applications())
             .descriptor(File::open("/dev/null")?.into(), 0)
             .descriptor(output, 1)
             .descriptor(twin, 2)
@@ -239,6 +247,25 @@ impl Children {
             let is_application = group.command.is_none() && group.router == router;
             is_application && started_as.is_none_or(|own| Rc::ptr_eq(own, grant))
         })
+    }
+
+    /// True if this router has as many groups as it may have that were started as this: an honest one has a few, while former ones
+    /// answer what they have begun, and one in wrong hands would fill the machine with them.
+    pub(super) fn has_most_of(&self, router: i32, grant: &Rc<ApplicationGrant>) -> bool {
+        let is_one = |group: &&Group| {
+            let started_as = group.grant.as_ref();
+            group.router == router && started_as.is_some_and(|own| Rc::ptr_eq(own, grant))
+        };
+        self.groups.values().filter(is_one).count() >= MOST_OF_ONE
+    }
+
+    /// The same for groups that only look whether a command can be run.
+    pub(super) fn has_most_looks(&self, router: i32) -> bool {
+        let is_look = |group: &&Group| {
+            let command = group.command.as_ref();
+            group.router == router && command.is_some_and(|command| command.place.is_none())
+        };
+        self.groups.values().filter(is_look).count() >= MOST_LOOKS
     }
 
     /// Forgets groups without processes.

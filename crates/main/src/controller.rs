@@ -195,6 +195,11 @@ impl Supervisor {
                 }
                 self.check_up();
             }
+            FromController::Alive { number } => {
+                if let Some(controller) = &mut self.controllers.serving {
+                    controller.process.pulse.answered(number);
+                }
+            }
             FromController::Frozen => self.controller_frozen(),
             FromController::Apply {
                 id,

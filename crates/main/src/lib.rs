@@ -73,7 +73,7 @@ use tutti_sys::error::context;
 use tutti_sys::listen::{Endpoint, ListenOptions, listen};
 use tutti_sys::signal::{self, Signals};
 use tutti_sys::spawn::inherited;
-use tutti_sys::{guarded, process, title};
+use tutti_sys::{guarded, oom, process, title};
 
 use crate::flags::{Flags, Places};
 use crate::handover::Handover;
@@ -166,6 +166,7 @@ fn adopt(
     arguments: Vec<OsString>,
 ) -> io::Result<Instance> {
     let log = Log::of_main(inherited(handover.log)?, &flags.log_style());
+    oom::go_late();
     let default_credentials = default_credentials(flags, &log)?;
     let default_user = default_credentials
         .as_ref()
@@ -220,6 +221,7 @@ fn serve(
             };
         }
     };
+    oom::go_late();
     // Before anything else is opened that could be taken for one of them.
     let given = service_manager::sockets(&log);
     match start(flags, places, log.clone(), call) {

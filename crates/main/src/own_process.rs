@@ -48,6 +48,8 @@ pub(super) struct OwnProcess<In> {
     longest: u64,
     socket: OwnedFd,
     waiting: VecDeque<Packet>,
+    /// Its signs of life.
+    pub(super) pulse: Pulse,
     says: PhantomData<fn() -> In>,
 }
 
@@ -65,8 +67,6 @@ pub(super) struct RouterProcess {
     pub(super) is_ready: bool,
     /// Its counts, while it retires.
     pub(super) totals: Totals,
-    /// Its signs of life.
-    pub(super) pulse: Pulse,
 }
 
 impl ControllerProcess {
@@ -111,7 +111,6 @@ impl RouterProcess {
             process: OwnProcess::start(instance, ROUTER_TITLE, tutti_protocol::LONGEST_OF_ROUTER)?,
             is_ready: false,
             totals: Totals::default(),
-            pulse: Pulse::new(),
         })
     }
 
@@ -125,13 +124,7 @@ impl RouterProcess {
             )?,
             is_ready: handed.is_ready,
             totals: Totals::default(),
-            pulse: Pulse::new(),
         })
-    }
-
-    /// It is of this version, whose probes it answers.
-    pub(super) fn understands_probes(&self) -> bool {
-        !self.process.is_foreign && self.process.closed.is_none()
     }
 
     /// The number of its socket, for the handover.
@@ -193,8 +186,14 @@ impl<In: DeserializeOwned> OwnProcess<In> {
             longest,
             socket,
             waiting: VecDeque::new(),
+            pulse: Pulse::new(),
             says: PhantomData,
         }
+    }
+
+    /// It is of this version, whose probes it answers.
+    pub(super) fn understands_probes(&self) -> bool {
+        !self.is_foreign && self.closed.is_none()
     }
 
     /// Sends all that waits, within a second: what is not sent cannot be handed over.

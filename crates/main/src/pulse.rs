@@ -1,14 +1,13 @@
-//! The signs of life of a router, and what their absence means.
+//! The signs of life of a process that main has started for itself, and what their absence means.
 
 use std::time::{Duration, Instant};
 
-use tutti_protocol::ToRouter;
 use tutti_sys::proc;
 
 /// Looks in the longest silence.
 pub(super) const LOOKS: u32 = 6;
 
-/// How many times as long a router may be silent that computes: reading a huge configuration takes minutes.
+/// How many times as long a process may be silent that computes: reading a huge configuration takes minutes.
 const WHILE_COMPUTING: u32 = 10;
 
 /// Share of one processor from which on a process computes.
@@ -17,7 +16,7 @@ const COMPUTING_SHARE: f64 = 0.2;
 /// Clock ticks of `/proc/PID/stat` (`sysconf(_SC_CLK_TCK)`, which is 100 on all that Linux runs on).
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// The facts that `/proc` tells of a router.
+/// The facts that `/proc` tells of a process.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen {
     pub(super) state: char,
@@ -36,14 +35,14 @@ impl Seen {
     }
 }
 
-/// The last answers of a router to probes.
+/// The last answers of a process to probes.
 #[derive(Debug)]
 pub(super) struct Pulse {
     number: u64,
     probe: Probe,
     cpu_ticks: u64,
     pub(super) next_look: Instant,
-    /// The router has been told to end, and has to take note of it by then.
+    /// The process has been told to end, and has to take note of it by then.
     pub(super) deaf_until: Option<Instant>,
 }
 
@@ -51,7 +50,7 @@ pub(super) struct Pulse {
 #[derive(Debug)]
 enum Probe {
     Answered,
-    /// The router has not answered for so many looks: at some of them it did nothing, at others it computed.
+    /// The process has not answered for so many looks: at some of them it did nothing, at others it computed.
     Open {
         idle_looks: u32,
         busy_looks: u32,
@@ -76,7 +75,7 @@ impl Pulse {
         }
     }
 
-    /// The router has answered.
+    /// The process has answered.
     pub(super) fn answered(&mut self, number: u64) {
         if number == self.number {
             self.probe = Probe::Answered;
@@ -84,15 +83,14 @@ impl Pulse {
         }
     }
 
-    pub(super) fn ask(&mut self) -> ToRouter {
+    /// The number of the next probe.
+    pub(super) fn ask(&mut self) -> u64 {
         self.number += 1;
         self.probe = Probe::Open {
             idle_looks: 0,
             busy_looks: 0,
         };
-        ToRouter::Probe {
-            number: self.number,
-        }
+        self.number
     }
 
     pub(super) fn look(&mut self, now: Instant, pause: Duration, seen: Seen) -> Verdict {
@@ -136,7 +134,7 @@ mod tests {
         }
     }
 
-    /// Looks this often; how many it took until the router was found to hang.
+    /// Looks this often; how many it took until the process was found to hang.
     fn looks(most: u32, mut look: impl FnMut(&mut Pulse, u32) -> Verdict) -> Option<u32> {
         let mut pulse = Pulse::new();
         let start = pulse.next_look;

@@ -94,6 +94,13 @@ fn not_granted(what: &str) -> Refusal {
     ))
 }
 
+fn too_many(what: &str) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::QuotaExceeded,
+        format!("there are too many {what} already"),
+    )
+}
+
 impl Holdings {
     /// The secret of QUIC, which is made when it is first asked for.
     pub(super) fn quic_secret(&mut self) -> io::Result<Vec<u8>> {
@@ -303,6 +310,9 @@ impl Holdings {
         let Some(grant) = rights.and_then(|rights| rights.application(name, start)) else {
             return self.refuse(instance, router, id, &message);
         };
+        if self.children.has_most_of(router, &grant) {
+            return failed(id, too_many("prototypes of this application"));
+        }
         let started = self.start_granted(instance, router, grant, (threads, workers), descriptors);
         match started {
             Ok(pid) => Some((ToRouter::Done { id, pid: Some(pid) }, Vec::new())),
@@ -346,6 +356,9 @@ impl Holdings {
         let Some(grant) = grant else {
             return self.refuse(instance, router, id, message);
         };
+        if process.is_none() && self.children.has_most_looks(router) {
+            return failed(id, too_many("runners that look at commands"));
+        }
         match self.run_granted(instance, router, grant, process, descriptors) {
             Ok(pid) => Some((ToRouter::Done { id, pid }, Vec::new())),
             Err(refusal) => failed(id, refusal),
@@ -763,6 +776,49 @@ mod tests {
         }
     }
 
+    /// Issue 28: a router in wrong hands may start what is granted, and would fill the machine with it.
+    #[test]
+    fn a_router_starts_an_application_only_so_often() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut instance = instance(folder.path());
+        let host = folder.path().join("host");
+        std::fs::write(&host, "#!/bin/sh\nexec sleep 1000\n").unwrap();
+        let may = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&host, may).unwrap();
+        instance.modules[0].path = host;
+        let site = application("8.2.0", None);
+        let mut holdings = with(&site);
+        let mut pids = Vec::new();
+        let refused = loop {
+            match holdings.carry_out(&instance, ROUTER, start(&site), descriptors(5)) {
+                Some((ToRouter::Done { pid: Some(pid), .. }, _)) => pids.push(pid),
+                other => break refusal(other),
+            }
+            assert!(pids.len() < 1000);
+        };
+        assert!(refused.contains("too many prototypes"), "{refused}");
+        // Signals and favours reach no process that is not of its applications.
+        let mut child = std::process::Command::new("sleep")
+            .arg("1000")
+            .spawn()
+            .unwrap();
+        let stranger = i32::try_from(child.id()).unwrap();
+        let settle = FromRouter::Settle {
+            id: 1,
+            pid: stranger,
+        };
+        holdings.carry_out(&instance, ROUTER, settle, Vec::new());
+        holdings.children.kill_of(ROUTER);
+        assert!(child.try_wait().unwrap().is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        for pid in pids {
+            let pidfd = tutti_sys::process::pidfd(pid).unwrap();
+            tutti_sys::process::await_end(&pidfd).unwrap();
+            assert!(tutti_sys::process::reap_one(pid).is_some());
+        }
+    }
+
     #[test]
     fn users_are_only_for_a_server_started_by_root() {
         let folder = tempfile::tempdir().unwrap();
@@ -834,6 +890,10 @@ mod tests {
             FromRouter::Listen {
                 id: 1,
                 place: Place::Inet("127.0.0.1:0".parse().unwrap()),
+            },
+            FromRouter::ListenDatagrams {
+                id: 1,
+                address: "127.0.0.1:0".parse().unwrap(),
             },
             FromRouter::OpenFile {
                 id: 1,

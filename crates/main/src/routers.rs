@@ -46,6 +46,7 @@ impl Supervisor {
                 bank,
                 secret: self.holdings.quic_secret()?,
             },
+            watchdog: self.longest_silence.map(|limit| limit.as_secs()),
         };
         let log = self.instance.log.descriptor()?;
         router.send(&ToRouter::Hello(Box::new(hello)), vec![log])?;
@@ -115,7 +116,7 @@ impl Supervisor {
             }
             FromRouter::Alive { number } => {
                 if let Some(router) = self.router(pid) {
-                    router.pulse.answered(number);
+                    router.process.pulse.answered(number);
                 }
             }
             FromRouter::Totals { totals } => {

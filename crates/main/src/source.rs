@@ -127,6 +127,11 @@ impl Supervisor {
 
     fn obey_fleet(&mut self, message: FromFleet) {
         match message {
+            FromFleet::Alive { number } => {
+                if let Some(process) = &mut self.fleet.process {
+                    process.pulse.answered(number);
+                }
+            }
             FromFleet::Tell { id, request } => self.pass_to_controller(id, request),
             FromFleet::Nodes { known } => self.nodes_told(known),
             FromFleet::Left => self.fleet_left(),

@@ -51,7 +51,7 @@ pub(super) struct Supervisor {
     pub(super) fleet: Fleet,
     /// The look at the configuration files, if there is to be one.
     config_watch: Option<ConfigWatch>,
-    /// Longest silence of the router before it is taken for hanging.
+    /// Longest silence of a process before it is taken for hanging.
     pub(super) longest_silence: Option<Duration>,
 }
 
@@ -493,7 +493,7 @@ impl Supervisor {
             }
         }
         self.holdings.children.kill_overdue(now);
-        self.watch_router(now);
+        self.watch(now);
         self.kill_closed(now);
         if self.has_only_strays() {
             children::kill_strays();

@@ -124,8 +124,29 @@ pub enum Text {
     NameServer,
     /// Path and query of a request.
     Target,
-    /// Names for things this version does not know: a certificate, a script module.
-    Reference,
+    /// The name of something else.
+    Name(Referent),
+}
+
+/// The things that a string can name. [`Text::Pass`] and [`Text::Module`] name things, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Referent {
+    /// An application, `/applications/NAME`.
+    Application,
+    /// A destination without variables, such as `routes/NAME` or `upstreams/NAME`.
+    Destination,
+    /// A limit that actions share, `/limits/NAME`.
+    Limit,
+    /// A store of limits, `/settings/limit_stores/NAME`.
+    LimitStore,
+    /// A store of responses, `/settings/cache/NAME`.
+    CacheStore,
+    /// An account with an authority, `/settings/acme/NAME`.
+    AcmeAccount,
+    /// A certificate bundle, which is stored beside the configuration; or the path of a PEM file.
+    Certificate,
+    /// A script module, which is stored beside the configuration.
+    ScriptModule,
 }
 
 /// The keys that a map may have.
@@ -380,7 +401,7 @@ impl Text {
                 "A name as in the DNS, or an IPv4 or IPv6 address. Refused: anything else",
             ),
             Text::Argument => ("argument", "Any string without NUL"),
-            Text::NotEmpty | Text::Reference | Text::ProxyTarget => {
+            Text::NotEmpty | Text::Name(_) | Text::ProxyTarget => {
                 ("text", "Any string but the empty one, without NUL")
             }
             _ => return None,

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::kinds::STRINGS;
-use crate::table::{Kind, Names, Text};
+use crate::kinds::AUTHORITIES;
+use crate::table::{Kind, Names, Referent, Text};
 use crate::{Typed as _, Unread, options, words};
 
 options! {
@@ -21,7 +21,7 @@ options! {
         /// Certificate bundles of `/certificates`, or absolute paths of PEM files, whose certificates vouch for
         /// clients: a client has to show one that they have signed. A file is read at each change of the configuration,
         /// as the router's user
-        client_ca: Unread [kind(STRINGS), beyond()],
+        client_ca: Unread [kind(AUTHORITIES), beyond()],
         /// Turn a client without a certificate away or not; one that does not hold always is
         client_verify: ClientVerify [default("\"required\""), needs(&["client_ca"]), beyond()],
     }
@@ -36,7 +36,7 @@ options! {
         /// PEM file with the key; without it, `file` has it
         key: Option<PathBuf> [kind(Kind::String(Text::Path)), beyond(), needs(&["file"])],
         /// The account in `settings/acme` that gets it, instead of a file. Until it is there, handshakes for its names fail
-        acme: Option<String> [kind(Kind::String(Text::Reference)), beyond()],
+        acme: Option<String> [kind(Kind::String(Text::Name(Referent::AcmeAccount))), beyond()],
         /// The names it is for, and addresses where the authority takes them; `*.example.com` needs `dns-01`
         names: Vec<String> [kind(NAMES), beyond(), needs(&["acme"])],
         /// Instead of `names`: certificates for the names that clients ask for, as far as `on_demand` of the account lets them
@@ -52,11 +52,11 @@ const NAMES: Kind = Kind::OneOf(&[
 
 /// The name of a bundle, a path, or where it comes from.
 const CERTIFICATE: Kind = Kind::OneOf(&[
-    Kind::String(Text::Reference),
+    Kind::String(Text::Name(Referent::Certificate)),
     CertificateSourceOptions::KIND,
 ]);
 const CERTIFICATES: Kind = Kind::OneOf(&[
-    Kind::String(Text::Reference),
+    Kind::String(Text::Name(Referent::Certificate)),
     CertificateSourceOptions::KIND,
     Kind::Array(&CERTIFICATE),
 ]);
@@ -92,7 +92,7 @@ options! {
         verify: bool [default("true"), beyond()],
         /// Who vouches for servers, instead of the authorities of the system: bundles of `/certificates`, or paths of
         /// PEM files (with a `/` at the front), read when the configuration is applied
-        ca: Unread [kind(STRINGS), beyond()],
+        ca: Unread [kind(AUTHORITIES), beyond()],
         /// The name that is asked for (SNI) and that the certificate must have; without, the host in the server's
         /// address
         server_name: Option<String> [kind(Kind::String(Text::HostName)), beyond()],

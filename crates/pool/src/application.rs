@@ -75,10 +75,12 @@ impl Source for Turn<'_> {
 /// Numbers of one application for `/status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AppStatus {
-    /// Workers that are up, but for those that were told to leave.
+    /// Workers that are up, but for those that were told to leave and those that a signal has stopped.
     pub running: u32,
     /// Workers being started.
     pub starting: u32,
+    /// Workers and prototypes that a signal has stopped.
+    pub stopped: u32,
     /// Running workers that have nothing to do.
     pub idle: u32,
     /// Requests taken and not yet answered.
@@ -237,6 +239,7 @@ impl Application {
         AppStatus {
             running,
             starting: counters.starting.load(Ordering::Acquire),
+            stopped: counters.stopped.load(Ordering::Acquire),
             idle: running.saturating_sub(gauge.busy),
             active: gauge.active + waiting,
             queued: gauge.queued + waiting,

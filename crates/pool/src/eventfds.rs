@@ -1,4 +1,4 @@
-//! The descriptors by which workers wake listen threads: one eventfd each.
+//! The descriptors by which the router wakes its own listen threads: one eventfd each, which no other process has.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -26,7 +26,7 @@ impl Threads {
         u32::try_from(self.eventfds.len()).unwrap_or(u32::MAX)
     }
 
-    /// The eventfd that workers write when this thread sleeps.
+    /// The eventfd that is written when this thread sleeps and a worker's death has completed its requests.
     pub fn eventfd(&self, thread: u32) -> Option<BorrowedFd<'_>> {
         self.eventfds.get(thread as usize).map(AsFd::as_fd)
     }

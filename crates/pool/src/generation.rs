@@ -13,17 +13,19 @@ mod oldest;
 mod overdue;
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::pipe::{PipeFlags, pipe_with};
 use tutti_spool::Region;
 use tutti_wire::layout::{MAX_SLOTS, MAX_WORKERS};
 use tutti_wire::{CancelOutcome, Fate, Kind, Layout, Segment, SlotId, Table, Violation};
 
 pub(crate) use self::overdue::{GRACE, Overdue};
+use crate::bells::Bells;
 use crate::context::Context;
 use crate::error::ExchangeError;
 use crate::questions::Question;
@@ -44,6 +46,13 @@ const SPARE_NUMBERS: u32 = 4;
 /// Fewest worker numbers: one group of idle words, so that a small pool can become larger without a new segment.
 const MIN_NUMBERS: u32 = 64;
 
+/// The router's end of a worker's event: a pipe. Workers have the same pipe opened anew, so nothing that they do to theirs makes this
+/// one block; an eventfd has one set of flags for all, and a listen thread that writes it would stand still.
+fn worker_event() -> rustix::io::Result<OwnedFd> {
+    let (_, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+    Ok(writer)
+}
+
 fn numbers_for(processes: u32, threads: u32) -> u32 {
     (processes * 2 + SPARE_NUMBERS).saturating_mul(threads)
 }
@@ -52,6 +61,8 @@ fn numbers_for(processes: u32, threads: u32) -> u32 {
 pub(crate) struct Generation {
     /// Shared with the workers.
     pub(crate) segment: Segment,
+    /// By which its workers wake listen threads.
+    pub(crate) bells: Bells,
     pub(crate) shared: Arc<Shared>,
     entries: Table<Entry>,
     threads: Box<[Thread]>,
@@ -210,15 +221,16 @@ impl Generation {
             segment.set_event(thread, event);
         }
         if host.event_loop {
-            let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-            let events = (0..layout.workers).map(|_| eventfd(0, flags));
+            let events = (0..layout.workers).map(|_| worker_event());
             segment.set_worker_events(events.collect::<Result<_, _>>()?);
         }
-        Ok(Self::new(segment, Arc::clone(shared)))
+        let bells = Bells::new(layout.threads)?;
+        Ok(Self::new(segment, bells, Arc::clone(shared)))
     }
 
-    fn new(segment: Segment, shared: Arc<Shared>) -> Arc<Self> {
+    fn new(segment: Segment, bells: Bells, shared: Arc<Shared>) -> Arc<Self> {
         Arc::new(Generation {
+            bells,
             entries: Table::new(segment.layout().slots),
             threads: (0..segment.layout().threads)
                 .map(|_| Thread::default())

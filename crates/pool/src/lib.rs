@@ -29,6 +29,7 @@
 
 #[cfg(not(loom))]
 mod application;
+mod bells;
 #[cfg(not(loom))]
 mod context;
 #[cfg(not(loom))]
@@ -82,7 +83,7 @@ pub use self::{
     launcher::{
         ExitStatus, LaunchFuture, LaunchRequest, Launched, Launcher, Level, LogSink, SettleFuture,
     },
-    manager::{Manager, Prepared, RestartError},
+    manager::{Manager, Prepared, RestartError, Starts},
     output::Output,
     readiness::readable,
     scheduling::Clocks,

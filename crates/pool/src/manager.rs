@@ -9,7 +9,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::application::{AppMeasures, AppStatus, Application};
 use crate::context::Context;
@@ -106,7 +106,19 @@ impl Manager {
     /// # Errors
     /// Every application that failed to start. All that had been started for this configuration has ended by then.
     pub async fn prepare(&self, specs: Vec<AppSpec>) -> Result<Prepared, Vec<StartFailure>> {
-        let (mut prepared, failures) = self.bring_up(specs, false).await;
+        let (mut prepared, starts) = self.bring_up(specs, false);
+        let mut failures = starts.failed;
+        for (spec, started) in starts.under_way {
+            match started.await {
+                Ok(Ok(missing)) => prepared.unstarted.extend(missing),
+                Ok(Err(failure)) => failures.push(failure),
+                Err(_) => failures.push(StartFailure::new(
+                    &spec,
+                    "start",
+                    "it was stopped while starting",
+                )),
+            }
+        }
         if failures.is_empty() {
             return Ok(prepared);
         }
@@ -117,17 +129,14 @@ impl Manager {
         Err(failures)
     }
 
-    /// As [`prepare`](Self::prepare), but an application that cannot be started is kept: requests for it are refused with the
-    /// reason (503), and its start is tried again and again. Returns the failures beside.
-    pub async fn prepare_what_works(&self, specs: Vec<AppSpec>) -> (Prepared, Vec<StartFailure>) {
-        self.bring_up(specs, true).await
+    /// As [`prepare`](Self::prepare), but waits for nothing: requests wait for an application that is still being started, within
+    /// its limits. One that cannot be started is kept: its requests are refused with the reason (503), and its start is tried
+    /// again and again.
+    pub fn prepare_at_once(&self, specs: Vec<AppSpec>) -> (Prepared, Starts) {
+        self.bring_up(specs, true)
     }
 
-    async fn bring_up(
-        &self,
-        specs: Vec<AppSpec>,
-        is_lenient: bool,
-    ) -> (Prepared, Vec<StartFailure>) {
+    fn bring_up(&self, specs: Vec<AppSpec>, is_lenient: bool) -> (Prepared, Starts) {
         let mut prepared = Prepared {
             manager: self.clone(),
             members: BTreeMap::new(),
@@ -135,8 +144,7 @@ impl Manager {
             adapted: Vec::new(),
             unstarted: Vec::new(),
         };
-        let mut starting = Vec::new();
-        let mut failures = Vec::new();
+        let mut starts = Starts::default();
         for spec in specs {
             let spec = Arc::new(spec);
             if let Some(member) = self.kept(&spec) {
@@ -152,24 +160,12 @@ impl Manager {
                         .members
                         .insert(Arc::clone(&spec.name), member.clone());
                     prepared.fresh.push(member.handle.clone());
-                    starting.push((spec, started));
+                    starts.under_way.push((spec, started));
                 }
-                Err(failure) => failures.push(failure),
+                Err(failure) => starts.failed.push(failure),
             }
         }
-        for (spec, started) in starting {
-            match started.await {
-                Ok(Ok(missing)) if is_lenient => failures.extend(missing),
-                Ok(Ok(missing)) => prepared.unstarted.extend(missing),
-                Ok(Err(failure)) => failures.push(failure),
-                Err(_) => failures.push(StartFailure::new(
-                    &spec,
-                    "start",
-                    "it was stopped while starting",
-                )),
-            }
-        }
-        (prepared, failures)
+        (prepared, starts)
     }
 
     /// The live application of this name.
@@ -247,6 +243,13 @@ impl Manager {
     pub fn process_exited(&self, pid: i32, status: ExitStatus) {
         for handle in &self.state().handles {
             handle.send(Event::Exited { pid, status });
+        }
+    }
+
+    /// Has all applications look for processes that are stopped by a signal: those that have been for `limit` are killed.
+    pub fn watch(&self, limit: Duration) {
+        for handle in &self.state().handles {
+            handle.send(Event::Watch { limit });
         }
     }
 
@@ -354,6 +357,37 @@ pub struct Prepared {
     adapted: Vec<(Member, Arc<AppSpec>)>,
     /// Why applications without processes before their first request could not be started now.
     unstarted: Vec<StartFailure>,
+}
+
+/// The first starts of applications that are not waited for.
+#[derive(Debug, Default)]
+pub struct Starts {
+    under_way: Vec<(Arc<AppSpec>, oneshot::Receiver<Started>)>,
+    /// Those that could not even be begun.
+    failed: Vec<StartFailure>,
+}
+
+impl Starts {
+    /// Calls `report` with each start that fails, as soon as it has; done when all have ended.
+    pub async fn each_failure(self, mut report: impl FnMut(StartFailure)) {
+        for failure in self.failed {
+            report(failure);
+        }
+        let (failed, mut failures) = mpsc::unbounded_channel();
+        for (_, started) in self.under_way {
+            let failed = failed.clone();
+            tokio::spawn(async move {
+                // One that is stopped while it starts is not wanted any more, and a caller that is gone needs no report.
+                if let Ok(Ok(Some(failure)) | Err(failure)) = started.await {
+                    let _ = failed.send(failure);
+                }
+            });
+        }
+        drop(failed);
+        while let Some(failure) = failures.recv().await {
+            report(failure);
+        }
+    }
 }
 
 impl std::fmt::Debug for Member {

@@ -2,7 +2,8 @@
 //!
 //! A listen thread calls [`Threads::enter`] once, then [`park`] and [`unpark`] from its runtime's hooks. Each thread
 //! keeps a list of the segments in which it has requests, so that an application without traffic costs nothing, and
-//! tells a segment that it sleeps only while it does: workers then write its eventfd, and never otherwise.
+//! tells a segment that it sleeps only while it does: workers then ring the segment's bell of that thread, and never otherwise. The
+//! router's own news for a thread come by an eventfd that no worker has.
 //!
 //! Must never happen: a thread that sleeps while a completion is set and `sleeping` is not.
 
@@ -36,7 +37,7 @@ impl Threads {
         });
     }
 
-    /// Runs on each listen thread's runtime for ever: takes completions when a worker writes the eventfd.
+    /// Runs on each listen thread's runtime for ever: takes completions when the router itself writes the eventfd.
     ///
     /// The counter is never read back: tokio registers edge-triggered, and every write is an edge (eventfd(2),
     /// epoll(7)), which saves a system call per wake-up.
@@ -63,6 +64,7 @@ pub(crate) fn current() -> Option<u32> {
 /// The calling thread has a request in this segment and wants its completions.
 pub(crate) fn wait_for(thread: u32, generation: &Arc<Generation>) {
     if generation.list_thread(thread) {
+        generation.bells.watch(thread, drain);
         CURRENT.with_borrow_mut(|current| current.waiting_for.push(Arc::clone(generation)));
     }
 }
@@ -87,6 +89,7 @@ pub fn park() {
         });
         let mut safe = true;
         for generation in list.iter() {
+            safe &= generation.bells.is_watched(thread);
             let mut attempts = 0;
             while !generation.segment.set_sleeping(thread) {
                 attempts += 1;
@@ -98,7 +101,7 @@ pub fn park() {
             }
         }
         if !safe {
-            // A worker sets completions as fast as they are taken. Do not sleep: this makes the poll return at once.
+            // A worker sets completions as fast as they are taken, or cannot ring. Do not sleep: this makes the poll return at once.
             signal_self();
         }
     });

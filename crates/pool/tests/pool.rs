@@ -1249,8 +1249,10 @@ fn what_cannot_start_is_kept_and_tried_again_where_that_was_asked_for() {
     let manager = pool.manager.clone();
     let specs = vec![pool.spec("demo", Processes::Static(1))];
     let failures = pool.control(async move {
-        let (prepared, failures) = manager.prepare_what_works(specs).await;
+        let (prepared, starts) = manager.prepare_at_once(specs);
         prepared.commit();
+        let mut failures = Vec::new();
+        starts.each_failure(|failure| failures.push(failure)).await;
         failures
     });
     assert_eq!(failures.len(), 1);
@@ -1266,6 +1268,37 @@ fn what_cannot_start_is_kept_and_tried_again_where_that_was_asked_for() {
     wait_until("it is up", || app.status().running == 1);
     assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
     assert_eq!(app.status().last_failure, None);
+}
+
+/// Issue 28, 1.3: a start that takes long kept all others waiting.
+#[test]
+fn a_start_that_nobody_waits_for_keeps_only_its_own_requests_waiting() {
+    let pool = Pool::new();
+    let gate = pool.folder.path().join("gate");
+    std::fs::write(&gate, "").unwrap();
+    let mut slow = pool.spec("slow", Processes::Static(1));
+    options(&mut slow, json!({"load_while": gate}));
+    let manager = pool.manager.clone();
+    let specs = vec![slow, pool.spec("quick", Processes::Static(1))];
+    let starts = pool.control(async move {
+        let (prepared, starts) = manager.prepare_at_once(specs);
+        prepared.commit();
+        starts
+    });
+    let (slow, quick) = ["slow", "quick"]
+        .map(|name| pool.manager.application(name).unwrap())
+        .into();
+    let waiting = pool.begin(&slow, "/hello");
+    assert_eq!(pool.get(&quick, "/hello").unwrap().status, 200);
+    assert_eq!((slow.status().running, slow.status().active), (0, 1));
+    std::fs::remove_file(&gate).unwrap();
+    assert_eq!(waiting.wait().unwrap().status, 200);
+    let failures = pool.control(async move {
+        let mut failures = 0;
+        starts.each_failure(|_| failures += 1).await;
+        failures
+    });
+    assert_eq!(failures, 0);
 }
 
 #[test]

@@ -225,12 +225,22 @@ pub enum ToAcme {
     },
     /// The daemon's log was reopened. Descriptor: the log.
     LogReopened,
+    /// Give a sign of life: [`FromAcme::Alive`].
+    Probe {
+        /// To be repeated.
+        number: u64,
+    },
 }
 
 /// From this process to main.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum FromAcme {
+    /// A sign of life.
+    Alive {
+        /// Number of the probe.
+        number: u64,
+    },
     /// Keep a document for the next process of this kind: it is on disk when this is answered.
     Keep {
         /// Number of the request.

@@ -96,6 +96,11 @@ pub enum ToController {
     },
     /// The daemon's log was reopened. Descriptor: the log.
     LogReopened,
+    /// Give a sign of life: [`FromController::Alive`].
+    Probe {
+        /// To be repeated.
+        number: u64,
+    },
     /// Finish the change under way, take no other, answer no new control connection; then say [`FromController::Frozen`].
     Freeze,
     /// Take changes again.
@@ -129,6 +134,11 @@ pub enum ToController {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum FromController {
+    /// A sign of life.
+    Alive {
+        /// Number of the probe.
+        number: u64,
+    },
     /// The configuration that the server begins with.
     Begin {
         /// The configuration; `None` is an empty one.

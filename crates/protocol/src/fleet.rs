@@ -313,12 +313,22 @@ pub enum ToFleet {
     },
     /// The daemon's log was reopened. Descriptor: the log.
     LogReopened,
+    /// Give a sign of life: [`FromFleet::Alive`].
+    Probe {
+        /// To be repeated.
+        number: u64,
+    },
 }
 
 /// From this process to main.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum FromFleet {
+    /// A sign of life.
+    Alive {
+        /// Number of the probe.
+        number: u64,
+    },
     /// Pass this on to the controller.
     Tell {
         /// Number of the request.

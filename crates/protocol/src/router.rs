@@ -39,6 +39,9 @@ pub struct RouterHello {
     /// The beginning of QUIC.
     #[serde(default)]
     pub quic: QuicHello,
+    /// Seconds after which a process of an application that is stopped by a signal is killed; `None`: it is not.
+    #[serde(default)]
+    pub watchdog: Option<u64>,
 }
 
 /// A router's part of what all generations of routers share of QUIC.

@@ -1,14 +1,29 @@
 //! The rest of a stored configuration of which parts cannot be served on this machine, now.
 //!
-//! A module may have gone with an upgrade, a port may be another's, a disk may not be mounted. The rest is served. Called when a
+//! A module may have gone with an upgrade, a port may be another's, a disk may not be mounted. Everything that depends on something
+//! missing is disabled, by the references of the configuration ([`tutti_config::references`]), and the rest is served. Called when a
 //! stored configuration is restored; a change by a client is applied whole or not at all. What must never happen: that a
-//! part which cannot be served opens what it was to close. So a step of a route with a fault is not left out: whom it is for is
-//! answered 503, and where that cannot be told, everybody who gets there.
+//! part which cannot be served opens what it was to close. So a step of a route with a fault is not left out: the requests that it
+//! is for are answered 503, and where they cannot be told from others, all requests that get there.
 
-use tutti_config::{Config, Context, Diagnostics, Document};
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use tutti_config::{
+    Config, Context, Diagnostic, Diagnostics, Document, Pointer, Reference, Target, Value,
+    references,
+};
+
+#[cfg(test)]
+mod tests;
 
 /// A fault taken out can show others behind it; a document in which they do not come to an end is not worth more.
 const MOST_ROUNDS: usize = 100;
+
+/// An action, a step for all requests, and a route of one.
+const REFUSAL: &str = r#"{"return": 503}"#;
+const REFUSING_STEP: &str = r#"{"action": {"return": 503}}"#;
+const REFUSING_ROUTE: &str = r#"[{"action": {"return": 503}}]"#;
 
 /// As much of the document as is valid; `None` where nothing is.
 pub fn sound(document: &Document, context: &Context) -> Option<Config> {
@@ -16,127 +31,202 @@ pub fn sound(document: &Document, context: &Context) -> Option<Config> {
     for _ in 0..MOST_ROUNDS {
         match tutti_config::validate(&left, context) {
             Ok(config) => return Some(config),
-            Err(faults) if prune(&mut left, &faults) => {}
-            Err(_) => return None,
+            Err(faults) => drop(prune(&mut left, &faults)?),
         }
     }
     None
 }
 
-/// Takes out of the document what the faults are about; false when that is not possible.
-pub fn prune(document: &mut Document, faults: &Diagnostics) -> bool {
+/// Disables the parts of the document that have these faults, and all that depends on them. Returns the dependent parts, each with
+/// the reason; `None` if nothing could be disabled.
+pub fn prune(document: &mut Document, faults: &Diagnostics) -> Option<Diagnostics> {
+    let pointers = faults.0.iter().map(|fault| &fault.pointer);
+    let mut parts: BTreeSet<Part> = pointers.filter_map(|at| Part::of(document, at)).collect();
+    let dependent = add_dependent(document, &mut parts);
     let mut is_changed = false;
-    for fault in &faults.0 {
-        let path: Vec<String> = fault.pointer.segments().collect();
-        let names: Vec<&str> = path.iter().map(String::as_str).collect();
-        is_changed |= match names.as_slice() {
-            [
-                "listeners" | "applications" | "upstreams" | "limits",
-                name,
-                ..,
-            ] => {
-                let group = names.first().copied().unwrap_or_default();
-                document.delete(&[group, name]).is_ok()
-            }
-            ["routes", index, "action", ..] if is_index(index) => {
-                put(document, &["routes", index, "action"], REFUSAL)
-            }
-            ["routes", name, index, "action", ..] => {
-                put(document, &["routes", name, index, "action"], REFUSAL)
-            }
-            ["routes", index, ..] if is_index(index) => {
-                put(document, &["routes", index], REFUSING_STEP)
-            }
-            ["routes", name, index, ..] => put(document, &["routes", name, index], REFUSING_STEP),
-            ["settings", "http", "body_temp_path"] => document
-                .delete(&["settings", "http", "body_temp_path"])
-                .is_ok(),
-            ["settings", name, ..] => document.delete(&["settings", name]).is_ok(),
-            [log @ ("access_log" | "slow_log"), ..] => document.delete(&[log]).is_ok(),
-            _ => false,
-        };
+    // Elements of an array that are behind others go first: places before them stay as they are.
+    for part in parts.iter().rev() {
+        is_changed |= part.disable(document);
     }
-    is_changed
+    is_changed.then_some(dependent)
+}
+
+/// Adds the parts that refer to those which are removed, until there are no more.
+fn add_dependent(document: &Document, parts: &mut BTreeSet<Part>) -> Diagnostics {
+    let references = references(document);
+    let mut dependent = Vec::new();
+    let mut is_complete = false;
+    while !is_complete {
+        is_complete = true;
+        for reference in &references {
+            let is_disabled = parts.iter().any(|part| part.contains(&reference.pointer));
+            if is_disabled
+                || !parts
+                    .iter()
+                    .any(|part| part.removes(reference, &references))
+            {
+                continue;
+            }
+            if let Some(part) = Part::of(document, &reference.pointer) {
+                dependent.push(depends(reference));
+                parts.insert(part);
+                is_complete = false;
+            }
+        }
+    }
+    Diagnostics(dependent)
+}
+
+fn depends(reference: &Reference<'_>) -> Diagnostic {
+    let target = match &reference.target {
+        Target::Part(part) => part.as_str().trim_start_matches('/').to_owned(),
+        Target::Certificate(name) => format!("certificates/{name}"),
+        Target::ScriptModule(name) => format!("js_modules/{name}"),
+        Target::Module(name) => name.clone(),
+        Target::File(path) => path.display().to_string(),
+    };
+    let message = format!("it is disabled, because `{target}` is, which it depends on");
+    Diagnostic::apply(reference.pointer.clone(), message)
+}
+
+/// The smallest part of a configuration that can be disabled alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Part {
+    path: Vec<String>,
+    pointer: Pointer,
+    /// What takes its place; `None`: nothing.
+    instead: Option<&'static str>,
+}
+
+impl Part {
+    /// The part that this place belongs to; the document as a whole is none.
+    fn of(document: &Document, pointer: &Pointer) -> Option<Part> {
+        let mut path: Vec<String> = pointer.segments().collect();
+        let names: Vec<&str> = path.iter().map(String::as_str).collect();
+        let (length, instead) = match names.as_slice() {
+            [] => return None,
+            ["routes", rest @ ..] => {
+                let (length, instead) = part_of_routes(document, rest);
+                (
+                    length + 1,
+                    Some(instead).filter(|instead| !instead.is_empty()),
+                )
+            }
+            ["settings", "maintenance", ..] => (2, Some("{}")),
+            ["listeners", _, "tls", "certificate", index, ..]
+                if is_index(index) && has_several(document, names.get(..4).unwrap_or_default()) =>
+            {
+                (5, None)
+            }
+            ["listeners", _, "error_pages", _, ..] | ["applications", _, "mules", _, ..] => {
+                (4, None)
+            }
+            ["listeners", _, "error_pages" | "http3", ..]
+            | [
+                "settings",
+                "http" | "cache" | "limit_stores" | "acme",
+                _,
+                ..,
+            ] => (3, None),
+            ["settings", "js_module", index, ..] if is_index(index) => (3, None),
+            ["access_log", index, ..] if is_index(index) => (2, None),
+            ["access_log" | "slow_log", ..] => (1, None),
+            [_, _, ..] => (2, None),
+            [_] => (1, None),
+        };
+        path.truncate(length);
+        Some(Part {
+            pointer: Pointer::from_segments(&path),
+            path,
+            instead,
+        })
+    }
+
+    fn contains(&self, pointer: &Pointer) -> bool {
+        let rest = pointer.as_str().strip_prefix(self.pointer.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// True if what the reference names is gone with this part.
+    fn removes(&self, reference: &Reference<'_>, all: &[Reference<'_>]) -> bool {
+        match &reference.target {
+            Target::Part(target) => self.instead.is_none() && self.contains(target),
+            Target::ScriptModule(_) => {
+                let is_named_here = |one: &Reference<'_>| {
+                    one.target == reference.target && self.contains(&one.pointer)
+                };
+                self.path.first().is_some_and(|first| first == "settings")
+                    && all.iter().any(is_named_here)
+            }
+            Target::Certificate(_) | Target::Module(_) | Target::File(_) => false,
+        }
+    }
+
+    /// True if that is possible.
+    fn disable(&self, document: &mut Document) -> bool {
+        match self.instead {
+            None => document.delete(&self.path).is_ok(),
+            Some(text) => tutti_config::parse(text.as_bytes())
+                .is_ok_and(|part| document.put(&self.path, part).is_ok()),
+        }
+    }
+}
+
+impl Ord for Part {
+    /// In the order of the document, with indexes as numbers.
+    fn cmp(&self, other: &Part) -> Ordering {
+        let key = |segment: &String| (segment.parse::<usize>().ok(), segment.clone());
+        let (ours, theirs) = (self.path.iter().map(key), other.path.iter().map(key));
+        ours.cmp(theirs).then(self.instead.cmp(&other.instead))
+    }
+}
+
+impl PartialOrd for Part {
+    fn partial_cmp(&self, other: &Part) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// How much of this path below `routes` names a part, and what takes its place; nothing if that is empty.
+fn part_of_routes(document: &Document, path: &[&str]) -> (usize, &'static str) {
+    let routes = document.root().child("routes");
+    let is_array = routes.is_some_and(|routes| matches!(routes.value, Value::Array(_)));
+    let (before, steps) = match path {
+        path if is_array => (0, path),
+        [_, steps @ ..] => (1, steps),
+        [] => (0, path),
+    };
+    match steps {
+        [_, "action", rest @ ..] => {
+            let (length, instead) = part_of_action(rest);
+            (before + 2 + length, instead)
+        }
+        [_, ..] => (before + 1, REFUSING_STEP),
+        // `routes` as a whole or one of them: of the former no listener gets anywhere.
+        [] => (before, REFUSING_ROUTE),
+    }
+}
+
+/// The same below an action.
+fn part_of_action(path: &[&str]) -> (usize, &'static str) {
+    match path {
+        // Without them the client gets what an error page that fails leaves it.
+        ["error_pages", _, ..] => (2, ""),
+        ["error_pages" | "mirror" | "early_hints" | "cache", ..] => (1, ""),
+        ["found" | "fallback", rest @ ..] => {
+            let (length, instead) = part_of_action(rest);
+            (length + 1, instead)
+        }
+        _ => (0, REFUSAL),
+    }
+}
+
+/// True if there is an array of more than one element.
+fn has_several(document: &Document, path: &[&str]) -> bool {
+    let found = document.get(path);
+    found.is_ok_and(|node| node.elements().len() > 1)
 }
 
 fn is_index(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// An action, and a step for everybody.
-const REFUSAL: &str = r#"{"return": 503}"#;
-const REFUSING_STEP: &str = r#"{"action": {"return": 503}}"#;
-
-fn put(document: &mut Document, path: &[&str], text: &str) -> bool {
-    tutti_config::parse(text.as_bytes()).is_ok_and(|part| document.put(path, part).is_ok())
-}
-
-#[cfg(test)]
-mod tests {
-    use tutti_config::{Context, validate};
-
-    use super::*;
-
-    fn pruned(text: &str) -> serde_json::Value {
-        let mut document = tutti_config::parse(text.as_bytes()).unwrap();
-        document.forget_source();
-        let context = Context::with_modules([("php", "8.2.0")]);
-        for _ in 0..9 {
-            match validate(&document, &context) {
-                Ok(_) => return serde_json::from_str(&document.to_json()).unwrap(),
-                Err(faults) => assert!(prune(&mut document, &faults), "{faults}"),
-            }
-        }
-        panic!("never sound: {}", document.to_json());
-    }
-
-    #[test]
-    fn what_is_sound_stays_and_nothing_is_opened() {
-        let left = pruned(
-            r#"{
-                "listeners": {"*:80": {"pass": "routes"}, "*:81": {"pass": "applications/gone"}},
-                "routes": [
-                    {"match": {"uri": "/secret/*", "sorce": "10.0.0.1"}, "action": {"return": 403}},
-                    {"match": {"uri": "/old/*"}, "action": {"pass": "applications/gone"}},
-                    {"action": {"pass": "applications/site"}}
-                ],
-                "applications": {
-                    "gone": {"type": "php 5", "root": "/old"},
-                    "site": {"type": "php", "root": "/site"}
-                }
-            }"#,
-        );
-        assert_eq!(
-            left,
-            serde_json::json!({
-                "listeners": {"*:80": {"pass": "routes"}},
-                "routes": [
-                    {"action": {"return": 503}},
-                    {"match": {"uri": "/old/*"}, "action": {"return": 503}},
-                    {"action": {"pass": "applications/site"}}
-                ],
-                "applications": {"site": {"type": "php", "root": "/site"}}
-            })
-        );
-    }
-
-    #[test]
-    fn named_routes_settings_and_logs_are_taken_one_by_one() {
-        let left = pruned(
-            r#"{
-                "listeners": {"*:80": {"pass": "routes/a"}},
-                "routes": {"a": [{"action": {"retrun": 1}}], "b": []},
-                "settings": {"http": {"nonsense": 1}, "listen_threads": 2},
-                "access_log": 7
-            }"#,
-        );
-        assert_eq!(
-            left,
-            serde_json::json!({
-                "listeners": {"*:80": {"pass": "routes/a"}},
-                "routes": {"a": [{"action": {"return": 503}}], "b": []},
-                "settings": {"listen_threads": 2},
-            })
-        );
-    }
 }

@@ -14,7 +14,8 @@ use tutti_sys::memfd;
 
 use super::guard_files::content;
 use super::jobs;
-use super::service::{RouterService, start_faults};
+use super::problems::start_faults;
+use super::service::RouterService;
 
 /// After a change of `processes`, `/status` waits so long for as many as it asks for: a fork takes milliseconds.
 const SETTLING: Duration = Duration::from_secs(2);

@@ -9,13 +9,14 @@ use tutti_protocol::{CacheGrant, FromRouter};
 use tutti_role::fault;
 use tutti_role::grants::caches_of;
 
+use super::lacking::{Lacking, Need};
 use super::line::Link;
 
 /// The files of stores, or why there is none.
 #[derive(Default)]
 pub(super) struct CacheFiles {
     files: HashMap<String, OwnedFd>,
-    faults: Vec<(String, tutti_config::Diagnostic)>,
+    faults: Vec<(CacheGrant, tutti_config::Diagnostic)>,
 }
 
 impl CacheFiles {
@@ -31,11 +32,19 @@ impl CacheFiles {
         (!faults.is_empty()).then_some(Diagnostics(faults))
     }
 
+    /// The stores that are in memory only.
+    pub(super) fn lacking(&self) -> impl Iterator<Item = Lacking> {
+        self.faults.iter().map(|(cache, fault)| Lacking {
+            pointer: fault.pointer.clone(),
+            need: Need::Cache(cache.clone()),
+        })
+    }
+
     /// Says in the log which stores are in memory only: it is no reason not to serve.
     pub(super) fn tell(&self, log: &Log) {
-        for (store, fault) in &self.faults {
+        for (CacheGrant { name, .. }, fault) in &self.faults {
             let text = format!(
-                "the responses of the cache `{store}` are in memory only: {}",
+                "the responses of the cache `{name}` are in memory only: {}",
                 fault.detail()
             );
             log.line(Level::Warn, &text);
@@ -51,20 +60,20 @@ pub(super) async fn open(link: &Link, config: &Config, needed: &[String]) -> Cac
             id,
             cache: cache.clone(),
         };
-        let CacheGrant { name, .. } = cache.clone();
+        let name = &cache.name;
         let done = link.request(&make, Vec::new()).await;
         let file = done.map(|done| done.descriptors.into_iter().next());
         match file {
-            Ok(Some(file)) => drop(opened.files.insert(name, file)),
+            Ok(Some(file)) => drop(opened.files.insert(name.clone(), file)),
             Ok(None) => {}
             Err(refused) => {
-                let disk = config.settings.caches.get(&name);
+                let disk = config.settings.caches.get(name);
                 let disk = disk.and_then(|store| store.disk.as_ref());
                 let pointer = disk.map(|disk| disk.pointer.clone()).unwrap_or_default();
                 let message = format!("cannot keep responses on disk: {}", refused.message);
                 let hint = "only the users of the server may write in the folder, and on its file system must be room";
                 let hint = refused.hint.or(Some(hint.to_owned()));
-                opened.faults.push((name, fault(pointer, message, hint)));
+                opened.faults.push((cache, fault(pointer, message, hint)));
             }
         }
     }

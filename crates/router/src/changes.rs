@@ -54,6 +54,7 @@ impl Changes {
             // Dropping what is ready gives back all that was opened and started for it.
             if committed.await.is_ok() {
                 let warnings = faults::to_send(&service.0.commit_change(ready).await);
+                service.try_again();
                 link.tell(&FromRouter::Committed { number, warnings });
             }
         });

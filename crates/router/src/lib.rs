@@ -13,11 +13,13 @@ mod fleet;
 mod guard_files;
 mod guard_watch;
 mod jobs;
+mod lacking;
 mod launcher;
 mod limits;
 mod line;
 mod metrics;
 mod opening;
+mod problems;
 mod restore;
 mod service;
 mod sink;
@@ -42,7 +44,7 @@ use tutti_pool::{ExitStatus, Manager, Threads};
 use tutti_protocol::{FromRouter, RouterHello, Status, ToRouter};
 use tutti_role::certificates::Certificates;
 use tutti_role::unprivileged;
-use tutti_role::{context, js_modules, log_faults};
+use tutti_role::{context, js_modules};
 use tutti_server::{FileWanted, Nodes, Options, Scrape, Server};
 use tutti_sys::{daemon, log_stream, proc};
 use tutti_telemetry::Exporters;
@@ -142,6 +144,12 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
     service.take_challenges(&hello.challenges);
     service.begin_in_fleet(&hello, document.as_ref());
     spawn_watches(&service, &jobs, asked, (wanted, needed));
+    if let Some(seconds) = hello.watchdog {
+        tokio::spawn(watch_processes(
+            manager.clone(),
+            Duration::from_secs(seconds),
+        ));
+    }
     let (stop_sender, stop) = watch::channel(Stop::No);
     let news = News {
         link: Arc::clone(&link),
@@ -152,7 +160,7 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         nodes: told,
     };
     tokio::spawn(news.handle(stop_sender));
-    let beginning = (service.clone(), Arc::clone(&link), log.clone());
+    let beginning = (service.clone(), Arc::clone(&link));
     tokio::spawn(begin_serving(beginning, document, hello.is_upgrade));
     let how = wait_for_stop(stop.clone()).await;
     if how == Stop::Retire {
@@ -215,18 +223,17 @@ fn exporters(log: Log) -> Exporters {
 
 /// Begins with the configuration of before, and says so to main.
 async fn begin_serving(
-    (service, link, log): (RouterService, Arc<Link>, Log),
+    (service, link): (RouterService, Arc<Link>),
     document: Option<Document>,
     is_upgrade: bool,
 ) {
-    link.tell(&begin(&service, &log, document, is_upgrade).await);
+    link.tell(&begin(&service, document, is_upgrade).await);
     service.release_caches_later();
 }
 
 /// Puts the configuration in force that was there before this router; the news for main.
 async fn begin(
     service: &RouterService,
-    log: &Log,
     document: Option<Document>,
     is_upgrade: bool,
 ) -> FromRouter {
@@ -242,16 +249,7 @@ async fn begin(
                 return FromRouter::Unfit { message };
             }
         }
-        Some(document) => {
-            let problems = service.restore(document).await;
-            if !problems.0.is_empty() {
-                log.line(
-                    Level::Alert,
-                    "the stored configuration cannot be applied whole; the rest is served, see `problems` in /status",
-                );
-                log_faults(log, &problems);
-            }
-        }
+        Some(document) => service.restore(document).await,
     }
     FromRouter::Ready
 }
@@ -433,6 +431,17 @@ fn spawn_watches(
     tokio::spawn(service.clone().answer_scrapes(asked));
     tokio::spawn(service.clone().read_files(wanted));
     tokio::spawn(service.clone().follow_nodes(needed));
+}
+
+/// Looks of the watchdog in its limit, as main has them.
+const LOOKS: u32 = 6;
+
+/// Has applications look for processes that are stopped, as long as the router runs.
+async fn watch_processes(manager: Manager, limit: Duration) {
+    loop {
+        tokio::time::sleep(limit / LOOKS).await;
+        manager.watch(limit);
+    }
 }
 
 /// Hears what main tells without being asked.

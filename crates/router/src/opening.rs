@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc::Sender;
 use tutti_config::model;
-use tutti_config::{Config, Diagnostics, Pointer};
+use tutti_config::{Config, Diagnostic, Diagnostics, Pointer};
 use tutti_pool::{AppSpec, Application, Manager};
 use tutti_protocol::{FromRouter, Place, QuicHello};
 use tutti_role::certificates::Certificates;
@@ -28,6 +28,7 @@ use tutti_tls::{Bundle, Demands, Wanted};
 
 use super::cache_files::{self, CacheFiles};
 use super::guard_files::{self, GuardFiles};
+use super::lacking::{Leniency, Need, Unopened};
 use super::line::Link;
 use super::wishes;
 
@@ -37,20 +38,6 @@ struct Held {
     places: HashSet<Place>,
     datagrams: HashSet<SocketAddr>,
     logs: HashSet<PathBuf>,
-}
-
-/// A listener whose address cannot be had.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Unbound {
-    pub(super) name: String,
-    pub(super) place: Place,
-}
-
-/// Why not all could be opened that a configuration needs.
-pub(super) struct Unopened {
-    pub(super) faults: Diagnostics,
-    /// Listeners among the faults.
-    pub(super) unbound: Vec<Unbound>,
 }
 
 /// Asks main to open, and knows what is open.
@@ -94,8 +81,8 @@ impl Drop for Opened {
 pub(super) struct Spools {
     /// For request bodies.
     requests: Option<Spool>,
-    /// For answers.
-    responses: Option<Spool>,
+    /// For answers, or why there is none.
+    responses: Option<io::Result<Spool>>,
 }
 
 /// Answers what the server asks for while it prepares; all of it has been fetched before.
@@ -152,7 +139,7 @@ impl Surroundings for Fetched<'_> {
 
     fn response_spool(&mut self, most: u64) -> io::Result<Spool> {
         match self.spools.responses.take() {
-            Some(spool) => Ok(spool),
+            Some(spool) => spool,
             None => Spool::in_memory(most),
         }
     }
@@ -256,8 +243,7 @@ impl Openings {
             new_datagrams: Vec::new(),
             new_logs: Vec::new(),
         };
-        let mut faults = Vec::new();
-        let mut unbound = Vec::new();
+        let mut unopened = Unopened::default();
         for listener in &config.listeners {
             let place = place_of(&listener.address);
             if self.listens_at(&place) {
@@ -273,13 +259,10 @@ impl Openings {
                     opened.sockets.insert(place, socket);
                 }
                 Err(refused) => {
-                    unbound.push(Unbound {
-                        name: listener.name.to_string(),
-                        place: place.clone(),
-                    });
                     let message =
                         format!("cannot listen on `{}`: {}", listener.name, refused.message);
-                    faults.push(fault(listener.pointer.clone(), message, refused.hint));
+                    let pointer = listener.pointer.clone();
+                    unopened.add(pointer, Need::Place(place), message, refused.hint);
                 }
             }
         }
@@ -292,21 +275,20 @@ impl Openings {
                     listener.name, refused.message
                 );
                 let pointer = listener.pointer.child("http3");
-                faults.push(fault(pointer, message, refused.hint));
+                unopened.add(pointer, Need::Datagrams(address), message, refused.hint);
             }
         }
         for (path, pointer) in config.log_files() {
             if let Err(refused) = self.open_log(path, &mut opened).await {
                 let hint = "the folder must exist, and the server must be allowed to write there";
                 let hint = refused.hint.or(Some(hint.to_owned()));
-                faults.push(fault(pointer.clone(), refused.message, hint));
+                let need = Need::Log(path.to_owned());
+                unopened.add(pointer.clone(), need, refused.message, hint);
             }
         }
-        if faults.is_empty() {
-            Ok(opened)
-        } else {
-            let faults = Diagnostics(faults);
-            Err(Unopened { faults, unbound })
+        match unopened.faults.is_empty() {
+            true => Ok(opened),
+            false => Err(unopened),
         }
     }
 
@@ -341,14 +323,14 @@ impl Openings {
         Ok(())
     }
 
-    /// A spool in `body_temp_path` or else the folder of temporary files. Main opens it: the router may write in neither,
-    /// once somebody has removed the latter and main has made it anew.
     /// The folder that spools are in.
     fn spool_folder<'a>(&'a self, http: &'a model::Http) -> &'a PathBuf {
         http.body_temp_path.as_ref().unwrap_or(&self.tmpdir)
     }
 
-    async fn spool(&self, http: &model::Http, longest: u64) -> Result<Spool, Diagnostics> {
+    /// A spool in `body_temp_path` or else the folder of temporary files. Main opens it: the router may write in neither,
+    /// once somebody has removed the latter and main has made it anew.
+    async fn spool(&self, http: &model::Http, longest: u64) -> Result<Spool, Diagnostic> {
         let folder = self.spool_folder(http);
         let make = |id| FromRouter::OpenSpool {
             id,
@@ -378,19 +360,19 @@ impl Openings {
                     refused.message
                 );
                 let hint = refused.hint.or(Some(cure.to_owned()));
-                Err(Diagnostics::one(fault(pointer, message, hint)))
+                Err(fault(pointer, message, hint))
             }
         }
     }
 
     /// The file of jobs.
-    pub(super) async fn jobs(&self) -> Result<OwnedFd, Diagnostics> {
+    pub(super) async fn jobs(&self) -> Result<OwnedFd, Diagnostic> {
         let opened = self.one_descriptor(&|id| FromRouter::OpenJobs { id }).await;
         opened.map_err(|refused| {
             let message = format!("cannot open the file of jobs: {}", refused.message);
             let hint = "it is in the state folder (`--statedir`)".to_owned();
             let hint = refused.hint.or(Some(hint));
-            Diagnostics::one(fault(Pointer::from_segments(["spoolers"]), message, hint))
+            fault(Pointer::from_segments(["spoolers"]), message, hint)
         })
     }
 
@@ -404,14 +386,25 @@ impl Openings {
         &self,
         config: &Config,
         needed: SpoolsNeeded,
+        leniency: &mut Leniency,
     ) -> Result<Spools, Diagnostics> {
         let http = &config.settings.http;
         let requests = match needed.requests {
-            true => Some(self.spool(http, http.max_body_size).await?),
+            true => {
+                let spool = self.spool(http, http.max_body_size).await;
+                Some(leniency.or_in_memory(spool, http.max_body_size)?)
+            }
             false => None,
         };
         let responses = match needed.responses {
-            true => Some(self.spool(http, http.response_buffering).await?),
+            true => match self.spool(http, http.response_buffering).await {
+                Ok(spool) => Some(Ok(spool)),
+                Err(fault) => {
+                    let why = io::Error::other(fault.message.clone());
+                    leniency.forgive(fault)?;
+                    Some(Err(why))
+                }
+            },
             false => None,
         };
         Ok(Spools {
@@ -425,6 +418,7 @@ impl Openings {
         &self,
         config: &Config,
         live: &Manager,
+        leniency: &mut Leniency,
     ) -> Result<Vec<AppSpec>, Diagnostics> {
         let http = &config.settings.http;
         let folder = self.spool_folder(http);
@@ -433,25 +427,40 @@ impl Openings {
             let place = SpoolPlace::from(folder.clone());
             let mut spec = AppSpec::from_config(application, place, http.max_body_size);
             if !live.has_spool_for(&spec) {
-                spec.spool = SpoolPlace::opened(self.spool(http, http.max_body_size).await?);
+                let spool = self.spool(http, http.max_body_size).await;
+                let spool = leniency.or_in_memory(spool, http.max_body_size)?;
+                spec.spool = SpoolPlace::opened(spool);
             }
             specs.push(spec);
         }
         Ok(specs)
     }
 
-    /// Has main listen somewhere; it keeps the socket for whoever asks next. True if that works.
-    pub(super) async fn can_listen(&self, place: &Place) -> bool {
-        let make = |id| FromRouter::Listen {
-            id,
-            place: place.clone(),
+    /// True if main can open it now. Main keeps sockets and logs open until they are given back.
+    pub(super) async fn can_have(&self, need: &Need) -> bool {
+        let make = |id| match need.clone() {
+            Need::Place(place) => FromRouter::Listen { id, place },
+            Need::Datagrams(address) => FromRouter::ListenDatagrams { id, address },
+            Need::Log(path) => FromRouter::OpenFile { id, path },
+            Need::Cache(cache) => FromRouter::OpenCache { id, cache },
+            Need::Jobs => FromRouter::OpenJobs { id },
         };
-        self.one_descriptor(&make).await.is_ok()
+        self.link.request(&make, Vec::new()).await.is_ok()
     }
 
-    /// Gives back a socket that nothing uses.
-    pub(super) fn unlisten(&self, place: Place) {
-        self.link.tell(&FromRouter::Unlisten { place });
+    /// Gives back what was opened to see whether it can be, unless the configuration in force uses it.
+    pub(super) fn give_back(&self, need: Need) {
+        let held = self.held();
+        let news = match need {
+            Need::Place(place) if !held.places.contains(&place) => FromRouter::Unlisten { place },
+            Need::Datagrams(address) if !held.datagrams.contains(&address) => {
+                FromRouter::UnlistenDatagrams { address }
+            }
+            Need::Log(path) if !held.logs.contains(&path) => FromRouter::CloseFile { path },
+            _ => return,
+        };
+        drop(held);
+        self.link.tell(&news);
     }
 
     /// The files that say who is let in, each with its content or why it cannot be read.

@@ -1,26 +1,33 @@
-//! The stored configuration at a start: all of it that can be served now, and its listeners as soon as they can be.
+//! The stored configuration at a start: all of it that can be served now, and the rest as soon as it can be.
 //!
-//! `impl` blocks of the service. An address may be another program's for the moment, or come with a network that is not up yet:
-//! such a listener is tried again until it listens or the configuration is changed. What must never happen: that a retry
+//! `impl` blocks of the service. An address may be another program's for the moment, or come with a network that is not up yet; a
+//! folder may be on a disk that is not mounted. What needs them is tried again until all is there or the configuration is changed. No
+//! listener waits for an application: requests for the application do, within its limits. What must never happen: that a retry
 //! touches what is served, or that `/config` shows a part for the whole.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tutti_config::{Diagnostic, Diagnostics, Document, Pointer};
 use tutti_log::Level;
-use tutti_pool::StartFailure;
-use tutti_role::partial;
+use tutti_pool::{StartFailure, Starts};
+use tutti_role::grants::place_of;
 use tutti_role::standing::Standing;
+use tutti_role::{log_faults, partial};
 
-use super::opening::Unbound;
-use super::service::{Inner, Origin, Problems, RouterService};
+use super::lacking::{Lacking, Need};
+use super::problems::{Problems, start_fault};
+use super::service::{InForce, Inner, Origin, RouterService};
 
-/// Pause before a listener is tried again; doubled each time.
+/// Pause before something that is missing is tried again; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
-/// Longest pause: an address that has come back is served within half a minute.
+/// Longest pause: an address or a folder that has come back is in use within half a minute.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Reported once for all parts that are not served; the parts follow.
+const NOT_WHOLE: &str = "the stored configuration cannot be applied whole; the rest is served, see `problems` in /status";
 
 impl RouterService {
     /// Puts the configuration of the router before this one in force, without storing it again. Main holds the sockets of that
@@ -42,15 +49,20 @@ impl RouterService {
         let mut problems = Vec::new();
         let _alone = inner.changing.lock().await;
         while let Err(faults) = inner.put_in_force(left.clone(), Origin::Running).await {
-            let is_unbound = |fault: &tutti_config::Diagnostic| {
-                let path: Vec<String> = fault.pointer.segments().collect();
-                let unbound = inner.unbound();
-                matches!(path.as_slice(), [group, name] if group == "listeners" && unbound.iter().any(|u| u.name == *name))
+            let is_unbound = |fault: &Diagnostic| {
+                let lacking = inner.lacking();
+                let mut lacking = lacking.iter();
+                lacking
+                    .any(|one| one.pointer == fault.pointer && matches!(one.need, Need::Place(_)))
             };
-            if !faults.0.iter().all(is_unbound) || !partial::prune(&mut left, &faults) {
+            if !faults.0.iter().all(is_unbound) {
                 return Err(faults);
             }
+            let Some(dependent) = partial::prune(&mut left, &faults) else {
+                return Err(faults);
+            };
             problems.extend(faults.0);
+            problems.extend(dependent.0);
         }
         inner.document.store(Arc::new(document));
         inner.problems.store(Arc::new(Problems {
@@ -61,25 +73,23 @@ impl RouterService {
         Ok(())
     }
 
-    /// Puts the stored configuration in force, without storing it again: all of it that can be served. Returns what cannot.
-    pub(super) async fn restore(&self, document: Document) -> Diagnostics {
+    /// Puts the stored configuration in force, without storing it again: all of it that can be served.
+    pub(super) async fn restore(&self, document: Document) {
         let restored = async {
             let _alone = self.0.changing.lock().await;
-            self.0.restore_alone(document).await
+            self.0.restore_alone(document).await;
         };
         tokio::select! {
             biased;
-            () = self.0.standings.stopped() => Diagnostics::default(),
-            problems = restored => {
-                self.try_again();
-                problems
-            }
+            () = self.0.standings.stopped() => {}
+            () = restored => self.try_again(),
         }
     }
 
-    /// Tries the listeners that could not be bound until all are, or the configuration has been changed.
-    fn try_again(&self) {
-        if self.0.unbound().is_empty() {
+    /// Tries what is missing until nothing is, or the configuration has been changed.
+    pub(super) fn try_again(&self) {
+        let is_needed = !self.0.lacking().is_empty();
+        if !is_needed || self.0.is_trying.swap(true, Ordering::AcqRel) {
             return;
         }
         let service = self.clone();
@@ -89,7 +99,7 @@ impl RouterService {
                 loop {
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
-                    if service.0.serve_bound().await {
+                    if service.0.use_what_has_come().await {
                         return;
                     }
                 }
@@ -108,64 +118,120 @@ impl Inner {
         &self,
         document: Document,
         origin: Origin,
-    ) -> Result<Vec<StartFailure>, Diagnostics> {
+    ) -> Result<InForce, Diagnostics> {
         let ready = self.prepare(document, origin).await?;
         Ok(self.commit(ready))
     }
 
-    /// To be called by who holds `changing`.
-    async fn restore_alone(&self, document: Document) -> Diagnostics {
-        self.unbound().clear();
+    /// To be called by who holds `changing`. Reports the parts that are not served.
+    pub(super) async fn restore_alone(self: &Arc<Self>, document: Document) {
+        self.lacking().clear();
         let mut left = document.clone();
-        let mut problems = Problems::default();
+        let mut faults = Vec::new();
+        let mut starts = Starts::default();
         loop {
             match self.put_in_force(left.clone(), Origin::Stored).await {
-                Ok(failures) => {
-                    problems.starts = failures;
+                Ok(in_force) => {
+                    faults.extend(in_force.forgiven);
+                    starts = in_force.starts;
                     break;
                 }
-                Err(faults) => {
-                    let is_pruned = partial::prune(&mut left, &faults);
-                    problems.faults.0.extend(faults.0);
-                    if !is_pruned {
-                        break;
+                Err(found) => {
+                    let dependent = partial::prune(&mut left, &found);
+                    faults.extend(found.0);
+                    match dependent {
+                        Some(dependent) => faults.extend(dependent.0),
+                        None => {
+                            self.refuse_connections(&left);
+                            break;
+                        }
                     }
                 }
             }
         }
         // Clients read and change the whole.
         self.document.store(Arc::new(document));
-        let all = problems.all();
-        self.problems.store(Arc::new(problems));
-        all
+        let before = self.problems.swap(Arc::new(Problems {
+            faults: Diagnostics(faults.clone()),
+            starts: Vec::new(),
+        }));
+        faults.retain(|fault| !before.faults.0.contains(fault));
+        if !faults.is_empty() {
+            self.log.line(Level::Alert, NOT_WHOLE);
+            log_faults(&self.log, &Diagnostics(faults));
+        }
+        let inner = Arc::clone(self);
+        tokio::spawn(async move {
+            starts
+                .each_failure(|failure| inner.note_failed_start(failure))
+                .await;
+        });
     }
 
-    /// Serves the listeners whose addresses can be had by now; true when none is left to be tried.
-    async fn serve_bound(&self) -> bool {
+    /// Nothing at all can be put in force. A socket that main has kept would take connections that get no answer.
+    fn refuse_connections(&self, document: &Document) {
+        let config = partial::sound(document, &self.known());
+        for listener in config.into_iter().flat_map(|config| config.listeners) {
+            self.openings
+                .give_back(Need::Place(place_of(&listener.address)));
+        }
+    }
+
+    /// An application of the stored configuration does not start. It is tried again.
+    fn note_failed_start(&self, failure: StartFailure) {
+        self.log.line(Level::Alert, NOT_WHOLE);
+        log_faults(&self.log, &Diagnostics::one(start_fault(&failure)));
+        self.problems.rcu(|problems| {
+            let mut problems = Problems::clone(problems);
+            problems.starts.push(failure.clone());
+            problems
+        });
+    }
+
+    /// Uses what can be had by now; true when nothing is left to be tried.
+    async fn use_what_has_come(self: &Arc<Self>) -> bool {
         let _alone = self.changing.lock().await;
         if self.standings.now() != Standing::Running {
             return false;
         }
-        let mut bound = Vec::new();
-        let tried = self.unbound().clone();
-        for listener in tried {
+        let mut come = Vec::new();
+        let tried = self.lacking().clone();
+        for lacking in tried {
             // Main keeps it for the asking below.
-            if self.openings.can_listen(&listener.place).await {
-                bound.push(listener);
+            if self.openings.can_have(&lacking.need).await {
+                come.push(lacking);
             }
         }
-        if !bound.is_empty() {
+        if !come.is_empty() {
             self.restore_alone(Document::clone(&self.document.load()))
                 .await;
         }
-        for Unbound { name, place, .. } in bound {
-            if self.openings.listens_at(&place) {
-                let text = format!("listener `{name}` has its address now and is served");
-                self.log.line(Level::Notice, &text);
-            } else {
-                self.openings.unlisten(place);
+        for lacking in come {
+            let is_missing = self.lacking().contains(&lacking);
+            if !is_missing {
+                self.tell_complete(&lacking);
             }
+            self.openings.give_back(lacking.need);
         }
-        self.unbound().is_empty()
+        let is_complete = self.lacking().is_empty();
+        if is_complete {
+            self.is_trying.store(false, Ordering::Release);
+        }
+        is_complete
+    }
+
+    fn tell_complete(&self, lacking: &Lacking) {
+        let place = lacking.pointer.as_str();
+        let text = match &lacking.need {
+            Need::Place(_) => {
+                let name = lacking.pointer.segments().last().unwrap_or_default();
+                format!("listener `{name}` has its address now and is served")
+            }
+            Need::Datagrams(address) => format!("HTTP/3 is served at {address} now"),
+            Need::Log(path) => format!("the log `{}` is written now", path.display()),
+            Need::Cache(cache) => format!("the cache `{}` has its file now", cache.name),
+            Need::Jobs => "the file of jobs can be opened now".to_owned(),
+        };
+        self.log.line(Level::Notice, &format!("{text} ({place})"));
     }
 }

@@ -6,32 +6,35 @@
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use serde_json::Value;
 use tutti_commands::Commands;
-use tutti_config::{Config, Diagnostic, Diagnostics, Document, Pointer};
+use tutti_config::{Config, Context, Diagnostic, Diagnostics, Document};
 use tutti_jobs::Jobs;
 use tutti_log::Level;
 use tutti_log::Log;
 use tutti_metrics::Page;
-use tutti_pool::{AppStatus, Manager, StartFailure};
+use tutti_pool::{Manager, Starts};
 use tutti_protocol::{Challenge, Change, Module, Totals};
 use tutti_role::certificates::Certificates;
+use tutti_role::context;
 use tutti_role::standing::Standings;
-use tutti_role::{context, fault};
 use tutti_script::Modules;
 use tutti_server::Server;
 use tutti_telemetry::{Counts, Exporters};
 
 use super::commands;
 use super::jobs;
+use super::lacking::{Lacking, Leniency, Need};
 use super::limits;
 use super::line::Link;
 use super::metrics::{self, Facts, unix_time};
-use super::opening::{Fetched, Opened, Openings, Running, Unbound};
+use super::opening::{Fetched, Opened, Openings, Running};
+use super::problems::{Problems, both, start_faults, unstarted_warning};
 use super::status;
 use super::stored::{Renewed, Stored};
 
@@ -53,8 +56,10 @@ pub(super) struct Inner {
     config: ArcSwap<Config>,
     /// Parts of the stored configuration that are not being served.
     pub(super) problems: ArcSwap<Problems>,
-    /// Listeners among that which are tried again.
-    unbound: Mutex<Vec<Unbound>>,
+    /// Those of them that are tried again, by what they need.
+    lacking: Mutex<Vec<Lacking>>,
+    /// They are being tried again.
+    pub(super) is_trying: AtomicBool,
     pub(super) openings: Openings,
     pub(super) standings: Standings,
     /// Held by a change, and by an upgrade that allows none.
@@ -65,33 +70,6 @@ pub(super) struct Inner {
     started: f64,
     /// Configurations that were put in force, and when the last one was.
     in_force: Mutex<(u64, f64)>,
-}
-
-/// Parts of the stored configuration that were not served when it was restored.
-#[derive(Clone, Default)]
-pub(super) struct Problems {
-    pub(super) faults: Diagnostics,
-    /// Applications that are tried again: problems until they have started.
-    pub(super) starts: Vec<StartFailure>,
-}
-
-impl Problems {
-    pub(super) fn all(&self) -> Diagnostics {
-        self.left(&[])
-    }
-
-    /// Those that are still problems as `applications` are now.
-    fn left(&self, applications: &[(Arc<str>, AppStatus)]) -> Diagnostics {
-        let starts = self.starts.iter().filter(|failure| {
-            // One that is not there at all is not tried again either.
-            let mut named = applications
-                .iter()
-                .filter(|(name, _)| **name == *failure.name);
-            named.all(|(_, status)| status.last_failure.is_some())
-        });
-        let faults = self.faults.0.iter().cloned();
-        Diagnostics(faults.chain(starts.map(start_fault)).collect())
-    }
 }
 
 /// The parts of a service.
@@ -131,8 +109,18 @@ pub(super) struct Ready {
     server: tutti_server::Prepared,
     /// The file of jobs, where one is needed and there is none yet.
     jobs: Option<OwnedFd>,
-    /// Applications that failed to start and are tried again, which only a stored configuration may have.
-    failures: Vec<StartFailure>,
+    /// Applications that are being started, which only a stored configuration does not wait for.
+    starts: Starts,
+    /// Faults that are no reason not to serve, which only a stored configuration may have.
+    forgiven: Vec<Diagnostic>,
+}
+
+/// The outcome of putting a configuration in force.
+pub(super) struct InForce {
+    /// Applications that are still being started.
+    pub(super) starts: Starts,
+    /// Parts that do without what they need.
+    pub(super) forgiven: Vec<Diagnostic>,
 }
 
 /// A change that can be put in force.
@@ -158,7 +146,8 @@ impl RouterService {
             config: ArcSwap::from_pointee(Config::default()),
             problems: ArcSwap::default(),
             stored: Stored::new(parts.certificates, parts.js_modules),
-            unbound: Mutex::default(),
+            lacking: Mutex::default(),
+            is_trying: AtomicBool::default(),
             standings: Standings::default(),
             changing: tokio::sync::Mutex::default(),
             others: Mutex::default(),
@@ -299,7 +288,7 @@ impl Inner {
     /// Puts a change in force, and waits until every listen thread has it: whoever made the change is served by it. To be called by the
     /// holder of `changing`, who has held it since the change was made ready. Returns the faults of applications that nothing is
     /// started of before their first request.
-    pub(super) async fn commit_change(&self, ready: ReadyChange) -> Diagnostics {
+    pub(super) async fn commit_change(self: &Arc<Self>, ready: ReadyChange) -> Diagnostics {
         let mut warnings = Diagnostics::default();
         match ready {
             ReadyChange::Configuration(ready) => {
@@ -309,7 +298,7 @@ impl Inner {
                 self.commit(*ready);
                 self.document.store(Arc::new(document));
                 self.problems.store(Arc::default());
-                self.unbound().clear();
+                self.lacking().clear();
             }
             ReadyChange::Stored(ready) => {
                 let (renewed, server) = *ready;
@@ -317,6 +306,11 @@ impl Inner {
                     self.config.store(Arc::new(config));
                     tokio::spawn(self.server.commit(server).end());
                     self.note_in_force();
+                }
+                if !self.problems.load().faults.0.is_empty() {
+                    // It may be what a part was disabled for.
+                    self.restore_alone(Document::clone(&self.document.load()))
+                        .await;
                 }
             }
         }
@@ -344,25 +338,25 @@ impl Inner {
         origin: Origin,
     ) -> Result<Ready, Diagnostics> {
         let certificates = self.stored.certificates();
-        let known = context(&self.modules)
-            .with_certificates(certificates.names())
-            .with_js_modules(self.stored.js_modules());
-        let config = tutti_config::validate(&document, &known)?;
-        let specs = self.openings.specs(&config, &self.manager).await?;
-        let jobs = match config.all_spoolers().next().is_some() && !self.jobs.has_store() {
-            true => Some(self.openings.jobs().await?),
-            false => None,
+        let config = tutti_config::validate(&document, &self.known())?;
+        let mut leniency = match origin {
+            Origin::Stored => Leniency::Forgiving(Vec::new()),
+            Origin::Change | Origin::Running => Leniency::None,
         };
+        let specs = self.openings.specs(&config, &self.manager, &mut leniency);
+        let specs = specs.await?;
+        let jobs = self.file_of_jobs(&config, &mut leniency).await?;
         let needed = self.server.spools_needed(&config);
-        let spools = self.openings.spools(&config, needed).await?;
+        let spools = self.openings.spools(&config, needed, &mut leniency).await?;
         let needed = self.server.cache_files_needed(&config);
         let mut cache_files = self.openings.cache_files(&config, &needed).await;
         if origin != Origin::Change {
             cache_files.tell(&self.log);
+            self.note_lacking(cache_files.lacking());
         } else if let Some(faults) = cache_files.faults() {
             return Err(faults);
         }
-        let (mut opened, applications, failures) = match origin {
+        let (mut opened, applications, starts) = match origin {
             Origin::Change | Origin::Running => {
                 let (opened, applications, commands) = tokio::join!(
                     self.open(&config, origin),
@@ -371,12 +365,12 @@ impl Inner {
                 );
                 let opened = both(opened, applications.map_err(start_faults));
                 let ((opened, applications), ()) = both(opened, commands)?;
-                (opened, applications, Vec::new())
+                (opened, applications, Starts::default())
             }
             Origin::Stored => {
                 let opened = self.open(&config, origin).await?;
-                let (applications, failures) = self.manager.prepare_what_works(specs).await;
-                (opened, applications, failures)
+                let (applications, starts) = self.manager.prepare_at_once(specs);
+                (opened, applications, starts)
             }
         };
         let mut guard_files = self.openings.guard_files(&config).await;
@@ -402,8 +396,37 @@ impl Inner {
             applications,
             server,
             jobs,
-            failures,
+            starts,
+            forgiven: leniency.faults(),
         })
+    }
+
+    /// The file of jobs, where one is needed and there is none yet.
+    async fn file_of_jobs(
+        &self,
+        config: &Config,
+        leniency: &mut Leniency,
+    ) -> Result<Option<OwnedFd>, Diagnostics> {
+        if config.all_spoolers().next().is_none() || self.jobs.has_store() {
+            return Ok(None);
+        }
+        match self.openings.jobs().await {
+            Ok(file) => Ok(Some(file)),
+            Err(fault) => {
+                let pointer = fault.pointer.clone();
+                leniency.forgive(fault)?;
+                let need = Need::Jobs;
+                self.note_lacking([Lacking { pointer, need }]);
+                Ok(None)
+            }
+        }
+    }
+
+    /// The knowledge that configurations are checked against now.
+    pub(super) fn known(&self) -> Context {
+        context(&self.modules)
+            .with_certificates(self.stored.certificates().names())
+            .with_js_modules(self.stored.js_modules())
     }
 
     /// Looks whether commands can be run that a change brings. Where others ran before, they are started as soon as they can be.
@@ -420,25 +443,35 @@ impl Inner {
         let opened = self.openings.open(config).await;
         opened.map_err(|unopened| {
             if origin != Origin::Change {
-                self.unbound().extend(unopened.unbound);
+                self.note_lacking(unopened.lacking);
             }
-            unopened.faults
+            Diagnostics(unopened.faults)
         })
     }
 
-    pub(super) fn unbound(&self) -> MutexGuard<'_, Vec<Unbound>> {
-        self.unbound.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn lacking(&self) -> MutexGuard<'_, Vec<Lacking>> {
+        self.lacking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts it in force: nothing can fail, and nothing waits. Returns the applications that are tried again.
-    pub(super) fn commit(&self, ready: Ready) -> Vec<StartFailure> {
+    fn note_lacking(&self, more: impl IntoIterator<Item = Lacking>) {
+        let mut lacking = self.lacking();
+        for one in more {
+            if !lacking.contains(&one) {
+                lacking.push(one);
+            }
+        }
+    }
+
+    /// Puts it in force: nothing can fail, and nothing waits.
+    pub(super) fn commit(&self, ready: Ready) -> InForce {
         let Ready {
             config,
             mut opened,
             applications,
             server,
             jobs,
-            failures,
+            starts,
+            forgiven,
             ..
         } = ready;
         let retired = self.server.commit(server);
@@ -451,7 +484,7 @@ impl Inner {
         self.note_threads(&config);
         self.note_in_force();
         self.config.store(Arc::new(config));
-        failures
+        InForce { starts, forgiven }
     }
 
     /// The store of jobs. Another change may have opened one meanwhile.
@@ -549,60 +582,5 @@ impl Inner {
             limit_stores: limits::stores(&self.server),
             recent: self.server.recent().latest(),
         })
-    }
-}
-
-/// Both results, or the faults of both.
-fn both<A, B>(a: Result<A, Diagnostics>, b: Result<B, Diagnostics>) -> Result<(A, B), Diagnostics> {
-    match (a, b) {
-        (Ok(a), Ok(b)) => Ok((a, b)),
-        (Err(mut a), Err(b)) => {
-            a.0.extend(b.0);
-            Err(a)
-        }
-        (Err(faults), Ok(_)) | (Ok(_), Err(faults)) => Err(faults),
-    }
-}
-
-pub(super) fn start_faults(failures: Vec<StartFailure>) -> Diagnostics {
-    Diagnostics(failures.iter().map(start_fault).collect())
-}
-
-/// A failed start with the application's last output, where they say more than the message.
-fn start_fault(failure: &StartFailure) -> Diagnostic {
-    let mut message = format!(
-        "application `{}` failed to start ({}): {}",
-        failure.name, failure.step, failure.message
-    );
-    let words = failure.stderr.trim();
-    if !words.is_empty() && !failure.message.contains(words) {
-        message = format!("{message}; its last output: {words}");
-    }
-    fault(
-        Pointer::from_escaped(&failure.pointer),
-        message,
-        failure.hint.clone(),
-    )
-}
-
-/// The same of an application that was only tried: a change is not refused for it.
-fn unstarted_warning(failure: &StartFailure) -> Diagnostic {
-    let mut warning = start_fault(failure);
-    warning
-        .message
-        .push_str("; its requests get 503 until it starts");
-    warning
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn faults_of_both_sides_are_told() {
-        let one = |text: &str| Diagnostics::one(Diagnostic::apply(Pointer::default(), text));
-        let faults = both::<(), ()>(Err(one("a")), Err(one("b"))).err().unwrap();
-        assert_eq!(faults.0.len(), 2);
-        assert!(both::<(), ()>(Ok(()), Err(one("b"))).is_err());
     }
 }

@@ -103,7 +103,7 @@ fn problem_status(fault: &Diagnostic) -> Value {
 /// One of `applications`.
 fn application_status(measures: &AppMeasures) -> Value {
     let status = &measures.status;
-    json!({
+    let mut shown = json!({
         "processes": { "running": status.running, "starting": status.starting, "idle": status.idle },
         "pids": measures.pids,
         "memory": measures.memory(),
@@ -118,7 +118,11 @@ fn application_status(measures: &AppMeasures) -> Value {
             "total": status.failures,
             "last": status.last_failure.as_deref().map(failure_status),
         },
-    })
+    });
+    if status.stopped > 0 {
+        shown["processes"]["stopped"] = status.stopped.into();
+    }
+    shown
 }
 
 /// One of `oldest`; its age in seconds, to the millisecond.

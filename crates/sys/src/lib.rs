@@ -26,6 +26,7 @@ pub mod log_stream;
 pub mod mark;
 pub mod memfd;
 pub mod moment;
+pub mod oom;
 pub mod port_group;
 pub mod priority;
 pub mod proc;

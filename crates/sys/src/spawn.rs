@@ -27,6 +27,7 @@ pub struct Spawn {
     new_session: bool,
     death_signal: Option<i32>,
     no_new_privileges: bool,
+    oom_value: Option<CString>,
     isolation: Option<Isolation>,
 }
 
@@ -70,6 +71,7 @@ impl Spawn {
             new_session: false,
             death_signal: None,
             no_new_privileges: false,
+            oom_value: None,
             isolation: None,
         })
     }
@@ -160,6 +162,12 @@ impl Spawn {
         self
     }
 
+    /// Has this place in the order in which the kernel ends processes for want of memory (see [`crate::oom`]), where that can be set.
+    pub fn oom_value(mut self, value: Option<i32>) -> Spawn {
+        self.oom_value = value.and_then(|value| c_string(value.to_string().as_bytes()).ok());
+        self
+    }
+
     /// In namespaces, a cgroup, a root of its own. The program is opened outside of the new root. With a new user namespace
     /// the credentials are numbers inside of it.
     pub fn isolation(mut self, isolation: Isolation) -> Spawn {
@@ -207,6 +215,7 @@ impl Spawn {
             new_session: self.new_session,
             death_signal: self.death_signal,
             no_new_privileges: self.no_new_privileges,
+            oom_value: self.oom_value.as_deref(),
             isolation: self.isolation.as_ref(),
             owner: &owner,
             go: go_read.as_raw_fd(),
@@ -320,6 +329,7 @@ struct Plan<'a> {
     new_session: bool,
     death_signal: Option<i32>,
     no_new_privileges: bool,
+    oom_value: Option<&'a CStr>,
     isolation: Option<&'a Isolation>,
     owner: &'a Owner,
     /// Brings a byte when the parent has written the id maps.
@@ -413,6 +423,10 @@ impl Plan<'_> {
 
     fn prepare(&self) -> Result<(), Failed> {
         reset_signals();
+        // Before everything that takes `/proc` or rights away.
+        if let Some(value) = self.oom_value {
+            crate::oom::take(value);
+        }
         if self.new_session {
             // SAFETY: no arguments, no memory.
             check(unsafe { libc::setsid() }, 1)?;

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::idle::{ASLEEP_ON_EVENT, AWAKE, Idle, Slept, sleep, wake_one};
+use crate::idle::{ASLEEP_ON_EVENT, AWAKE, Idle, NOTIFIED, Slept, sleep, wake_one};
 use crate::queue::Queue;
 use crate::sync::{AtomicU64, Futex, Ordering, fence};
 
@@ -36,6 +36,8 @@ pub(crate) struct Puller {
     worker: u32,
     /// Our searching bit may be set.
     is_searching: bool,
+    /// Our event has been written, or is about to be.
+    is_rung: bool,
     /// Our requests have been short lately: we are soon back at the queue.
     is_short: bool,
     /// Rounds of the next spin; grows while sleeps turn out short, shrinks while they turn out long.
@@ -49,6 +51,7 @@ impl Puller {
         Self {
             worker,
             is_searching: false,
+            is_rung: false,
             is_short: false,
             spin: 0,
             min_spin: 0,
@@ -265,12 +268,18 @@ impl Puller {
     /// not waited for.
     pub(crate) fn woken(&mut self, field: &impl Field) {
         if let Some(word) = field.wake_word(self.worker) {
-            word.word().swap(AWAKE, Ordering::AcqRel);
+            let before = word.word().swap(AWAKE, Ordering::AcqRel);
+            self.is_rung |= before == NOTIFIED;
         }
         let idle = field.idle();
         if idle.is_idle(self.worker) {
             idle.clear_idle(self.worker);
         }
+    }
+
+    /// True if the worker's event has been written since this was asked last, or is about to be.
+    pub(crate) fn take_rung(&mut self) -> bool {
+        std::mem::take(&mut self.is_rung)
     }
 
     /// Takes no further request. What wake-up may have been meant for us is passed on.

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use tutti_sys::credentials::is_root;
 use tutti_sys::signal;
-use tutti_testkit::{Server, ServerOptions, processes, skip, wait_until};
+use tutti_testkit::{Server, ServerOptions, client, processes, skip, wait_until};
 
 /// The applications' default user.
 const NOBODY: u32 = 65_534;
@@ -325,4 +325,124 @@ fn each_application_can_have_a_user_of_its_own() {
     );
     assert_ne!(refused.status, 200, "{}", refused.text());
     assert!(refused.text().contains("uidmap"), "{}", refused.text());
+}
+
+/// Fills the counter of each event that it has inherited and makes it block, then says so in a file.
+const VANDAL: &str = r#"
+run lambda { |env|
+  (3..255).each do |number|
+    begin
+      event = IO.for_fd(number, 'r+b', autoclose: false)
+      next unless File.readlink("/proc/self/fd/#{number}").include?('eventfd')
+      event.read_nonblock(8) rescue nil
+      event.write_nonblock([0xfffffffffffffffe].pack('Q'))
+      event.fcntl(4, 0)
+    rescue SystemCallError, IOError, ArgumentError
+    end
+  end
+  File.write(env['QUERY_STRING'], 'done')
+  [200, {}, []]
+}
+"#;
+
+/// Issue 28, section 1: all applications had the same events, by which they wake the router's threads. One that filled them held up
+/// the answers of all others.
+#[test]
+fn an_application_that_spoils_its_events_holds_up_no_other() {
+    let server = Server::start(&ServerOptions::default());
+    server.write("site/index.php", "<?php echo 'well';");
+    server.write("vandal/app.ru", VANDAL);
+    let shared = server.folder().join("shared");
+    std::fs::create_dir(&shared).unwrap();
+    let all = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(&shared, all).unwrap();
+    server.put(
+        "/config",
+        &json!({
+            "listeners": {server.address().to_string(): {"pass": "routes"}},
+            "routes": [
+                {"match": {"uri": "/vandal"}, "action": {"pass": "applications/vandal"}},
+                {"action": {"pass": "applications/site"}}
+            ],
+            "applications": {
+                "site": {"type": "php", "root": server.folder().join("site")},
+                "vandal": {"type": "ruby", "script": server.folder().join("vandal/app.ru")}
+            },
+        }),
+    );
+    let (address, done) = (server.address(), shared.join("done"));
+    let target = format!("/vandal?{}", done.display());
+    // Its own answer may never come.
+    std::thread::spawn(move || client::get(address, &target));
+    wait_until("it has done it", || done.exists());
+    for _ in 0..50 {
+        assert_eq!(server.get("/").text(), "well");
+    }
+}
+
+/// Fills its own event and makes it block: a pipe or an eventfd, whichever the server gives to loops.
+const DEAF: &str = r#"
+import asyncio, fcntl, os
+def spoil():
+    for number in range(3, 256):
+        try:
+            kind = os.readlink(f"/proc/self/fd/{number}")
+            if "eventfd" not in kind and "pipe" not in kind:
+                continue
+            for bytes in [(2 ** 64 - 2).to_bytes(8, "little")] + [b"x" * 8] * 10000:
+                os.set_blocking(number, False)
+                os.write(number, bytes)
+        except OSError:
+            pass
+        try:
+            fcntl.fcntl(number, fcntl.F_SETFL, 0)
+        except OSError:
+            pass
+async def application(scope, receive, send):
+    if scope["type"] != "http":
+        return
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"deaf"})
+    asyncio.get_running_loop().call_later(0.2, spoil)
+"#;
+
+/// Issue 28, section 1: a listen thread that woke such a worker stood still, and with it all that it served, until the watchdog
+/// killed the router.
+#[test]
+fn an_event_loop_that_cannot_be_woken_holds_up_no_listen_thread() {
+    let server = Server::start(&ServerOptions::default());
+    server.write("site/index.php", "<?php echo 'well';");
+    server.write("deaf/app.py", DEAF);
+    server.put(
+        "/config",
+        &json!({
+            "listeners": {server.address().to_string(): {"pass": "routes"}},
+            "routes": [
+                {"match": {"uri": "/deaf"}, "action": {"pass": "applications/deaf"}},
+                {"action": {"pass": "applications/site"}}
+            ],
+            "applications": {
+                "site": {"type": "php", "root": server.folder().join("site")},
+                "deaf": {
+                    "type": "python", "path": server.folder().join("deaf"), "module": "app",
+                    "protocol": "asgi", "limits": {"timeout": 1}
+                }
+            },
+        }),
+    );
+    let router = server.router();
+    for _ in 0..3 {
+        let address = server.address();
+        // Each listen thread wakes it, or tries to. It may be killed for what it does.
+        let asked: Vec<_> = (0..16)
+            .map(|_| std::thread::spawn(move || client::get(address, "/deaf")))
+            .collect();
+        for one in asked {
+            let _ = one.join();
+        }
+        for _ in 0..32 {
+            assert_eq!(server.get("/").text(), "well");
+        }
+    }
+    assert_eq!(server.router(), router);
 }

@@ -9,6 +9,7 @@ use crate::model::{
     Delivery, Destination, ErrorPage, ErrorStatus, InternalRoute, Maintenance, Mirror, PageStatus,
     Pass,
 };
+use crate::references::{self, Reference, Target};
 use crate::table::{
     ActionOptions, DeliveryOptions, ErrorOptions, MaintenanceOptions, MirrorOptions,
     SettingsOptions,
@@ -164,28 +165,25 @@ impl<'d> Builder<'d> {
 
     /// A client would get where only answers lead: every `pass` that leads from outside to a route that is internal is a fault.
     pub(super) fn check_internal_routes(&mut self) {
-        let mut walk = Walk {
-            root: self.root,
-            internal: BTreeSet::new(),
-            passes: Vec::new(),
-        };
-        walk.run();
-        let Walk {
-            internal, passes, ..
-        } = walk;
-        for (from, node, pointer) in passes {
-            let Some(name) = node.as_str().and_then(route_name) else {
+        let references = references::of_root(self.root);
+        let is_internal = |one: &&Reference<'_>| one.option.1 == DeliveryOptions::internal.name;
+        let internal = references.iter().filter(is_internal);
+        let internal: BTreeSet<String> = internal.filter_map(route_name).collect();
+        let is_pass = |one: &&Reference<'_>| one.option.1 == ActionOptions::pass.name;
+        for reference in references.iter().filter(is_pass) {
+            let Some(name) = route_name(reference) else {
                 continue;
             };
-            let is_outside = from.is_none_or(|from| !internal.contains(from));
-            if is_outside && internal.contains(&*name) {
+            let from = named_route(&reference.pointer);
+            let is_outside = from.is_none_or(|from| !internal.contains(&from));
+            if is_outside && internal.contains(&name) {
                 let message = format!(
                     "the route `{}` is internal: only an answer leads there",
                     shorten(&name)
                 );
                 let hint = "let `internal` name another route, of which no `pass` speaks";
-                let diagnostic = Diagnostic::new(pointer, message);
-                self.faults.value(diagnostic.suggest(hint), node);
+                let diagnostic = Diagnostic::new(reference.pointer.clone(), message);
+                self.faults.value(diagnostic.suggest(hint), reference.node);
             }
         }
     }
@@ -214,64 +212,16 @@ fn page_status(reader: &Reader<'_>) -> PageStatus {
     }
 }
 
-/// The name in `routes/NAME`.
-fn route_name(text: &str) -> Option<String> {
-    let name = text.strip_prefix("routes/")?;
-    String::from_utf8(crate::pattern::percent_decode(name).ok()?).ok()
+/// The name of the route that a reference leads to, if that is a route with a name.
+fn route_name(reference: &Reference<'_>) -> Option<String> {
+    match &reference.target {
+        Target::Part(part) => named_route(part),
+        _ => None,
+    }
 }
 
-/// Every `pass` of the document, with the route that it stands in, and the routes that are internal.
-struct Walk<'d> {
-    root: &'d Node,
-    internal: BTreeSet<String>,
-    passes: Vec<(Option<&'d str>, &'d Node, Pointer)>,
-}
-
-impl<'d> Walk<'d> {
-    fn run(&mut self) {
-        for section in ["listeners", "spoolers", "schedules"] {
-            let pointer = Pointer::root().child(section);
-            let members = self.root.child(section).map(Node::members);
-            for member in members.unwrap_or_default() {
-                self.action(None, &member.node, &pointer.child(&member.name));
-            }
-        }
-        let pointer = Pointer::root().child("routes");
-        let Some(routes) = self.root.child("routes") else {
-            return;
-        };
-        match &routes.value {
-            Value::Object(members) => {
-                for member in members {
-                    let pointer = pointer.child(&member.name);
-                    self.steps(Some(&member.name), &member.node, &pointer);
-                }
-            }
-            _ => self.steps(None, routes, &pointer),
-        }
-    }
-
-    fn steps(&mut self, route: Option<&'d str>, steps: &'d Node, pointer: &Pointer) {
-        for (index, step) in steps.elements().iter().enumerate() {
-            if let Some(action) = step.child("action") {
-                self.action(route, action, &pointer.index(index).child("action"));
-            }
-        }
-    }
-
-    /// Takes every `pass` in an action, or in what has one like an action, and the routes that are internal by it.
-    fn action(&mut self, route: Option<&'d str>, action: &'d Node, pointer: &Pointer) {
-        for member in action.members() {
-            let (name, node) = (&*member.name, &member.node);
-            if name == DeliveryOptions::internal.name {
-                let members = node.members().iter().map(|member| &member.node);
-                let names = members.chain([node]).filter_map(Node::as_str);
-                self.internal.extend(names.filter_map(route_name));
-            } else if name == ActionOptions::pass.name {
-                self.passes.push((route, node, pointer.child(name)));
-            } else {
-                self.action(route, node, &pointer.child(name));
-            }
-        }
-    }
+/// The name of the route that a place is in.
+fn named_route(place: &Pointer) -> Option<String> {
+    let mut segments = place.segments();
+    (segments.next()? == "routes").then(|| segments.next())?
 }

@@ -5,7 +5,7 @@ use tutti_document::{Node, Value, shorten, suggest};
 
 use crate::check::is_misspelt;
 use crate::model::{Destination, Part, Pass};
-use crate::pattern::percent_decode;
+use crate::references::segments_of;
 use crate::table::TYPES;
 use crate::template::Template;
 
@@ -87,18 +87,7 @@ pub(super) fn resolve(sections: &Sections<'_>, template: &Template) -> Result<Pa
         computed(template)?;
         return Ok(Pass::Computed(template.clone()));
     };
-    let mut segments = Vec::new();
-    for segment in text.split('/') {
-        let decoded =
-            percent_decode(segment).map_err(|error| Fault::new(error.to_string(), None))?;
-        let decoded = String::from_utf8(decoded);
-        segments.push(decoded.map_err(|_| {
-            Fault::new(
-                "the destination is not UTF-8 when it is decoded".to_owned(),
-                None,
-            )
-        })?);
-    }
+    let segments = segments_of(text).map_err(|message| Fault::new(message, None))?;
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let destination = match *segments.as_slice() {
         ["routes"] => route(sections, None)?,

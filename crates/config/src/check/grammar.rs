@@ -36,11 +36,11 @@ pub(super) fn of_text(text: &Text, value: &str) -> Grammar {
     let bad = |message: &str| Err((message.to_owned(), None));
     match text {
         Text::Any | Text::Module => Ok(()),
-        Text::NotEmpty | Text::Reference if value.is_empty() => bad("the string is empty"),
-        Text::Argument | Text::NotEmpty | Text::Reference if value.contains('\0') => {
+        Text::NotEmpty | Text::Name(_) if value.is_empty() => bad("the string is empty"),
+        Text::Argument | Text::NotEmpty | Text::Name(_) if value.contains('\0') => {
             bad("the string contains NUL")
         }
-        Text::Argument | Text::NotEmpty | Text::Reference => Ok(()),
+        Text::Argument | Text::NotEmpty | Text::Name(_) => Ok(()),
         Text::ProxyTarget => parse_proxy(value)
             .map(drop)
             .map_err(|(error, hint)| (error.to_string(), hint)),

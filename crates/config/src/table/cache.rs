@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tutti_options::table::{Kind, Names, PLAIN, Text};
+use tutti_options::table::{Kind, Names, PLAIN, Referent, Text};
 use tutti_options::{Typed as _, Unread, options, words};
 
 /// A year.
@@ -40,7 +40,7 @@ options! {
     /// The responses of an action that are kept, and for which requests
     pub struct CacheOptions: CACHE = "cache" {
         /// The store, one of `settings.cache`
-        store: String [kind(Kind::String(Text::NotEmpty)), beyond(), required()],
+        store: String [kind(Kind::String(Text::Name(Referent::CacheStore))), beyond(), required()],
         /// Text that makes a request another one than the next, and by which its response is purged; scheme, host and target unless given
         key: Unread [kind(Kind::String(Text::Template)), beyond()],
         /// Lifetime of responses that tell none: one, for 200, 301, 308, 404 and 410; or by status: `200`, `4xx`, `any`. They are not kept

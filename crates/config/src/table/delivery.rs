@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tutti_options::table::{Kind, Text};
+use tutti_options::table::{Kind, Referent, Text};
 use tutti_options::{Unread, options, words};
 
 use super::kinds::ADDRESSES;
@@ -12,7 +12,7 @@ options! {
     /// Copies of requests, to try something with real ones. They never delay a request: where there is no room for a copy there is none
     pub struct MirrorOptions: MIRROR = "mirror" {
         /// The upstream that gets them: `upstreams/NAME`
-        to: Unread [kind(Kind::String(Text::NotEmpty)), beyond(), required()],
+        to: Unread [kind(Kind::String(Text::Name(Referent::Destination))), beyond(), required()],
         /// Part of the requests that is copied
         ratio: f64 [kind(Kind::Number(0.0, 1.0)), beyond(), default("1")],
         /// A request with a larger body is not copied; nor is one whose body is handed over while it comes, or has gone to disk

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tutti_options::table::{CASELESS, Kind, Names, Text};
+use tutti_options::table::{CASELESS, Kind, Names, Referent, Text};
 use tutti_options::{Typed as _, Unread, options, words};
 
 options! {
@@ -32,7 +32,7 @@ options! {
         /// share: the bound by the number of nodes that are there
         scope: LimitScope [beyond(), default("\"node\""), needs(&["rate"])],
         /// One of `settings.limit_stores`: `rate` and `burst` are counted there, exactly, for all servers with this store and a limit of this name
-        store: Option<String> [kind(Kind::String(Text::NotEmpty)), beyond(), needs(&["rate"])],
+        store: Option<String> [kind(Kind::String(Text::Name(Referent::LimitStore))), beyond(), needs(&["rate"])],
         /// Without an answer of the store requests are counted as with `"scope": "fleet"` (`share`), or get 503 (`refuse`)
         on_error: LimitFallback [beyond(), default("\"share\""), needs(&["store"])],
     }
@@ -71,9 +71,12 @@ options! {
 const RATE: Kind = Kind::OneOf(&[Kind::String(Text::NotEmpty), RateOptions::KIND]);
 
 /// The name of one of `limits`, or a bound of its own.
-const ONE_LIMIT: Kind = Kind::OneOf(&[Kind::String(Text::NotEmpty), LimitOptions::KIND]);
+const ONE_LIMIT: Kind = Kind::OneOf(&[
+    Kind::String(Text::Name(Referent::Limit)),
+    LimitOptions::KIND,
+]);
 pub(super) const LIMITS: Kind = Kind::OneOf(&[
-    Kind::String(Text::NotEmpty),
+    Kind::String(Text::Name(Referent::Limit)),
     LimitOptions::KIND,
     Kind::Array(&ONE_LIMIT),
 ]);

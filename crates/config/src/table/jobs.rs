@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tutti_options::mules::{COMMAND, StopSignal};
-use tutti_options::table::{Kind, Names, Text};
+use tutti_options::table::{Kind, Names, Referent, Text};
 use tutti_options::{Unread, options, words};
 
 /// A time; beyond a year it would only be a mistake.
@@ -63,7 +63,7 @@ options! {
         /// relative path starts at the application's `working_directory`
         command: Option<Vec<String>> [kind(COMMAND), beyond(), needs(&["application"])],
         /// The application that it is a command of: as its user, in its environment, working directory and isolation
-        application: Option<String> [kind(Kind::String(Text::NotEmpty)), beyond(), needs(&["command"])],
+        application: Option<String> [kind(Kind::String(Text::Name(Referent::Application))), beyond(), needs(&["command"])],
         /// Environment variables of the command, added to those of the application
         environment: BTreeMap<String, String> [kind(Kind::Map(Names::Environment, &Kind::String(Text::Argument))), beyond(), needs(&["command"])],
         /// The signal that tells a command to end which goes on after `timeout`

@@ -1,6 +1,6 @@
 //! Options of listeners.
 
-use tutti_options::table::{Kind, Text};
+use tutti_options::table::{Kind, Referent, Text};
 use tutti_options::{Options as _, Switch, Typed as _, Unread, options};
 
 use super::kinds::ADDRESSES;
@@ -15,7 +15,7 @@ options! {
         /// Where requests go
         pass: Unread [kind(Kind::String(Text::Pass))],
         /// Older form of `pass`: the name of an application
-        application: Unread [kind(Kind::String(Text::NotEmpty)), older()],
+        application: Unread [kind(Kind::String(Text::Name(Referent::Application))), older()],
         /// Connections that may wait to be accepted; -1: as many as the system allows
         backlog: i32 [kind(Kind::Integer(-1, 0x7fff_ffff)), default("-1")],
         /// Connections that may be open at once; further ones wait to be accepted. 0: no bound

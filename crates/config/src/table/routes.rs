@@ -1,6 +1,6 @@
 //! Options of routes: steps, conditions, actions.
 
-use tutti_options::table::{CASELESS, DECODED, Kind, Names, PLAIN, Text};
+use tutti_options::table::{CASELESS, DECODED, Kind, Names, PLAIN, Referent, Text};
 use tutti_options::{Options as _, Typed as _, Unread, options, words};
 
 use super::cache::CacheOptions;
@@ -126,7 +126,10 @@ options! {
     }
 }
 
-const CACHE: Kind = Kind::OneOf(&[Kind::String(Text::NotEmpty), CacheOptions::KIND]);
+const CACHE: Kind = Kind::OneOf(&[
+    Kind::String(Text::Name(Referent::CacheStore)),
+    CacheOptions::KIND,
+]);
 const RESPONSE_HEADERS: Kind = Kind::Map(
     Names::ResponseHeader,
     &Kind::OneOf(&[Kind::String(Text::FieldTemplate), Kind::Null]),
@@ -176,8 +179,11 @@ options! {
 }
 
 const INTERNAL: Kind = Kind::OneOf(&[
-    Kind::String(Text::NotEmpty),
-    Kind::Map(Names::Path, &Kind::String(Text::NotEmpty)),
+    Kind::String(Text::Name(Referent::Destination)),
+    Kind::Map(
+        Names::Path,
+        &Kind::String(Text::Name(Referent::Destination)),
+    ),
 ]);
 const RESPONSE_STATUS: Kind =
     Kind::OneOf(&[Kind::Integer(200, 599), Kind::String(Text::Word(&["own"]))]);

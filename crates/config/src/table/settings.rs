@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tutti_options::acme::AcmeOptions;
 use tutti_options::source::SourceOptions;
-use tutti_options::table::{CASELESS, Kind, Names, Text};
+use tutti_options::table::{CASELESS, Kind, Names, Referent, Text};
 use tutti_options::{Switch, Typed as _, Unread, options, words};
 
 use super::cache::CacheStoreOptions;
@@ -20,6 +20,12 @@ const MAX_SECONDS: i64 = 0x7fff_ffff;
 const MAX_THREADS: i64 = 256;
 /// Largest buffer.
 const MAX_BUFFER: i64 = 1 << 30;
+/// The name of a script module, or several.
+const SCRIPT_MODULES: Kind = Kind::OneOf(&[
+    Kind::String(Text::Name(Referent::ScriptModule)),
+    Kind::Array(&Kind::String(Text::Name(Referent::ScriptModule))),
+]);
+
 /// Up to a terabyte.
 const RESPONSE_BYTES: Kind = Kind::Size(0, 1 << 40);
 
@@ -35,7 +41,7 @@ options! {
         /// Threads that handle connections; as many as there are CPUs unless given
         listen_threads: Option<u32> [kind(Kind::Integer(1, MAX_THREADS)), unit("threads")],
         /// Script modules of `/js_modules` that templates may use, each by its name
-        js_module: Unread [kind(Kind::OneOf(&[Kind::String(Text::Reference), Kind::Array(&Kind::String(Text::Reference))]))],
+        js_module: Unread [kind(SCRIPT_MODULES)],
         /// OpenTelemetry traces: one span for each request
         telemetry: Unread [kind(TelemetryOptions::KIND)],
         /// Maintenance: requests get 503 as long as this is here

@@ -1,6 +1,6 @@
 //! The events that reach a supervisor, and its address.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
@@ -37,6 +37,8 @@ pub(crate) enum Event {
     Restart(oneshot::Sender<Restarted>),
     /// End when the last request is done, or at the deadline.
     Retire { deadline: Option<Instant> },
+    /// Look for processes that are stopped by a signal; those that have been for this long are killed.
+    Watch { limit: Duration },
     /// Open the output files again.
     Reopen,
     /// Numbers and limits have changed.

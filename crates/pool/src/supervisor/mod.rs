@@ -19,6 +19,7 @@ mod reconcile;
 mod roll;
 mod scale;
 mod start;
+mod stopped;
 mod surplus;
 mod table;
 mod worker;
@@ -38,6 +39,7 @@ use self::exits::{Exits, MissingWorkers};
 use self::mode::Mode;
 use self::scale::Backoff;
 use self::start::{FirstStart, NextRoll, Roll};
+use self::stopped::Stopped;
 use self::table::ProcessTable;
 use self::worker::SIGKILL;
 use crate::application::Application;
@@ -99,6 +101,7 @@ pub(crate) struct Supervisor {
     abandoned: Vec<Arc<Generation>>,
     exits: Exits,
     missing: MissingWorkers,
+    stopped: Stopped,
     times: Times,
     /// The bound on lines that say that memory is short.
     memory_warnings: LineLimit,
@@ -130,6 +133,7 @@ impl Supervisor {
             abandoned: Vec::new(),
             exits: Exits::default(),
             missing: MissingWorkers::default(),
+            stopped: Stopped::default(),
             times: Times::default(),
             memory_warnings: LineLimit::new(WARNING_INTERVAL, 1),
             random: scale::Random::new(),
@@ -180,6 +184,7 @@ impl Supervisor {
             Event::Retire { deadline } => {
                 self.mode = self.mode.retired(deadline, Instant::now());
             }
+            Event::Watch { limit } => self.watch(limit),
             Event::Adapt => self.adapt(),
             Event::Settle(reply) => self.waiting_settled.push(reply),
             Event::Reopen => {

@@ -1,11 +1,11 @@
 //! One prototype: its launch, its control socket, its output.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
-use rustix::fs::Mode;
+use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::mpsc::UnboundedSender;
@@ -86,7 +86,7 @@ impl Prototype {
             threads: context.threads.count(),
             // All numbers of the segment: those of a prototype that is being replaced are taken meanwhile.
             workers: generation.segment.layout().workers,
-            eventfds: context.threads.duplicates().map_err(fail)?,
+            eventfds: generation.bells.duplicates().map_err(fail)?,
             output: writer,
         };
         send_events(&ours, generation.segment.worker_events()).map_err(fail)?;
@@ -136,12 +136,23 @@ impl Prototype {
 fn send_events(socket: &OwnedFd, events: &[OwnedFd]) -> io::Result<()> {
     let mut first = 0;
     for batch in events.chunks(MAX_EVENTS) {
-        let descriptors: Vec<_> = batch.iter().map(AsFd::as_fd).collect();
+        let events = batch
+            .iter()
+            .map(for_workers)
+            .collect::<io::Result<Vec<_>>>()?;
+        let descriptors: Vec<_> = events.iter().map(AsFd::as_fd).collect();
         let message = encode(&ToPrototype::WorkerEvents { first });
         tutti_sys::seqpacket::send(socket.as_fd(), &message, &descriptors)?;
         first += batch.len() as u32;
     }
     Ok(())
+}
+
+/// The pipe of a worker's event opened anew, to be read by the worker and written by others.
+fn for_workers(event: &OwnedFd) -> io::Result<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", event.as_raw_fd());
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
 /// Who listens to a prototype.

@@ -152,6 +152,8 @@ impl Supervisor {
         }
         let generation = self.app.generation.load_full();
         let gauge = generation.gauge();
+        let waited = self.oldest_wait(&gauge, now);
+        self.suspect_stopped(waited, now);
         self.observe_workers(now);
         let is_current = |worker: &Worker| worker.prototype == serial;
         let queued = gauge.queued + self.shared.waiting.len();
@@ -161,7 +163,7 @@ impl Supervisor {
             fresh: self.table.count(|w| is_current(w) && w.is_fresh(now)),
             taken: self.table.count(|w| is_current(w) && w.is_taken()),
             queued,
-            waited: self.oldest_wait(&gauge, now),
+            waited,
             asleep: generation.segment.idle_count(),
             start_capacity: self.start_capacity(),
         };
@@ -305,7 +307,12 @@ impl Supervisor {
 
     fn publish(&self) {
         let counters = &self.shared.counters;
-        let running = self.table.count(Worker::is_ready);
+        let is_stopped = |worker: &Worker| worker.pid.is_some_and(|pid| self.stopped.has(pid));
+        let running = self
+            .table
+            .count(|worker| worker.is_ready() && !is_stopped(worker));
+        let stopped = self.stopped.count();
+        counters.stopped.store(stopped, Ordering::Release);
         let starting = self.table.count(Worker::is_starting);
         counters.running.store(running, Ordering::Release);
         counters.starting.store(starting, Ordering::Release);

@@ -58,12 +58,12 @@ impl Worker {
         events.get(self.core.id as usize).map(AsFd::as_fd)
     }
 
-    /// Makes the descriptor unreadable again. A level-triggered poll needs this each time it reports the descriptor; an
-    /// edge-triggered one does not.
+    /// Makes the descriptor unreadable again. A level-triggered poll needs this each time it reports the descriptor; for an
+    /// edge-triggered one [`woken`](Worker::woken) does it where it has been written, so that it never fills.
     pub fn clear_event(&self) {
         if let Some(event) = self.event_fd() {
             // Fails only when there is nothing to read.
-            let _ = rustix::io::read(event, &mut [0u8; 8]);
+            let _ = rustix::io::read(event, &mut [0u8; 512]);
         }
     }
 
@@ -119,12 +119,21 @@ impl Worker {
         if sleeps && let Some(entry) = core.entry() {
             entry.report.since_ms.store(now_ms(), Ordering::Relaxed);
         }
+        self.clear_what_was_rung();
         sleeps
     }
 
     /// The loop is awake again, for whatever reason: nobody need write the descriptor now.
     pub fn woken(&mut self) {
         self.puller.woken(&*self.core);
+        self.clear_what_was_rung();
+    }
+
+    /// Whether its poll needs it or not: a full event cannot be written.
+    fn clear_what_was_rung(&mut self) {
+        if self.puller.take_rung() {
+            self.clear_event();
+        }
     }
 
     /// Calls `news` for each [slot](Exchange::slot) in which something may have happened that its exchange asked for: data

@@ -1,0 +1,215 @@
+//! The references of a configuration: every place that names something else, and what it names.
+//!
+//! One walk along the option table, which declares the options that are names. It takes a document and not the typed
+//! configuration, because what is missing has to be known before there is one. Values that the table does not accept have no
+//! references: checking reports them.
+
+use std::path::PathBuf;
+
+use tutti_document::{Node, Place, Pointer, Value};
+
+use crate::check;
+use crate::pattern::percent_decode;
+use crate::table::{Kind, Object, Opt, ROOT, Referent, Text};
+use crate::template::Template;
+
+/// A place that names something.
+#[derive(Clone, Debug)]
+pub struct Reference<'d> {
+    /// Where the name is written.
+    pub pointer: Pointer,
+    /// The value that is written there.
+    pub node: &'d Node,
+    /// The option: the name of its object and its own.
+    pub option: (&'static str, &'static str),
+    /// The thing that is named.
+    pub target: Target,
+}
+
+/// A thing that is named. It may be missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A part of the configuration, `/applications/NAME` for example.
+    Part(Pointer),
+    /// A certificate bundle of `/certificates`.
+    Certificate(String),
+    /// A script module of `/js_modules`.
+    ScriptModule(String),
+    /// The module that runs an application: a language, with a version or without.
+    Module(String),
+    /// A file or a folder.
+    File(PathBuf),
+}
+
+/// All references of a document, in its order. A destination with variables names nothing: each request says where it leads.
+pub fn references(document: &tutti_document::Document) -> Vec<Reference<'_>> {
+    of_root(document.root())
+}
+
+/// The same of the root of a document.
+pub(crate) fn of_root(root: &Node) -> Vec<Reference<'_>> {
+    let mut walk = Walk {
+        scripts: script_modules(root),
+        found: Vec::new(),
+    };
+    walk.object(&ROOT, root, &Place::root());
+    walk.found
+}
+
+/// The names of the script modules that templates can use.
+fn script_modules(root: &Node) -> Vec<&str> {
+    let settings = root.child("settings");
+    let Some(named) = settings.and_then(|settings| settings.child("js_module")) else {
+        return Vec::new();
+    };
+    let names = named.elements().iter().chain([named]);
+    names.filter_map(Node::as_str).collect()
+}
+
+struct Walk<'d> {
+    scripts: Vec<&'d str>,
+    found: Vec<Reference<'d>>,
+}
+
+/// The name of an object of options, and of an option of it.
+type OptionName = (&'static str, &'static str);
+
+impl<'d> Walk<'d> {
+    fn object(&mut self, table: &'static Object, node: &'d Node, place: &Place<'_>) {
+        for member in node.members() {
+            if let Some(Opt { name, kind, .. }) = table.option(&member.name) {
+                let place = place.name(&member.name);
+                self.kind((table.name, name), kind, &member.node, &place);
+            }
+        }
+    }
+
+    fn kind(&mut self, option: OptionName, kind: &Kind, node: &'d Node, place: &Place<'_>) {
+        match (kind, &node.value) {
+            (Kind::String(text), Value::String(value)) => {
+                self.text(option, text, (node, value), place);
+            }
+            (Kind::Array(element), Value::Array(elements)) => {
+                for (index, node) in elements.iter().enumerate() {
+                    self.kind(option, element, node, &place.index(index));
+                }
+            }
+            (Kind::Object(table), Value::Object(_)) => self.object(table(), node, place),
+            (Kind::Map(_, values), Value::Object(members)) => {
+                for member in members {
+                    self.kind(option, values, &member.node, &place.name(&member.name));
+                }
+            }
+            (Kind::Application, Value::Object(_)) => {
+                self.object(check::application_table(node), node, place);
+            }
+            (Kind::OneOf(kinds), value) => {
+                if let Some(kind) = kinds.iter().find(|kind| check::accepts(kind, value)) {
+                    self.kind(option, kind, node, place);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn text(
+        &mut self,
+        option: OptionName,
+        text: &Text,
+        (node, value): (&'d Node, &'d str),
+        place: &Place<'_>,
+    ) {
+        let target = match text {
+            Text::Name(referent) => named(*referent, value),
+            Text::Pass => destination(value).map(Target::Part),
+            Text::Module => Some(Target::Module(value.to_owned())),
+            Text::Path | Text::Log => Some(Target::File(value.into())),
+            _ => None,
+        };
+        if let Some(target) = target {
+            self.found.push(Reference {
+                pointer: place.pointer(),
+                node,
+                option,
+                target,
+            });
+        }
+        if matches!(
+            text,
+            Text::Pass
+                | Text::Template
+                | Text::TemplateOrEmpty
+                | Text::FieldTemplate
+                | Text::Condition
+        ) {
+            self.scripts_in(option, (node, value), place);
+        }
+    }
+
+    /// The script modules that a template in JavaScript uses. One that only looks as if it did counts, too.
+    fn scripts_in(
+        &mut self,
+        option: OptionName,
+        (node, value): (&'d Node, &'d str),
+        place: &Place<'_>,
+    ) {
+        if !value.trim_start_matches('!').starts_with('`') {
+            return;
+        }
+        let is_letter = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '$');
+        let used = |name: &&&str| {
+            value
+                .split(|one| !is_letter(one))
+                .any(|word| word == **name)
+        };
+        let used: Vec<&str> = self.scripts.iter().filter(used).copied().collect();
+        for name in used {
+            self.found.push(Reference {
+                pointer: place.pointer(),
+                node,
+                option,
+                target: Target::ScriptModule(name.to_owned()),
+            });
+        }
+    }
+}
+
+fn named(referent: Referent, name: &str) -> Option<Target> {
+    let part = |path: &[&str]| Target::Part(Pointer::from_segments([path, &[name]].concat()));
+    Some(match referent {
+        Referent::Application => part(&["applications"]),
+        Referent::Limit => part(&["limits"]),
+        Referent::LimitStore => part(&["settings", "limit_stores"]),
+        Referent::CacheStore => part(&["settings", "cache"]),
+        Referent::AcmeAccount => part(&["settings", "acme"]),
+        Referent::Destination => return destination(name).map(Target::Part),
+        Referent::Certificate if name.contains('/') => Target::File(name.into()),
+        Referent::Certificate => Target::Certificate(name.to_owned()),
+        Referent::ScriptModule => Target::ScriptModule(name.to_owned()),
+    })
+}
+
+/// The part that a destination without variables leads to.
+fn destination(text: &str) -> Option<Pointer> {
+    let template = Template::parse(text).ok()?;
+    let segments = segments_of(template.as_literal()?).ok()?;
+    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    match *segments.as_slice() {
+        ["routes"] => Some(Pointer::from_segments(["routes"])),
+        ["applications", name, ..] => Some(Pointer::from_segments(["applications", name])),
+        [section @ ("routes" | "upstreams" | "spoolers"), name] => {
+            Some(Pointer::from_segments([section, name]))
+        }
+        _ => None,
+    }
+}
+
+/// The names in a destination without variables.
+pub(crate) fn segments_of(text: &str) -> Result<Vec<String>, String> {
+    let decoded = |segment| {
+        let decoded = percent_decode(segment).map_err(|error| error.to_string())?;
+        String::from_utf8(decoded)
+            .map_err(|_| "the destination is not UTF-8 when it is decoded".to_owned())
+    };
+    text.split('/').map(decoded).collect()
+}

@@ -1,0 +1,94 @@
+//! Things that a stored configuration needs and that are not there now.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use tutti_config::{Diagnostic, Diagnostics, Pointer};
+use tutti_protocol::{CacheGrant, Place};
+use tutti_role::fault;
+use tutti_spool::Spool;
+
+/// Something that main opens, and that may be possible later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Need {
+    Place(Place),
+    Datagrams(SocketAddr),
+    Log(PathBuf),
+    Cache(CacheGrant),
+    Jobs,
+}
+
+/// A part of the configuration that does not have what it needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Lacking {
+    /// The part.
+    pub(super) pointer: Pointer,
+    pub(super) need: Need,
+}
+
+/// Why not all could be opened that a configuration needs.
+#[derive(Default)]
+pub(super) struct Unopened {
+    pub(super) faults: Vec<Diagnostic>,
+    /// The needs behind them.
+    pub(super) lacking: Vec<Lacking>,
+}
+
+impl Unopened {
+    pub(super) fn add(
+        &mut self,
+        pointer: Pointer,
+        need: Need,
+        message: String,
+        hint: Option<String>,
+    ) {
+        self.faults.push(fault(pointer.clone(), message, hint));
+        self.lacking.push(Lacking { pointer, need });
+    }
+}
+
+/// What to do where something is missing that the rest can do without.
+pub(super) enum Leniency {
+    /// The configuration is applied whole or not at all.
+    None,
+    /// A stored configuration is served without it. With the faults so far, each once.
+    Forgiving(Vec<Diagnostic>),
+}
+
+impl Leniency {
+    /// Notes a fault that is no reason not to serve.
+    ///
+    /// # Errors
+    /// It is one.
+    pub(super) fn forgive(&mut self, fault: Diagnostic) -> Result<(), Diagnostics> {
+        match self {
+            Leniency::None => return Err(Diagnostics::one(fault)),
+            Leniency::Forgiving(faults) if faults.contains(&fault) => {}
+            Leniency::Forgiving(faults) => faults.push(fault),
+        }
+        Ok(())
+    }
+
+    /// Keeps bodies in memory where no folder takes them. A folder that the configuration names is left out of it instead.
+    pub(super) fn or_in_memory(
+        &mut self,
+        spool: Result<Spool, Diagnostic>,
+        longest: u64,
+    ) -> Result<Spool, Diagnostics> {
+        let fault = match spool {
+            Ok(spool) => return Ok(spool),
+            Err(fault) if fault.pointer != Pointer::root() => return Err(Diagnostics::one(fault)),
+            Err(fault) => fault,
+        };
+        self.forgive(fault.clone())?;
+        Spool::in_memory(longest).map_err(|_| Diagnostics::one(fault))
+    }
+
+    /// The faults that were noted.
+    pub(super) fn faults(self) -> Vec<Diagnostic> {
+        match self {
+            Leniency::None => Vec::new(),
+            Leniency::Forgiving(faults) => faults,
+        }
+    }
+}
