@@ -206,7 +206,7 @@ impl Typed for HttpVersion {
 }
 
 /// Which fields tell a server about the client.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ForwardedHeaders {
     /// `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
     pub x_forwarded: bool,
