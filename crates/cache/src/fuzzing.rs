@@ -86,9 +86,9 @@ fn of_response(first: u8, fields: &FieldLines) {
         is_cookie_named(value, |name| !name.is_empty());
     }
     let pairs = || fields.iter();
-    let key = Key::new(b"http://a/".to_vec(), b"one", pairs());
-    assert_eq!(key, Key::new(b"http://a/".to_vec(), b"one", pairs()));
-    assert_ne!(key, Key::new(b"http://a/".to_vec(), b"two", pairs()));
+    let key = Key::new(b"http://a/".to_vec(), b"one", b"", pairs());
+    assert_eq!(key, Key::new(b"http://a/".to_vec(), b"one", b"", pairs()));
+    assert_ne!(key, Key::new(b"http://a/".to_vec(), b"two", b"", pairs()));
     let judged = judge(&answer, &defaults);
     check(&answer, &directives, judged.as_ref());
     let Some(vary) = Vary::of(fields, values) else {
