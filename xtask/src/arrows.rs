@@ -43,7 +43,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("upstream", &["config", "sys", "tls"]),
     ("telemetry", &["config"]),
-    ("jobs", &["config", "log"]),
+    ("jobs", &["config", "log", "sys"]),
     (
         "commands",
         &["config", "log", "options", "pool", "sys", "wire"],
@@ -76,7 +76,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("openssl", &[]),
     ("fields", &["config", "conn", "files", "http", "routing"]),
     ("files", &["config", "http"]),
-    ("cache", &["config", "files", "http"]),
+    ("cache", &["config", "files", "http", "sys"]),
     ("cache-disk", &["cache"]),
     ("substitute", &["config", "http", "routing"]),
     (

@@ -23,6 +23,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
 use crate::failure::Failure;
+use crate::times::LONGEST_ASKED;
 
 /// An authority answers within this time, or not at all.
 const LONGEST_REQUEST: Duration = Duration::from_secs(30);
@@ -80,13 +81,14 @@ impl Authority {
             let body = Limited::new(body, MOST_BYTES).collect().await?.to_bytes();
             Ok::<_, Box<dyn StdError + Send + Sync>>((parts, body))
         });
-        let (parts, body) = match answer.await {
+        let (mut parts, body) = match answer.await {
             Ok(answer) => answer.map_err(|error| Error::Other(told(&*error)))?,
             Err(_) => {
                 let text = format!("no answer within {} seconds", LONGEST_REQUEST.as_secs());
                 return Err(Error::Other(text.into()));
             }
         };
+        bound_pause(&mut parts.headers);
         if !parts.status.is_success() {
             *self.pause.lock().unwrap_or_else(PoisonError::into_inner) = pause(&parts.headers);
             if body.first().is_none_or(|first| *first != b'{') {
@@ -122,6 +124,15 @@ fn told(error: &(dyn StdError + Send + Sync + 'static)) -> Box<dyn StdError + Se
         source = inner.source();
     }
     format!("the authority cannot be reached: {text}").into()
+}
+
+/// Makes `Retry-After` one that can be added to any time: who reads it besides this file adds it to the clock, which ends.
+fn bound_pause(fields: &mut HeaderMap) {
+    let asked = pause(fields);
+    fields.remove(RETRY_AFTER);
+    if let Some(asked) = asked {
+        fields.insert(RETRY_AFTER, asked.min(LONGEST_ASKED).as_secs().into());
+    }
 }
 
 /// `Retry-After`: seconds, or a date (RFC 9110 §10.2.3).
@@ -181,5 +192,16 @@ mod tests {
         let later = SystemTime::now() + Duration::from_secs(1000);
         let later = of(&httpdate::fmt_http_date(later)).unwrap();
         assert!((900..=1000).contains(&later.as_secs()), "{later:?}");
+        let bounded = |value: &str| {
+            let mut fields = HeaderMap::new();
+            fields.insert(RETRY_AFTER, HeaderValue::from_str(value).unwrap());
+            bound_pause(&mut fields);
+            fields
+                .get(RETRY_AFTER)
+                .map(|value| value.to_str().unwrap().to_owned())
+        };
+        assert_eq!(bounded("120").as_deref(), Some("120"));
+        assert_eq!(bounded(&u64::MAX.to_string()).as_deref(), Some("604800"));
+        assert_eq!(bounded("soon"), None);
     }
 }

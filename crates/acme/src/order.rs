@@ -7,6 +7,7 @@
 //! Each step can be the last of this process: the next goes on behind the last that was kept. What must never happen: a second order
 //! while the document knows of one, or a key that is lost while an order for it can come to an end.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use instant_acme::{
@@ -31,6 +32,9 @@ use crate::updates;
 
 /// An authority looks whether names are ours, or makes a certificate, within this time. Else the order is gone on with later.
 const PATIENCE: RetryPolicy = RetryPolicy::new().timeout(Duration::from_secs(90));
+
+/// Far more than the 128 bits that a token has to have.
+const LONGEST_TOKEN: usize = 1024;
 
 /// An attempt to get a certificate, with all it works with.
 pub(crate) struct Attempt<'a> {
@@ -97,7 +101,9 @@ impl Attempt<'_> {
         if let (Some(url), Some(_)) = (&document.order, &document.key) {
             return match account.order(url.clone()).await {
                 Ok(mut order) => match order.state().status {
-                    OrderStatus::Invalid => Err(why_invalid(&mut order).await.with(Cure::NewOrder)),
+                    OrderStatus::Invalid => Err(why_invalid(&mut order, self.wanted)
+                        .await
+                        .with(Cure::NewOrder)),
                     _ => Ok(order),
                 },
                 // Authorities forget orders after a while.
@@ -154,7 +160,7 @@ impl Attempt<'_> {
                 Err(error) => return Err(error.into()),
             };
             if status == OrderStatus::Invalid {
-                return Err(why_invalid(order).await.with(Cure::NewOrder));
+                return Err(why_invalid(order, self.wanted).await.with(Cure::NewOrder));
             }
         }
         if order.state().status == OrderStatus::Ready {
@@ -167,8 +173,11 @@ impl Attempt<'_> {
     async fn answer(&self, order: &mut Order, given: &mut Given) -> Result<(), Failure> {
         let wanted = challenge_type(self.plan.challenge);
         let mut authorizations = order.authorizations();
+        let mut count = 0;
         while let Some(authorization) = authorizations.next().await {
             let mut authorization = authorization?;
+            count += 1;
+            self.check(count, authorization.identifier().identifier)?;
             if authorization.status != AuthorizationStatus::Pending {
                 continue;
             }
@@ -177,6 +186,9 @@ impl Attempt<'_> {
                     "the authority does not look whether the name is ours by this `challenge`";
                 return Err(Failure::new(text).with(Cure::NewOrder));
             };
+            if !is_token(&challenge.token) {
+                return Err(lie("a token that is none"));
+            }
             let (name, key) = (
                 challenge.identifier().identifier.clone(),
                 challenge.key_authorization(),
@@ -220,6 +232,17 @@ impl Attempt<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Checks that an authority asks for names of the order, and for no more.
+    fn check(&self, count: usize, identifier: &Identifier) -> Result<(), Failure> {
+        if count > self.wanted.names.len() {
+            return Err(lie("more names than were ordered"));
+        }
+        match is_wanted(&self.wanted.names, &answers::name_of(identifier)) {
+            true => Ok(()),
+            false => Err(lie("a name that was not ordered")),
+        }
     }
 
     /// Puts a record into the DNS, or removes it.
@@ -292,10 +315,13 @@ fn is_unknown(problem: &instant_acme::Problem) -> bool {
 }
 
 /// Tells what the authority says of the names that it has not been shown to be ours.
-async fn why_invalid(order: &mut Order) -> Failure {
+async fn why_invalid(order: &mut Order, wanted: &CertificatePlan) -> Failure {
     let mut reasons = Vec::new();
     let mut authorizations = order.authorizations();
-    while let Some(Ok(mut authorization)) = authorizations.next().await {
+    for _ in &wanted.names {
+        let Some(Ok(mut authorization)) = authorizations.next().await else {
+            break;
+        };
         let name = answers::name_of(authorization.identifier().identifier);
         let Ok(state) = authorization.refresh().await else {
             continue;
@@ -313,6 +339,31 @@ async fn why_invalid(order: &mut Order) -> Failure {
         true => Failure::new("the authority does not say why it has refused"),
         false => refused(&reasons),
     }
+}
+
+/// An authority asks for something that none may ask for. Nothing of it is answered.
+fn lie(what: &str) -> Failure {
+    Failure::new(format!("the authority asks for {what}")).with(Cure::NewOrder)
+}
+
+/// True for a name of the order. That of a wildcard is the name below it (RFC 8555 §7.1.4).
+fn is_wanted(names: &[String], name: &str) -> bool {
+    let mut names = names
+        .iter()
+        .map(|one| one.strip_prefix("*.").unwrap_or(one));
+    names.any(|one| one.eq_ignore_ascii_case(name) || is_same_address(one, name))
+}
+
+/// True for two ways to write one address.
+fn is_same_address(one: &str, other: &str) -> bool {
+    let address = |text: &str| text.parse::<IpAddr>().ok();
+    address(one).is_some_and(|one| address(other) == Some(one))
+}
+
+/// True for the characters that a token may have (RFC 8555 §8.1): it becomes part of a page and of a path.
+fn is_token(token: &str) -> bool {
+    let is_one = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    (1..=LONGEST_TOKEN).contains(&token.len()) && token.bytes().all(is_one)
 }
 
 fn refused(reasons: &[String]) -> Failure {
@@ -355,4 +406,24 @@ fn describe(chain: &str) -> Result<Issued, Failure> {
         ask_at: 0,
         serial: parsed.raw_serial_as_string(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_the_order_and_sound_tokens_are_answered() {
+        let names = ["a.example", "*.b.example", "2001:db8::1"].map(str::to_owned);
+        for name in ["a.example", "A.example", "b.example", "2001:db8:0::1"] {
+            assert!(is_wanted(&names, name), "{name}");
+        }
+        for name in ["c.example", "x.b.example", "", "example", "2001:db8::2"] {
+            assert!(!is_wanted(&names, name), "{name}");
+        }
+        assert!(is_token("evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr_oA"));
+        for token in ["", "a/b", "<b>", "a.b", "a b", "\u{e9}", &"a".repeat(2000)] {
+            assert!(!is_token(token), "{token}");
+        }
+    }
 }

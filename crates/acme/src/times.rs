@@ -26,7 +26,7 @@ pub(crate) const FIRST_PAUSE: Duration = Duration::from_secs(300);
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(86_400);
 
 /// Longest pause that an authority may ask for: a week is the window of the longest limits.
-const LONGEST_ASKED: Duration = Duration::from_secs(7 * 86_400);
+pub(crate) const LONGEST_ASKED: Duration = Duration::from_secs(7 * 86_400);
 
 /// The authority is asked again for its advice after as long as it says, within these bounds (RFC 9773 §4.3.2).
 const ADVICE: (i64, i64) = (60, 86_400);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tutti_cache::disk::{self, Loaded, RECORD_HEAD_BYTES, RecordHead, Seal};
-use tutti_cache::{Key, Stored};
+use tutti_cache::{Key, Moment, Stored};
 
 /// There is no memory for a body now.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ pub(crate) fn read(
         candidate.is_damaged.set(Some(record.place));
         return Ok(None);
     };
-    let Some(stored) = disk::read(&metadata, Bytes::new()) else {
+    let Some(stored) = disk::read(&metadata, Bytes::new(), Moment::now()) else {
         candidate.is_damaged.set(Some(record.place));
         return Ok(None);
     };

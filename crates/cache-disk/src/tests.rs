@@ -25,7 +25,7 @@ fn start(file: &NamedTempFile) -> Disk {
 }
 
 fn key(text: &str) -> Key {
-    Key::new(text.as_bytes().to_vec(), b"a", std::iter::empty())
+    Key::new(text.as_bytes().to_vec(), b"a", b"", std::iter::empty())
 }
 
 fn stored(text: &str, bytes: usize) -> Arc<Stored> {

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
-use tutti_cache::Stored;
 use tutti_cache::disk::{
     self, FileHead, HEAD_BYTES, RECORD_HEAD_BYTES, RecordHead, SEGMENT_HEAD_BYTES, STATE_BYTES,
     Seal, SegmentHead,
 };
+use tutti_cache::{Moment, Stored};
 
 use crate::index::Dead;
 use crate::shared::{Inner, Order};
@@ -183,7 +183,7 @@ impl Thread {
                 return Ok(place);
             }
             if head.is_live
-                && let Some(stored) = disk::read(metadata, Bytes::new())
+                && let Some(stored) = disk::read(metadata, Bytes::new(), Moment::now())
             {
                 let dead = self.dead(number, segment.sequence, place);
                 let replaced = self.inner.index().insert(&stored, &head, dead);
@@ -264,7 +264,8 @@ impl Thread {
 
     /// Writes a record; `None`: its metadata are too long.
     fn write_record(&mut self, stored: &Stored) -> io::Result<Option<(RecordHead, Dead)>> {
-        let Some(metadata) = disk::write(stored).filter(|one| one.len() <= disk::MOST_METADATA)
+        let Some(metadata) =
+            disk::write(stored, Moment::now()).filter(|one| one.len() <= disk::MOST_METADATA)
         else {
             return Ok(None);
         };

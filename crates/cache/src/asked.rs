@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use tutti_config::model::Cache;
-use tutti_http::edits::Edit;
+use tutti_http::edits::{Edit, replaces};
 use tutti_http::{Known, RequestView};
 
 use crate::clock::now;
@@ -34,14 +34,15 @@ pub struct Asked {
 
 impl Asked {
     /// Looks for an answer. `may_wait`: for another's, if one is on its way.
-    pub fn find(&self, view: &RequestView<'_>, may_wait: bool) -> Found {
+    /// `edits` are the changes to its fields.
+    pub fn find(&self, view: &RequestView<'_>, edits: &[Edit], may_wait: bool) -> Found {
         let manner = Manner {
             may_wait: may_wait && !self.cache.options.lock_timeout.is_zero(),
             may_lead: self.keeps && !self.is_authorized && !self.has_cookies,
         };
         let may_use = |stored: &Stored| self.may_use(stored);
         self.store
-            .find(&self.key, values(view), may_use, manner, now())
+            .find(&self.key, values(view, edits), may_use, manner, now())
     }
 
     /// Minds the answer of the request, which is changed to ask the origin for what can be stored, or if the `stale` answer is still valid.
@@ -126,12 +127,18 @@ impl Asked {
     }
 }
 
-/// The values of a request's fields of this name, as one.
-pub fn values<'v>(view: &'v RequestView<'_>) -> impl Fn(&[u8]) -> Vec<u8> + use<'v> {
+/// The values of a request's fields of this name, as one: as its application or server gets them, which is what `Vary` is about.
+pub fn values<'v>(
+    view: &'v RequestView<'_>,
+    edits: &'v [Edit],
+) -> impl Fn(&[u8]) -> Vec<u8> + use<'v> {
     let view = *view;
     move |name| {
         let mut joined = Vec::new();
-        for value in view.get_all(name) {
+        let sent = view.get_all(name).filter(|_| !replaces(edits, name));
+        let added = edits.iter().filter_map(Edit::field);
+        let added = added.filter(|(added, _)| added.eq_ignore_ascii_case(name));
+        for value in sent.chain(added.map(|(_, value)| value)) {
             if !joined.is_empty() {
                 joined.extend_from_slice(b", ");
             }

@@ -16,7 +16,7 @@ pub enum Use {
     Validate,
 }
 
-/// All times that tell how a response may be used.
+/// All times that tell how a response may be used, none of them a time of day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Freshness {
     /// When it came.
@@ -70,6 +70,13 @@ impl Freshness {
         self.age(now) < self.lifetime.saturating_add(self.stale_if_error)
     }
 
+    /// Makes it as old as one that has to be validated: nothing is known of its age.
+    pub(crate) fn expire(&mut self, now: Millis) {
+        let beyond = self.stale_while_revalidate.max(self.stale_if_error);
+        self.received = now;
+        self.initial_age = self.initial_age.max(self.lifetime.saturating_add(beyond));
+    }
+
     /// Until when it is of use without being validated.
     pub fn last_use(&self) -> Millis {
         let beyond = self.stale_while_revalidate.max(self.stale_if_error);
@@ -79,13 +86,21 @@ impl Freshness {
     }
 }
 
-/// The age of a response when it comes, in milliseconds (RFC 9111 §4.2.3): the greater of what it says and what its date says, where
-/// `asked` is when it was asked for and `received` when it came.
-pub(crate) fn initial_age(fields: &FieldLines, asked: Millis, received: Millis) -> Millis {
+/// The age of a response when it comes, in milliseconds (RFC 9111 §4.2.3): the greater of what it says and what its date says.
+///
+/// It was asked for and came at the two times of `exchange`, the second of which was this `time_of_day`.
+pub(crate) fn initial_age(
+    fields: &FieldLines,
+    exchange: (Millis, Millis),
+    time_of_day: Millis,
+) -> Millis {
+    let (asked, received) = exchange;
     let date = fields.get_all(b"Date").next().and_then(parse_date);
     let apparent = date.map_or(0, |date| {
         // Dates have whole seconds.
-        (received / 1000).saturating_sub(date).saturating_mul(1000)
+        (time_of_day / 1000)
+            .saturating_sub(date)
+            .saturating_mul(1000)
     });
     // Of several members the first counts; one that cannot be read does not.
     let told = fields.get_all(b"Age").next().and_then(|age| {
@@ -101,7 +116,7 @@ pub(crate) fn initial_age(fields: &FieldLines, asked: Millis, received: Millis) 
 pub(crate) fn told(
     fields: &FieldLines,
     directives: &Directives,
-    received: Millis,
+    time_of_day: Millis,
 ) -> Option<Millis> {
     if let Some(seconds) = directives.lifetime() {
         return Some(seconds.saturating_mul(1000));
@@ -114,19 +129,19 @@ pub(crate) fn told(
     // One that is no date is in the past (RFC 9111 §5.3), and so is one of several that differ.
     let until = parse_date(first).filter(|_| expires.all(|other| other == first));
     let date = fields.get_all(b"Date").next().and_then(parse_date);
-    let from = date.unwrap_or(received / 1000);
+    let from = date.unwrap_or(time_of_day / 1000);
     let seconds = until.map_or(0, |until| until.saturating_sub(from));
     Some(seconds.saturating_mul(1000))
 }
 
 /// A guess for a response that tells none: a tenth of the time since it was changed (RFC 9111 §4.2.2), a day at most.
-pub(crate) fn guessed(fields: &FieldLines, received: Millis) -> Option<Millis> {
+pub(crate) fn guessed(fields: &FieldLines, time_of_day: Millis) -> Option<Millis> {
     const MOST: Millis = 24 * 60 * 60 * 1000;
     let modified = fields
         .get_all(b"Last-Modified")
         .next()
         .and_then(parse_date)?;
     let date = fields.get_all(b"Date").next().and_then(parse_date);
-    let unchanged = date.unwrap_or(received / 1000).checked_sub(modified)?;
+    let unchanged = date.unwrap_or(time_of_day / 1000).checked_sub(modified)?;
     Some((unchanged.saturating_mul(1000) / 10).min(MOST))
 }

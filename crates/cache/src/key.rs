@@ -1,8 +1,9 @@
 //! The key of a request: what makes it another one than the next.
 //!
 //! The text is what people see and purge by: scheme, host and target, or what the configuration says. The rest keeps apart what has the
-//! same text and is not alike: who answers it, and the fields by which programs learn their own address.
+//! same text and is not alike: who answers it, the fields by which programs learn their own address, and the fields that the server sets.
 
+use sha2::{Digest as _, Sha256};
 use tutti_http::list_members;
 
 /// The fields from which frameworks take scheme, host and path in place of the request's own. A response that was made by one is for
@@ -29,6 +30,9 @@ const METHODS: [&str; 3] = [
     "x-method-override",
 ];
 
+/// Marks the digest of the configured changes in an identity; the numbers of [`ADDRESSING`] are smaller.
+const EDITS: u8 = 0xff;
+
 /// The key of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
@@ -39,13 +43,19 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key of a request with this text, of which `answerer` tells who answers it.
+    /// The key of a request with this text, of which `answerer` tells who answers it. `edits` are the changes that the configuration
+    /// makes to its fields. They may contain passwords, and keys are stored on disk: the key has only their digest.
     pub fn new<'f>(
         text: Vec<u8>,
         answerer: &[u8],
+        edits: &[u8],
         fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
     ) -> Self {
         let mut identity = answerer.to_vec();
+        if !edits.is_empty() {
+            identity.extend_from_slice(&[0, EDITS]);
+            identity.extend_from_slice(&Sha256::digest(edits));
+        }
         for (name, value) in fields {
             if same(name, "forwarded") {
                 identity.push(0);
@@ -109,7 +119,7 @@ mod tests {
     fn key(fields: &[(&str, &str)]) -> Key {
         let fields = fields.iter();
         let fields = fields.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-        Key::new(b"http://a/".to_vec(), b"app", fields)
+        Key::new(b"http://a/".to_vec(), b"app", b"", fields)
     }
 
     #[test]
@@ -128,6 +138,15 @@ mod tests {
         }
         assert_eq!(plain, key(&[("X-Forwarded-For", "1.2.3.4")]));
         assert_ne!(key(&[("X-Host", "a")]), key(&[("X-Forwarded-Host", "a")]));
+    }
+
+    #[test]
+    fn fields_that_the_server_sets_keep_requests_apart_and_stay_secret() {
+        let key = |edits: &[u8]| Key::new(b"a".to_vec(), b"app", edits, std::iter::empty());
+        assert_ne!(key(b""), key(b"x-internal\x001"));
+        assert_ne!(key(b"x-internal\x000"), key(b"x-internal\x001"));
+        let secret = key(b"authorization\0secret").identity;
+        assert!(!secret.windows(6).any(|part| part == b"secret"));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! A shared cache of responses as RFC 9111 has it, without I/O: what is told of freshness, what may be stored, which stored response
 //! belongs to a request, and the memory that holds them.
 //!
-//! `tutti-server` asks it before an application or an upstream gets a request, and gives it what these answer. Times are milliseconds
-//! since the epoch, which the caller brings.
+//! `tutti-server` asks it before an application or an upstream gets a request, and gives it what these answer. The caller brings the times,
+//! which are those of a clock that nobody can set.
 //!
 //! Must never: give one client what was made for another, keep more than the configured memory, or let a fetch that never ends hold
 //! others for ever.
@@ -33,7 +33,7 @@ mod vary;
 mod wanted;
 
 pub use asked::{Asked, values};
-pub use clock::now;
+pub use clock::{Moment, now};
 pub use counts::Counts;
 pub use directives::{Directives, asks_not_to_store};
 pub use disk_hold::DiskHold;
@@ -51,5 +51,5 @@ pub use told::{Forward, Hit, hit};
 pub use vary::Vary;
 pub use wanted::{Wanted, wanted};
 
-/// Milliseconds since the epoch.
+/// Milliseconds: a duration, or a time on the clock that [`now`] reads.
 pub type Millis = u64;

@@ -12,6 +12,7 @@ use tutti_files::conditional::{Conditions, Verdict};
 use tutti_http::FieldLines;
 
 use crate::Millis;
+use crate::clock::Moment;
 use crate::flight::Lead;
 use crate::freshness::Freshness;
 use crate::key::Key;
@@ -187,6 +188,7 @@ impl Recording {
             fields,
             asked: terms.asked,
             received: now,
+            time_of_day: Moment::now().wall_at(now),
             is_authorized: terms.is_authorized,
             has_cookies: terms.has_cookies,
         };

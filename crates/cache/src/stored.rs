@@ -6,6 +6,7 @@ use bytes::Bytes;
 use tutti_http::{FieldLines, Known, format_date, list_members};
 
 use crate::Millis;
+use crate::clock::Moment;
 use crate::freshness::Freshness;
 use crate::key::Key;
 use crate::vary::Vary;
@@ -49,7 +50,10 @@ impl Stored {
     ) -> Self {
         fields.retain(|name, _| !is_left_out(name));
         if fields.get_all(b"Date").next().is_none() {
-            fields.push(b"Date", &format_date(freshness.received / 1000));
+            fields.push(
+                b"Date",
+                &format_date(Moment::now().wall_at(freshness.received) / 1000),
+            );
         }
         fields.shrink();
         let tags = tags(&fields, tag_fields);

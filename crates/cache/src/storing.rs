@@ -43,6 +43,8 @@ pub struct Answer<'a> {
     pub asked: Millis,
     /// When it came.
     pub received: Millis,
+    /// The time of day then, in milliseconds since 1970: its dates are compared with it.
+    pub time_of_day: Millis,
     /// The request had `Authorization`.
     pub is_authorized: bool,
     /// The request had cookies of which nobody has said that they do not matter.
@@ -115,7 +117,7 @@ pub fn judge(answer: &Answer<'_>, defaults: &Defaults) -> Result<Freshness, NotS
     if answer.is_authorized && !directives.allows_authorized() {
         return Err(NotStored::Authorization);
     }
-    let own = freshness::told(fields, &directives, answer.received);
+    let own = freshness::told(fields, &directives, answer.time_of_day);
     let own = own.filter(|_| forced.is_none());
     let lifetime = own
         .or_else(|| valid(defaults, status))
@@ -132,7 +134,11 @@ pub fn judge(answer: &Answer<'_>, defaults: &Defaults) -> Result<Freshness, NotS
     let no_cache = directives.no_cache && forced.is_none();
     let freshness = Freshness {
         received: answer.received,
-        initial_age: freshness::initial_age(fields, answer.asked, answer.received),
+        initial_age: freshness::initial_age(
+            fields,
+            (answer.asked, answer.received),
+            answer.time_of_day,
+        ),
         lifetime,
         stale_while_revalidate: match directives.must_revalidate || no_cache {
             true => 0,
@@ -209,7 +215,7 @@ fn guess(answer: &Answer<'_>, defaults: &Defaults) -> Option<Millis> {
     if !may || !defaults.guesses {
         return None;
     }
-    freshness::guessed(answer.fields, answer.received)
+    freshness::guessed(answer.fields, answer.time_of_day)
 }
 
 #[cfg(test)]
@@ -232,6 +238,7 @@ mod tests {
             fields: &fields.collect(),
             asked: NOW - 500,
             received: NOW,
+            time_of_day: NOW,
             is_authorized: false,
             has_cookies: false,
         };

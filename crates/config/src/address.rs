@@ -125,7 +125,7 @@ impl std::fmt::Display for UpstreamAddress {
 }
 
 /// A protocol that carries CGI variables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GatewayKind {
     /// FastCGI 1.0.
     FastCgi,

@@ -32,6 +32,7 @@ mod stored;
 mod telemetry;
 mod tls;
 mod upstream;
+mod written_at;
 
 pub use self::acme::{AcmeAccount, AcmeCertificate, Eab};
 pub use self::cache::{Cache, CacheDisk, CacheStore};
@@ -57,6 +58,7 @@ pub use self::upstream::{
     Balance, Gateway, GatewayParameter, HealthCheck, HealthQuestion, RequestHeader,
     RequestHeaderChange, Resolver, Scripts, Upstream, UpstreamProtocol, UpstreamServer,
 };
+pub use self::written_at::WrittenAt;
 pub use crate::address::{
     AddressPattern, AddressSet, GatewayKind, IpRange, ListenAddress, ServicePort, UpstreamAddress,
     parse_name_server,

@@ -117,6 +117,16 @@ impl Template {
         &self.parts
     }
 
+    /// Returns it without some of its pieces.
+    #[must_use]
+    pub fn without(&self, is_left_out: impl Fn(&Part) -> bool) -> Template {
+        let parts = self.parts.iter().filter(|part| !is_left_out(part));
+        Template {
+            source: self.source.clone(),
+            parts: parts.cloned().collect(),
+        }
+    }
+
     /// True if it is a JavaScript template literal.
     pub fn is_script(&self) -> bool {
         matches!(&*self.parts, [Part::Script(_)])

@@ -52,6 +52,21 @@ pub enum Variable {
     ResponseHeader(Box<str>),
 }
 
+impl Variable {
+    /// Returns true if the value tells one client or one request from all others: its address, its id and its times.
+    pub fn is_of_one_request(&self) -> bool {
+        matches!(
+            self,
+            Self::RemoteAddr
+                | Self::RequestId
+                | Self::RequestTime
+                | Self::TimeLocal
+                | Self::TimeIso8601
+                | Self::Msec
+        )
+    }
+}
+
 /// Facts about a connection with TLS and its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TlsVariable {

@@ -31,6 +31,14 @@ impl Client {
         }
     }
 
+    /// Appends the client at an address as it is counted under; a local one has none.
+    pub fn write(address: Option<IpAddr>, key: &mut Vec<u8>) {
+        match address {
+            Some(address) => key.extend_from_slice(Self::at(address).octets()),
+            None => key.extend_from_slice(b"unix:"),
+        }
+    }
+
     /// Its address, or the part of it that is the network.
     pub fn octets(&self) -> &[u8] {
         match self {

@@ -108,6 +108,7 @@ impl Calls {
             sender: Some(sender),
             answer: Answer::Awaited(Box::pin(async move { http.send_request(request).await })),
             buffer: BytesMut::new(),
+            has_outcome: false,
         })
     }
 }
@@ -129,6 +130,8 @@ pub(crate) struct Stream {
     sender: Option<UnboundedSender<Bytes>>,
     answer: Answer,
     buffer: BytesMut,
+    /// The outcome has come, and it was well.
+    has_outcome: bool,
 }
 
 impl Stream {
@@ -169,7 +172,7 @@ impl Stream {
                         return Err(Error::Foreign(format!("it answers {}", answer.status())));
                     }
                     // An answer without any message has its outcome in the head.
-                    outcome(answer.headers())?;
+                    self.has_outcome = outcome(answer.headers())?;
                     self.answer = Answer::Comes(answer.into_body());
                     continue;
                 }
@@ -180,12 +183,12 @@ impl Stream {
                     Ok(data) => self.buffer.extend_from_slice(&data),
                     Err(frame) => {
                         if let Some(trailers) = frame.trailers_ref() {
-                            outcome(trailers)?;
+                            self.has_outcome |= outcome(trailers)?;
                         }
                     }
                 },
                 Some(Err(error)) => return Err(Error::Connection(told(&error))),
-                None if self.buffer.is_empty() => self.answer = Answer::Over,
+                None if self.buffer.is_empty() && self.has_outcome => self.answer = Answer::Over,
                 None => return Err(Error::Connection("an answer was cut short".to_owned())),
             }
         }
@@ -210,10 +213,10 @@ impl Stream {
     }
 }
 
-/// Reads the outcome of a call from its trailers.
-fn outcome(fields: &HeaderMap) -> Result<(), Error> {
+/// Reads the outcome of a call from its trailers; false if they have none.
+fn outcome(fields: &HeaderMap) -> Result<bool, Error> {
     let Some(status) = fields.get("grpc-status") else {
-        return Ok(());
+        return Ok(false);
     };
     let code = status
         .to_str()
@@ -221,7 +224,7 @@ fn outcome(fields: &HeaderMap) -> Result<(), Error> {
         .and_then(|code| code.parse::<u32>().ok());
     let code = code.ok_or_else(|| Error::Foreign("its outcome is no number".to_owned()))?;
     if code == 0 {
-        return Ok(());
+        return Ok(true);
     }
     let message = fields.get("grpc-message");
     let message = message.map(|text| decoded(text.as_bytes()));
@@ -267,8 +270,8 @@ mod tests {
 
     #[test]
     fn the_outcome_is_in_the_trailers() {
-        assert!(outcome(&HeaderMap::new()).is_ok());
-        assert!(outcome(&fields("0", "")).is_ok());
+        assert!(!outcome(&HeaderMap::new()).unwrap());
+        assert!(outcome(&fields("0", "")).unwrap());
         let refused = outcome(&fields("7", "etcdserver%3A no%0Arights")).unwrap_err();
         assert_eq!(
             refused.to_string(),
@@ -285,6 +288,7 @@ mod tests {
             sender: None,
             answer: Answer::Over,
             buffer: BytesMut::from(&[0, 0, 0, 0, 2, 7][..]),
+            has_outcome: false,
         };
         assert_eq!(stream.take().unwrap(), None);
         stream.buffer.extend_from_slice(&[8, 0]);

@@ -22,6 +22,11 @@ use crate::watch::Watch;
 /// goes on when nobody waits any more: many who give up and ask again would keep it from answering anybody.
 const PATIENCE_FOR_PASSWORDS: Duration = Duration::from_secs(20);
 
+/// An answer that no etcd gives.
+fn foreign(what: &str) -> Error {
+    Error::Foreign(what.to_owned())
+}
+
 /// A change of a key in a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -120,7 +125,7 @@ impl Client {
             count_only: true,
         };
         let answer: RangeAnswer = self.calls.call("etcdserverpb.KV/Range", &question).await?;
-        Ok(u64::try_from(answer.count).unwrap_or_default())
+        u64::try_from(answer.count).map_err(|_| foreign("a number of keys is negative"))
     }
 
     async fn range(&self, prefix: &[u8], keys_only: bool) -> Result<(Vec<Pair>, i64), Error> {
@@ -132,6 +137,16 @@ impl Client {
         };
         let answer: RangeAnswer = self.calls.call("etcdserverpb.KV/Range", &question).await?;
         let revision = answer.header.unwrap_or_default().revision;
+        // The next one is asked for.
+        if revision < 1 || revision == i64::MAX {
+            return Err(foreign("a revision is out of range"));
+        }
+        if answer.more || usize::try_from(answer.count) != Ok(answer.pairs.len()) {
+            return Err(foreign("a list is not whole"));
+        }
+        if !answer.pairs.iter().all(|pair| pair.key.starts_with(prefix)) {
+            return Err(foreign("a list has keys that were not asked for"));
+        }
         let pairs = answer.pairs.into_iter().map(|pair| Pair {
             key: pair.key,
             value: pair.value,
@@ -204,6 +219,8 @@ impl Client {
         let method = "etcdserverpb.Lease/LeaseGrant";
         let answer: LeaseGrantAnswer = self.calls.call(method, &question).await?;
         match answer.error.as_str() {
+            // A value that is put under no lease would stay for ever.
+            "" if answer.id == 0 => Err(foreign("a lease has no number")),
             "" => Ok(answer.id),
             error => Err(Error::Foreign(error.to_owned())),
         }
@@ -223,6 +240,7 @@ impl Client {
             stream.next::<LeaseKeepAliveAnswer>().await
         };
         match self.calls.in_time(exchange).await? {
+            Some(answer) if answer.id != lease => Err(foreign("an answer is about another lease")),
             Some(answer) if answer.seconds > 0 => Ok(KeepAlive::Held),
             _ => Ok(KeepAlive::Lost),
         }

@@ -21,6 +21,9 @@
 mod calls;
 mod client;
 mod error;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod lying;
 mod messages;
 mod outgoing;
 mod pairs;

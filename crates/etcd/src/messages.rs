@@ -37,6 +37,8 @@ pub(crate) struct RangeAnswer {
     pub(crate) header: Option<Header>,
     #[prost(message, repeated, tag = "2")]
     pub(crate) pairs: Vec<KeyValue>,
+    #[prost(bool, tag = "3")]
+    pub(crate) more: bool,
     #[prost(int64, tag = "4")]
     pub(crate) count: i64,
 }
@@ -169,7 +171,9 @@ pub(crate) struct WatchAnswer {
     pub(crate) events: Vec<WatchEvent>,
 }
 
-/// The types of events that are no puts.
+/// The types of events.
+pub(crate) const PUT: i32 = 0;
+/// The same.
 pub(crate) const DELETE: i32 = 1;
 
 #[derive(Clone, PartialEq, Message)]
@@ -211,6 +215,8 @@ pub(crate) struct LeaseKeepAlive {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct LeaseKeepAliveAnswer {
+    #[prost(int64, tag = "2")]
+    pub(crate) id: i64,
     #[prost(int64, tag = "3")]
     pub(crate) seconds: i64,
 }

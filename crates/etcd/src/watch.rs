@@ -10,7 +10,9 @@ use tokio::time::timeout;
 
 use crate::calls::{Calls, Stream};
 use crate::error::Error;
-use crate::messages::{DELETE, WatchAnswer, WatchCreate, WatchOrder, WatchProgress, WatchRequest};
+use crate::messages::{
+    DELETE, PUT, WatchAnswer, WatchCreate, WatchEvent, WatchOrder, WatchProgress, WatchRequest,
+};
 use crate::pairs::{Pair, end_of};
 
 /// A change of a key.
@@ -28,6 +30,7 @@ pub struct Watch {
     patience: Duration,
     revision: i64,
     cluster: u64,
+    prefix: Vec<u8>,
     // The connection lives as long as the watch.
     _calls: Arc<Calls>,
 }
@@ -51,13 +54,19 @@ impl Watch {
             stream.say(&create)?;
             let first = stream.next::<WatchAnswer>().await?;
             let ended = || Error::Ended("it has not begun".to_owned());
-            Ok::<_, Error>((stream, first.ok_or_else(ended)?))
+            let first = first.ok_or_else(ended)?;
+            if !(first.created || first.canceled) || !first.events.is_empty() {
+                let text = "a watch begins with something else than its beginning";
+                return Err(Error::Foreign(text.to_owned()));
+            }
+            Ok::<_, Error>((stream, first))
         };
         let (stream, first) = calls.in_time(beginning).await?;
         let mut watch = Watch {
             stream,
             patience: calls.patience(),
             revision: 0,
+            prefix: prefix.to_vec(),
             cluster: first.header.clone().unwrap_or_default().cluster,
             _calls: Arc::clone(calls),
         };
@@ -91,7 +100,8 @@ impl Watch {
             is_asked = false;
             self.accept(&answer)?;
             if !answer.events.is_empty() {
-                return Ok(answer.events.into_iter().filter_map(event).collect());
+                let events = answer.events.into_iter();
+                return events.map(|one| event(one, &self.prefix)).collect();
             }
         }
     }
@@ -116,13 +126,19 @@ impl Watch {
     }
 }
 
-fn event(event: crate::messages::WatchEvent) -> Option<Event> {
-    let pair = event.pair?;
-    Some(match event.kind {
-        DELETE => Event::Delete(pair.key),
-        _ => Event::Put(Pair {
+/// Reads an event. One that cannot be read ends the watch: what it is about has to be listed anew.
+fn event(event: WatchEvent, prefix: &[u8]) -> Result<Event, Error> {
+    let foreign = |what: &str| Error::Foreign(what.to_owned());
+    let pair = event.pair.ok_or_else(|| foreign("an event has no key"))?;
+    if !pair.key.starts_with(prefix) {
+        return Err(foreign("an event is about a key that is not watched"));
+    }
+    match event.kind {
+        DELETE => Ok(Event::Delete(pair.key)),
+        PUT => Ok(Event::Put(Pair {
             key: pair.key,
             value: pair.value,
-        }),
-    })
+        })),
+        _ => Err(foreign("an event is of no type that there is")),
+    }
 }

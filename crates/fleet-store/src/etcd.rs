@@ -16,6 +16,12 @@ use crate::store::{BoxFuture, Entries, Entry, Following, Held, Store, StoreError
 /// Most news that are told together.
 const MOST_AT_ONCE: usize = 1000;
 
+/// The same in bytes: ten of etcd's largest requests.
+const MOST_BYTES_AT_ONCE: usize = 16 << 20;
+
+/// Most bytes of what is followed: fifty documents of etcd's largest request, which is more than a fleet keeps.
+const MOST_FOLLOWED: usize = 128 << 20;
+
 /// The longest text that is stored: etcd takes requests of 1.5 MiB.
 pub const LONGEST_TEXT: usize = 1 << 20;
 
@@ -342,6 +348,10 @@ impl EtcdFollowing {
     async fn events(&mut self) -> Result<Vec<Event>, Error> {
         let mut events = self.watch.next().await?;
         for _ in 0..MOST_AT_ONCE {
+            let bytes: usize = events.iter().map(size).sum();
+            if bytes > MOST_BYTES_AT_ONCE {
+                break;
+            }
             match timeout(Duration::ZERO, self.watch.next()).await {
                 Ok(more) => events.extend(more?),
                 Err(_) => break,
@@ -368,6 +378,10 @@ impl Following for EtcdFollowing {
             for event in events {
                 match event {
                     Event::Put(pair) => {
+                        // Its former text is no more, also if the new value is no text.
+                        if let Some(name) = self.store.name(&pair.key) {
+                            self.entries.remove(&name);
+                        }
                         let entries = self.store.entries(vec![pair]);
                         self.entries.extend(entries);
                     }
@@ -378,7 +392,22 @@ impl Following for EtcdFollowing {
                     }
                 }
             }
+            let entries = self.entries.iter();
+            let bytes: usize = entries.map(|(name, text)| name.len() + text.len()).sum();
+            if bytes > MOST_FOLLOWED {
+                self.store.leave(&self.endpoint);
+                let text = format!("there is more than {MOST_FOLLOWED} bytes to follow");
+                return Err(Error::Foreign(text).into());
+            }
             Ok(self.entries.clone())
         })
+    }
+}
+
+/// Bytes of an event.
+fn size(event: &Event) -> usize {
+    match event {
+        Event::Put(pair) => pair.key.len() + pair.value.len(),
+        Event::Delete(key) => key.len(),
     }
 }

@@ -108,7 +108,7 @@ pub fn due<'p>(mark: &Mark, purges: &'p BTreeMap<String, Purge>) -> Due<'p> {
     if let Some(place) = kept.iter().position(|purge| Mark::of(purge) == *mark) {
         return Due::These(kept.into_iter().skip(place + 1).collect());
     }
-    if first.number == mark.number + 1 && first.former == mark.id {
+    if first.number == mark.number.saturating_add(1) && first.former == mark.id {
         return Due::These(kept);
     }
     let last = kept.last().map(|last| Mark::of(last));
@@ -120,7 +120,7 @@ fn chain(purges: &BTreeMap<String, Purge>) -> Vec<&Purge> {
     let mut all: Vec<&Purge> = purges.values().collect();
     all.sort_by_key(|purge| purge.number);
     let is_break = |pair: &[&Purge]| match pair {
-        [one, next] => next.number != one.number + 1 || next.former != one.id,
+        [one, next] => next.number != one.number.saturating_add(1) || next.former != one.id,
         _ => false,
     };
     match all.windows(2).rposition(is_break) {
@@ -137,7 +137,7 @@ pub fn last(purges: &BTreeMap<String, Purge>) -> Mark {
 
 /// The names of purges that need not be kept any more when another is added: the oldest first, and without a gap.
 pub fn outdated(purges: &BTreeMap<String, Purge>, now: u64) -> Vec<String> {
-    let newest = last(purges).number + 1;
+    let newest = last(purges).number.saturating_add(1);
     let mut all: Vec<(&String, &Purge)> = purges.iter().collect();
     all.sort_by_key(|(_, purge)| purge.number);
     let is_outdated = |purge: &Purge| {

@@ -1,21 +1,24 @@
 //! Where passwords are looked at: on threads of their own, few at a time, for hashing one takes a tenth of a second of a processor on purpose.
 //!
-//! Must never: hold up a listen thread, or let whoever tries passwords keep more than a few processors busy or more than a bounded number waiting.
+//! Sources take turns: a source with many passwords waits behind its own, not before those of others, and it loses a waiting place to a source
+//! with fewer when all are taken.
+//!
+//! Must never: hold up a listen thread, or let one source keep others from having a password looked at, or let more than a bounded number
+//! wait.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-use tokio::sync::Semaphore;
+use tokio::sync::oneshot;
 
-use crate::concurrency::Concurrency;
 use crate::passwords::{Question, Remembered};
 
 /// Passwords that may wait to be looked at.
 const MOST_WAITING: usize = 64;
 
-/// Those of one client among them.
-const MOST_OF_CLIENT: u32 = 8;
+/// Those of one source among them.
+const MOST_OF_SOURCE: usize = 8;
 
 /// Too many passwords wait.
 #[derive(Debug)]
@@ -25,19 +28,14 @@ pub struct Busy;
 #[derive(Debug)]
 pub struct PasswordDesk {
     remembered: Option<Remembered>,
-    /// Those that are looked at.
-    places: Arc<Semaphore>,
-    waiting: Arc<AtomicUsize>,
-    of_client: Arc<Concurrency>,
+    line: Arc<Line>,
 }
 
 impl Default for PasswordDesk {
     fn default() -> Self {
         Self {
             remembered: Remembered::new().ok(),
-            places: Arc::new(Semaphore::new(processors().div_ceil(2))),
-            waiting: Arc::default(),
-            of_client: Concurrency::new(MOST_OF_CLIENT),
+            line: Arc::new(Line::new(processors().div_ceil(2))),
         }
     }
 }
@@ -48,21 +46,135 @@ fn processors() -> usize {
     *PROCESSORS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// A password that waits or is looked at.
-struct Waiting(Arc<AtomicUsize>);
+/// The places where passwords are looked at, and the passwords that wait for one.
+#[derive(Debug)]
+struct Line(Mutex<Waiting>);
 
-impl Drop for Waiting {
+#[derive(Debug)]
+struct Waiting {
+    /// Places that are free. None is while a password waits.
+    free: usize,
+    /// The sources with waiting passwords; the first has the next turn.
+    sources: VecDeque<Source>,
+}
+
+/// The waiting passwords of one source, the oldest first; never empty.
+#[derive(Debug)]
+struct Source {
+    key: Box<[u8]>,
+    passwords: VecDeque<oneshot::Sender<Place>>,
+}
+
+/// A place where a password is looked at; the next in line gets it when this is dropped.
+#[derive(Debug)]
+struct Place(Option<Arc<Line>>);
+
+impl Drop for Place {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        if let Some(line) = self.0.take() {
+            line.pass_on();
+        }
+    }
+}
+
+impl Line {
+    fn new(places: usize) -> Self {
+        Self(Mutex::new(Waiting {
+            free: places,
+            sources: VecDeque::new(),
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        // Each change leaves it whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gets a place, at once or in turn.
+    async fn enter(self: &Arc<Self>, source: &[u8]) -> Result<Place, Busy> {
+        let turn = {
+            let mut waiting = self.lock();
+            if waiting.free > 0 {
+                waiting.free -= 1;
+                return Ok(Place(Some(Arc::clone(self))));
+            }
+            waiting.join(source)?
+        };
+        // The sender is dropped where another source is given the waiting place.
+        turn.await.map_err(|_| Busy)
+    }
+
+    /// Gives a place that has become free to the next in line.
+    fn pass_on(self: Arc<Self>) {
+        let mut waiting = self.lock();
+        let mut place = Place(Some(Arc::clone(&self)));
+        while let Some(next) = waiting.next() {
+            match next.send(place) {
+                Ok(()) => return,
+                // Its client has gone.
+                Err(back) => place = back,
+            }
+        }
+        waiting.free += 1;
+        place.0 = None;
+    }
+}
+
+impl Waiting {
+    /// Adds a password to the line.
+    fn join(&mut self, source: &[u8]) -> Result<oneshot::Receiver<Place>, Busy> {
+        for one in &mut self.sources {
+            one.passwords.retain(|password| !password.is_closed());
+        }
+        self.sources.retain(|one| !one.passwords.is_empty());
+        let lengths = || self.sources.iter().map(|one| one.passwords.len());
+        let all: usize = lengths().sum();
+        let longest = lengths().max().unwrap_or(0);
+        let own = self.sources.iter().position(|one| *one.key == *source);
+        let of_own = own.and_then(|own| self.sources.get(own));
+        let own_length = of_own.map_or(0, |own| own.passwords.len());
+        if own_length >= MOST_OF_SOURCE {
+            return Err(Busy);
+        }
+        if all >= MOST_WAITING {
+            // Without the difference of two, sources with one password each would take turns in driving each other out.
+            if longest < own_length + 2 {
+                return Err(Busy);
+            }
+            let mut sources = self.sources.iter_mut();
+            if let Some(source) = sources.find(|one| one.passwords.len() == longest) {
+                source.passwords.pop_back();
+            }
+        }
+        let (sender, receiver) = oneshot::channel();
+        match own.and_then(|own| self.sources.get_mut(own)) {
+            Some(own) => own.passwords.push_back(sender),
+            None => self.sources.push_back(Source {
+                key: source.into(),
+                passwords: VecDeque::from([sender]),
+            }),
+        }
+        Ok(receiver)
+    }
+
+    /// Takes the next password out of the line; its source goes to the end.
+    fn next(&mut self) -> Option<oneshot::Sender<Place>> {
+        let mut source = self.sources.pop_front()?;
+        let next = source.passwords.pop_front();
+        if !source.passwords.is_empty() {
+            self.sources.push_back(source);
+        }
+        next
     }
 }
 
 impl PasswordDesk {
-    /// True if the password is right. Needs a runtime of tokio, whose threads for blocking it takes.
+    /// True if the password is right. Needs a runtime of tokio, whose threads for blocking it takes. `source` is the client as limits count
+    /// it: an IPv4 address, or an IPv6 network of 64 bits.
     ///
     /// # Errors
     /// Too many wait.
-    pub async fn ask(&self, name: &str, question: Question, client: &str) -> Result<bool, Busy> {
+    pub async fn ask(&self, name: &str, question: Question, source: &[u8]) -> Result<bool, Busy> {
         let remembered = self.remembered.as_ref();
         let tag = remembered.map(|remembered| remembered.tag(name, &question));
         if let (Some(remembered), Some(tag)) = (remembered, tag)
@@ -70,17 +182,11 @@ impl PasswordDesk {
         {
             return Ok(true);
         }
-        let _of_client = self.of_client.enter(client.as_bytes()).ok_or(Busy)?;
-        let waiting = Waiting(Arc::clone(&self.waiting));
-        if self.waiting.fetch_add(1, Ordering::Relaxed) >= MOST_WAITING {
-            return Err(Busy);
-        }
-        let place = Arc::clone(&self.places).acquire_owned().await;
-        let place = place.map_err(|_| Busy)?;
+        let place = self.line.enter(source).await?;
         // Where the client goes meanwhile, the hash still is being made: its place is taken until it is.
         let looking = tokio::task::spawn_blocking(move || {
             let is_right = question.answer();
-            drop((place, waiting));
+            drop(place);
             is_right
         });
         let is_right = looking.await.unwrap_or(false);
@@ -88,5 +194,88 @@ impl PasswordDesk {
             remembered.note(tag, Instant::now());
         }
         Ok(is_right)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Turn = oneshot::Receiver<Place>;
+
+    fn full() -> Arc<Line> {
+        Arc::new(Line::new(0))
+    }
+
+    fn join(line: &Line, source: &str) -> Option<Turn> {
+        line.lock().join(source.as_bytes()).ok()
+    }
+
+    /// The numbers of those that have got a place, which they keep.
+    fn served(turns: &mut [Turn]) -> Vec<usize> {
+        let ready = turns.iter_mut().enumerate();
+        let ready = ready.filter_map(|(number, turn)| match turn.try_recv() {
+            Ok(place) => {
+                std::mem::forget(place);
+                Some(number)
+            }
+            Err(_) => None,
+        });
+        ready.collect()
+    }
+
+    #[test]
+    fn sources_take_turns() {
+        let line = full();
+        let mut turns: Vec<Turn> = (0..8).filter_map(|_| join(&line, "many")).collect();
+        assert!(join(&line, "many").is_none());
+        turns.extend(join(&line, "one"));
+        Arc::clone(&line).pass_on();
+        assert_eq!(served(&mut turns), [0]);
+        Arc::clone(&line).pass_on();
+        assert_eq!(served(&mut turns), [8]);
+    }
+
+    #[test]
+    fn a_source_with_fewer_gets_a_waiting_place_of_one_with_more() {
+        let line = full();
+        let mut turns = Vec::new();
+        for source in 0..8 {
+            for _ in 0..8 {
+                turns.extend(join(&line, &format!("source {source}")));
+            }
+        }
+        assert_eq!(turns.len(), MOST_WAITING);
+        let latecomer = join(&line, "latecomer").expect("the longest line gives way");
+        let lost = turns.iter_mut().filter_map(|turn| turn.try_recv().err());
+        let lost = lost.filter(|why| *why == oneshot::error::TryRecvError::Closed);
+        assert_eq!(lost.count(), 1);
+        drop(latecomer);
+    }
+
+    #[test]
+    fn sources_with_one_password_do_not_drive_each_other_out() {
+        let line = full();
+        let join = |number: usize| join(&line, &number.to_string());
+        let turns: Vec<Turn> = (0..MOST_WAITING).filter_map(join).collect();
+        assert_eq!(turns.len(), MOST_WAITING);
+        assert!(join(MOST_WAITING).is_none());
+        drop(turns);
+        // Those whose clients have gone take no place.
+        assert!(join(MOST_WAITING).is_some());
+    }
+
+    #[test]
+    fn a_place_comes_back_where_nothing_waits() {
+        let line = Arc::new(Line::new(1));
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        runtime.unwrap().block_on(async {
+            let place = line.enter(b"a").await.unwrap();
+            assert_eq!(line.lock().free, 0);
+            let gone = join(&line, "b");
+            drop(gone);
+            drop(place);
+            assert_eq!(line.lock().free, 1);
+        });
     }
 }

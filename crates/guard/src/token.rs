@@ -257,11 +257,25 @@ fn header(token: &[u8]) -> Option<Map<String, Value>> {
     serde_json::from_slice(&decoded).ok()
 }
 
-/// A claim as the value of a field; `None`: there is none, or it cannot be one.
+/// A claim as the value of a field; `None`: there is none, or it cannot be one: a value with control characters, or a list with an element
+/// that the commas between elements would not keep apart.
 pub fn claim(claims: &Claims, name: &str) -> Option<Vec<u8>> {
     let text = text(claims.get(name)?)?;
     let is_line = !text.bytes().any(|byte| byte.is_ascii_control());
     is_line.then(|| text.into_bytes())
+}
+
+/// Why a claim that is there is no value of a field.
+pub fn unfit(claims: &Claims, name: &str) -> Option<String> {
+    claims.get(name).filter(|value| !value.is_null())?;
+    Some(format!(
+        "the claim `{name}` has a control character, or a list element with a comma, a quote, a backslash or outer spaces"
+    ))
+}
+
+/// Returns true if a reader who takes a list of words with commas apart gets this one back. `["a,admin"]` must not become `a` and `admin`.
+fn is_member(word: &str) -> bool {
+    !word.is_empty() && word.trim() == word && !word.contains([',', '"', '\\'])
 }
 
 fn text(value: &Value) -> Option<String> {
@@ -269,7 +283,8 @@ fn text(value: &Value) -> Option<String> {
         Value::Null => return None,
         Value::String(text) => text.clone(),
         Value::Array(elements) => {
-            let words: Option<Vec<String>> = elements.iter().map(text).collect();
+            let word = |element| text(element).filter(|word| is_member(word));
+            let words: Option<Vec<String>> = elements.iter().map(word).collect();
             words?.join(",")
         }
         Value::Object(_) => value.to_string(),
@@ -376,5 +391,26 @@ mod tests {
         assert_eq!(claim(claims, "b"), Some(b"{\"c\":1}".to_vec()));
         assert_eq!(claim(claims, "d"), None);
         assert_eq!(claim(claims, "e"), None);
+    }
+
+    #[test]
+    fn a_list_is_told_only_if_its_reader_gets_the_same_elements() {
+        let told = |roles: Value| {
+            let claims = json!({"roles": roles});
+            claim(claims.as_object().unwrap(), "roles")
+        };
+        assert_eq!(told(json!(["a", "b c", 7])), Some(b"a,b c,7".to_vec()));
+        assert_eq!(told(json!([])), Some(Vec::new()));
+        for roles in [
+            json!(["a,admin"]),
+            json!(["a", " admin"]),
+            json!(["a", "\"admin"]),
+            json!(["a\\", "b"]),
+            json!(["a", ""]),
+            json!([["a", "admin"]]),
+            json!([{"a": 1, "b": 2}]),
+        ] {
+            assert_eq!(told(roles.clone()), None, "{roles}");
+        }
     }
 }

@@ -82,7 +82,7 @@ pub use head::{Progress, Span};
 pub use host::{split_port, told_port};
 pub use known::Known;
 pub use limits::Limits;
-pub use method::Method;
+pub use method::{Method, is_idempotent, is_safe};
 pub use outgoing::OutgoingHead;
 pub use path::{PathError, normalise_path};
 pub use status::reason_phrase;

@@ -2,7 +2,7 @@
 
 /// A request method. Names are case-sensitive (RFC 9110 §9.1): `get` is [`Method::Other`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)] // the variants are the methods of RFC 9110 §9.3 and RFC 5789
+#[allow(missing_docs)] // the variants are the methods of RFC 9110 §9.3, RFC 5789 and RFC 10008
 pub enum Method {
     #[default]
     Get,
@@ -14,6 +14,7 @@ pub enum Method {
     Options,
     Trace,
     Patch,
+    Query,
     /// Any other token; the text is in the head.
     Other,
 }
@@ -31,6 +32,7 @@ impl Method {
             b"OPTIONS" => Self::Options,
             b"TRACE" => Self::Trace,
             b"PATCH" => Self::Patch,
+            b"QUERY" => Self::Query,
             _ => Self::Other,
         }
     }
@@ -47,7 +49,34 @@ impl Method {
             Self::Options => "OPTIONS",
             Self::Trace => "TRACE",
             Self::Patch => "PATCH",
+            Self::Query => "QUERY",
             Self::Other => "OTHER",
         }
+    }
+}
+
+/// Returns true for methods that the IANA registry of HTTP methods lists as safe: a request only reads (RFC 9110 §9.2.1).
+pub fn is_safe(method: &[u8]) -> bool {
+    matches!(
+        method,
+        b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"QUERY" | b"PROPFIND" | b"REPORT" | b"SEARCH"
+    )
+}
+
+/// Returns true for methods whose request may be sent again if its response was lost (RFC 9110 §9.2.2). Every safe method is idempotent.
+pub fn is_idempotent(method: &[u8]) -> bool {
+    is_safe(method) || matches!(method, b"PUT" | b"DELETE")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn query_is_safe_and_idempotent() {
+        assert_eq!(Method::from_bytes(b"QUERY").as_str(), "QUERY");
+        assert!(is_safe(b"QUERY") && is_idempotent(b"QUERY"));
+        assert!(!is_safe(b"query") && !is_safe(b"DELETE"));
+        assert!(is_idempotent(b"DELETE") && !is_idempotent(b"POST"));
     }
 }

@@ -1,11 +1,9 @@
-//! The clock of the machine: what is stored outlives this process, so that its times are the world's.
-
-use std::time::{SystemTime, UNIX_EPOCH};
+//! The time of day: what is stored outlives this process. When the clock is set, the times in memory move with it, see
+//! [`State::follow_clock`](crate::state::State::follow_clock).
 
 use crate::queue::Time;
 
 /// The time now.
 pub(crate) fn now() -> Time {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+    tutti_sys::clock::wall_millis()
 }

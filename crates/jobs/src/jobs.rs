@@ -109,6 +109,7 @@ struct Hears(Arc<Inner>);
 
 impl Listener for Hears {
     fn opened(&self, found: Found) {
+        let now = now();
         let mut state = self.0.state();
         for (name, run) in found.runs {
             if let Some(timed) = state.schedules.get_mut(&name) {
@@ -120,7 +121,7 @@ impl Listener for Hears {
                 .queues
                 .entry(spooler)
                 .or_default()
-                .insert(id, standing);
+                .restore(id, standing, now);
         }
         state.is_open = true;
         state.forget_runs();
@@ -180,6 +181,12 @@ impl Jobs {
         }));
         tokio::spawn(jobs.clone().deliver_forever());
         jobs
+    }
+
+    /// Looks again what is due: the clock was set.
+    pub fn look_again(&self) {
+        self.0.rescheduled.notify_one();
+        self.0.stirred.notify_one();
     }
 
     /// True if there is a store.
@@ -368,6 +375,7 @@ impl Jobs {
         if !state.is_open || state.rests {
             return (due, next);
         }
+        state.follow_clock();
         let now = now();
         for (name, spooler) in &state.spoolers {
             let Some(queue) = state.queues.get_mut(name) else {
@@ -461,6 +469,7 @@ impl Jobs {
         let mut lines = Vec::new();
         {
             let state = &mut *self.0.state();
+            state.follow_clock();
             let now = now();
             let mut orders = Vec::new();
             for (name, spooler) in &state.spoolers {

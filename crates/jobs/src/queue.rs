@@ -5,6 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use tutti_sys::clock::Jump;
+
 /// Milliseconds since 1970.
 pub(crate) type Time = u64;
 
@@ -111,6 +113,21 @@ impl Queue {
         }
     }
 
+    /// Takes in a job from the file at `now`. One that came in the future is of a clock that was set back since, and so are its times.
+    pub(crate) fn restore(&mut self, id: u64, mut standing: Standing, now: Time) {
+        let came = received(id);
+        let ahead = came.saturating_sub(now);
+        // A number may be ahead of its job, for numbers only grow; such a job has the times of the clock as it is.
+        if ahead > 0 && standing.due >= came {
+            let back = Jump::Back(Duration::from_millis(ahead));
+            standing.due = back.moved(standing.due);
+            if standing.failed > 0 {
+                standing.failed = back.moved(standing.failed).max(1);
+            }
+        }
+        self.insert(id, standing);
+    }
+
     /// Takes in a job that the store has.
     pub(crate) fn insert(&mut self, id: u64, standing: Standing) {
         self.size += standing.size;
@@ -204,6 +221,23 @@ impl Queue {
         put_off
     }
 
+    /// Moves the times of waiting and failed jobs with a clock that was set: pauses last as long as they would have.
+    pub(crate) fn follow(&mut self, jump: Jump) {
+        let is_waiting =
+            |id: &u64, job: &Standing| job.failed == 0 && !self.delivering.contains(id);
+        self.waiting = self
+            .jobs
+            .iter_mut()
+            .filter_map(|(id, job)| {
+                job.due = jump.moved(job.due);
+                if job.failed > 0 {
+                    job.failed = jump.moved(job.failed).max(1);
+                }
+                is_waiting(id, job).then_some((job.due, *id))
+            })
+            .collect();
+    }
+
     /// A failed job is to be tried again from the beginning; where it stands now.
     pub(crate) fn retry(&mut self, id: u64, now: Time) -> Option<Standing> {
         if !self.failed.remove(&id) {
@@ -292,6 +326,38 @@ mod tests {
         queue.delivered(2);
         assert_eq!(queue.take_due(99, 2), Some(3));
         assert_eq!(queue.totals(), (0, 2, 0, 20));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_changes_no_pause() {
+        const YEAR: Time = 31_536_000_000;
+        let mut queue = Queue::default();
+        queue.insert(1, waiting(1_000));
+        queue.insert(2, waiting(5_000));
+        assert_eq!(queue.take_due(1_000, 9), Some(1));
+        let year = Duration::from_millis(YEAR);
+        queue.follow(Jump::Forward(year));
+        assert_eq!(queue.take_due(YEAR + 4_999, 9), None);
+        assert_eq!(queue.next_due(9), Some(YEAR + 5_000));
+        queue.follow(Jump::Back(year));
+        assert_eq!(queue.take_due(4_999, 9), None);
+        assert_eq!(queue.take_due(5_000, 9), Some(2));
+        queue
+            .failed(1, String::new(), None, 6_000, &PATIENCE)
+            .unwrap();
+        assert_eq!(queue.totals(), (1, 1, 0, 20));
+    }
+
+    #[test]
+    fn jobs_of_a_clock_that_was_set_back_while_the_server_was_down_do_not_wait_for_it() {
+        let (now, year) = (1_700_000_000_000, 31_536_000_000);
+        let mut queue = Queue::default();
+        let id = next_id(0, now + year);
+        queue.restore(id, waiting(now + year + 60_000), now);
+        assert_eq!(queue.next_due(9), Some(now + 60_000));
+        // The numbers go on from there, the times do not.
+        queue.restore(next_id(id, now), waiting(now + 30_000), now);
+        assert_eq!(queue.next_due(9), Some(now + 30_000));
     }
 
     #[test]

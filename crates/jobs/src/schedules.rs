@@ -62,6 +62,7 @@ impl Jobs {
             if !state.is_open || state.rests {
                 return None;
             }
+            state.follow_clock();
             let names: Vec<String> = state.schedules.keys().cloned().collect();
             for name in names {
                 let Some(timed) = state.schedules.get_mut(&name) else {
@@ -179,7 +180,7 @@ fn told(schedule: &Schedule, settled: Time, found: &Look) -> Option<String> {
     let name = &schedule.name;
     if found.is_set_back {
         return Some(format!(
-            "schedule \"{name}\": the clock is far behind the last run, at {}: its times begin anew",
+            "schedule \"{name}\": the clock is behind the last run, at {}, by more than the time between two runs: its times begin anew",
             written(settled)
         ));
     }

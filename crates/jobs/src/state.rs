@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use tutti_config::Config;
-use tutti_config::model::{SCHEDULE_PREFIX, Schedule, Spooler};
+use tutti_config::model::{SCHEDULE_PREFIX, Schedule, Spooler, Times};
 use tutti_log::Level;
+use tutti_sys::clock::ClockWatch;
 
 use crate::clock::now;
 use crate::delivery::Failure;
@@ -29,6 +30,8 @@ pub(crate) struct State {
     pub(crate) schedules: BTreeMap<String, Timed>,
     /// Delivered by the router before this one, and not found in the store yet.
     pub(crate) delivered_before: Vec<(String, u64)>,
+    /// Notices that the clock was set.
+    clock: ClockWatch,
 }
 
 /// A schedule, and how far it is.
@@ -43,6 +46,22 @@ pub(crate) struct Timed {
 }
 
 impl State {
+    /// Moves what is counted in intervals with the clock, if that was set: pauses of jobs, and schedules with `every`. Times of `cron` are
+    /// those of the clock and stay.
+    pub(crate) fn follow_clock(&mut self) {
+        let Some(jump) = self.clock.look() else {
+            return;
+        };
+        for queue in self.queues.values_mut() {
+            queue.follow(jump);
+        }
+        for timed in self.schedules.values_mut() {
+            if matches!(timed.schedule.times, Times::Every(_)) && timed.run.settled > 0 {
+                timed.run.settled = jump.moved(timed.run.settled).max(1);
+            }
+        }
+    }
+
     pub(crate) fn order(&self, order: Order) {
         if let Some(store) = &self.store {
             // A thread that has ended has nothing more to write.

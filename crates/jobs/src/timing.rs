@@ -8,9 +8,6 @@ use crate::queue::Time;
 /// A run that begins so much later than it was due is still that run: a busy machine, a router that is replaced. Milliseconds.
 const GRACE: Time = 60_000;
 
-/// The clock was set back, not corrected a little: times that have been are those of another clock. Milliseconds.
-const SET_BACK: Time = 3_600_000;
-
 /// Runs that are counted one by one; more are so many.
 const MOST_COUNTED: u64 = 100_000;
 
@@ -57,7 +54,7 @@ pub(crate) struct Look {
 
 /// Looks what is due at `now`, where everything up to `settled` has been dealt with.
 pub(crate) fn look(schedule: &Schedule, settled: Time, now: Time) -> Look {
-    if settled == 0 || settled > now.saturating_add(SET_BACK) {
+    if settled == 0 || is_set_back(schedule, settled, now) {
         return Look {
             settled: now,
             next: next(&schedule.times, now),
@@ -82,6 +79,14 @@ pub(crate) fn look(schedule: &Schedule, settled: Time, now: Time) -> Look {
         next: next(&schedule.times, latest),
         is_set_back: false,
     }
+}
+
+/// True if the clock was set back by more than the time between two runs. Until it is where it was no run is due, so that none comes twice;
+/// that may leave out one run, but not more.
+fn is_set_back(schedule: &Schedule, settled: Time, now: Time) -> bool {
+    let ahead = settled.saturating_sub(now);
+    let pause = next(&schedule.times, settled).map_or(0, |next| next.saturating_sub(settled));
+    ahead > pause.max(GRACE)
 }
 
 /// How many times were due after `settled` and up to `now`, and the latest.
@@ -186,5 +191,23 @@ mod tests {
         let far = look(&schedule, START, START - 300 * MINUTE);
         assert!(far.is_set_back && !far.is_due);
         assert_eq!(far.next, Some(START - 290 * MINUTE));
+    }
+
+    /// Issue 28: an hour forward and back again stopped a schedule of every ten minutes for that hour.
+    #[test]
+    fn a_clock_that_was_wrong_for_a_while_leaves_out_one_run_at_most() {
+        for times in [r#""every": 600"#, r#""cron": "*/10 * * * *""#] {
+            let schedule = schedule(times);
+            for wrong in [11, 50, 60, 600, 600_000] {
+                let forward = look(&schedule, START, START + wrong * MINUTE);
+                let back = look(&schedule, forward.settled, START + MINUTE);
+                let next = back.next.unwrap();
+                assert!(next <= START + 21 * MINUTE, "{times} {wrong}: {next}");
+            }
+        }
+        let daily = schedule(r#""cron": "0 0 * * *""#);
+        // Twenty minutes: the run at midnight does not come twice.
+        let back = look(&daily, START, START - 20 * MINUTE);
+        assert_eq!(back.next, Some(START + 24 * 60 * MINUTE));
     }
 }

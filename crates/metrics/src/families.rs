@@ -167,6 +167,8 @@ families! {
 
     LOG_LINES_LOST = Counter "tutti_log_lines_lost" None ["log"] "Lines that a log lost because it could not be written: `daemon` (of the router), `access`, `slow`";
 
+    CLOCK_JUMPS = Counter "tutti_clock_jumps" None ["direction"] "Steps of two seconds or more of the machine's time of day, `forward` or `back`";
+
     ROUTER_START = Gauge "tutti_router_start_timestamp_seconds" Seconds [] "When the process that serves requests was started; its counters begin there";
     ROUTER_MEMORY = Gauge "tutti_router_resident_memory_bytes" Bytes [] "Memory of that process";
     ROUTER_PROCESSOR = Counter "tutti_router_cpu_seconds" Seconds [] "Processor time of that process";

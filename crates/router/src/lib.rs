@@ -8,6 +8,7 @@
 mod answers;
 mod cache_files;
 mod changes;
+mod clock_watch;
 mod commands;
 mod fleet;
 mod guard_files;
@@ -428,6 +429,7 @@ fn spawn_watches(
 ) {
     tokio::spawn(jobs.clone().run_schedules());
     tokio::spawn(guard_watch::watch(service.clone()));
+    tokio::spawn(clock_watch::watch(service.clone()));
     tokio::spawn(service.clone().answer_scrapes(asked));
     tokio::spawn(service.clone().read_files(wanted));
     tokio::spawn(service.clone().follow_nodes(needed));

@@ -4,11 +4,13 @@
 //! at 0 with the router: another one, after a crash or an upgrade, counts from there, as Prometheus expects of a process that has restarted.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tutti_metrics::{Page, names};
 use tutti_pool::AppMeasures;
 use tutti_role::certificates::Certificates;
+use tutti_sys::clock::Jump;
 use tutti_sys::proc;
 use tutti_telemetry::Counts;
 
@@ -16,6 +18,31 @@ use tutti_telemetry::Counts;
 pub(super) fn unix_time() -> f64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.unwrap_or_default().as_secs_f64()
+}
+
+/// How often the time of day was set since the router was started.
+#[derive(Default)]
+pub(super) struct Jumps {
+    forward: AtomicU64,
+    back: AtomicU64,
+}
+
+impl Jumps {
+    pub(super) fn note(&self, jump: Jump) {
+        let counter = match jump {
+            Jump::Forward(_) => &self.forward,
+            Jump::Back(_) => &self.back,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The counts, by their word in the metrics.
+    pub(super) fn counts(&self) -> [(&'static str, u64); 2] {
+        [
+            ("forward", self.forward.load(Ordering::Relaxed)),
+            ("back", self.back.load(Ordering::Relaxed)),
+        ]
+    }
 }
 
 /// The facts beside the server's own.
@@ -32,6 +59,8 @@ pub(super) struct Facts<'a> {
     pub(super) spans: Option<Counts>,
     /// Lines of the daemon's log that this process has lost.
     pub(super) lost: u64,
+    /// How often the time of day was set, by direction.
+    pub(super) jumps: [(&'static str, u64); 2],
 }
 
 /// Puts the facts on a page.
@@ -51,6 +80,9 @@ pub(super) fn measure(facts: &Facts<'_>, page: &mut Page) {
         page.add(names::SPANS, &["dropped"], spans.dropped);
     }
     page.add(names::LOG_LINES_LOST, &["daemon"], facts.lost);
+    for (direction, count) in facts.jumps {
+        page.add(names::CLOCK_JUMPS, &[direction], count);
+    }
     measure_self(facts.started, page);
 }
 

@@ -32,7 +32,7 @@ use super::jobs;
 use super::lacking::{Lacking, Leniency, Need};
 use super::limits;
 use super::line::Link;
-use super::metrics::{self, Facts, unix_time};
+use super::metrics::{self, Facts, Jumps, unix_time};
 use super::opening::{Fetched, Opened, Openings, Running};
 use super::problems::{Problems, both, start_faults, unstarted_warning};
 use super::status;
@@ -68,6 +68,8 @@ pub(super) struct Inner {
     others: Mutex<Totals>,
     /// When this router was started, in seconds since 1970.
     started: f64,
+    /// How often the time of day was set.
+    pub(super) jumps: Jumps,
     /// Configurations that were put in force, and when the last one was.
     in_force: Mutex<(u64, f64)>,
 }
@@ -152,6 +154,7 @@ impl RouterService {
             changing: tokio::sync::Mutex::default(),
             others: Mutex::default(),
             started: unix_time(),
+            jumps: Jumps::default(),
             in_force: Mutex::default(),
         }))
     }
@@ -538,6 +541,7 @@ impl Inner {
             certificates: &self.stored.certificates(),
             spans: self.spans(),
             lost: self.log.lost(),
+            jumps: self.jumps.counts(),
         };
         metrics::measure(&facts, &mut page);
         jobs::measure(&self.jobs, &mut page);

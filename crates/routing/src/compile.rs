@@ -205,16 +205,11 @@ impl Router {
         }))
     }
 
-    /// The number of a `proxy`'s upstream; those that are alike are one.
+    /// Returns the number of a `proxy`'s upstream. Two actions share one only if everything but their place is equal.
     fn proxy(&mut self, upstream: &Arc<Upstream>) -> usize {
         let named = self.upstream_names.len();
-        let is_alike = |known: &Arc<Upstream>| {
-            known.servers == upstream.servers
-                && known.options == upstream.options
-                && known.protocol == upstream.protocol
-        };
-        let proxies = self.upstreams.iter().skip(named);
-        if let Some(found) = proxies.into_iter().position(is_alike) {
+        let mut proxies = self.upstreams.iter().skip(named);
+        if let Some(found) = proxies.position(|known| known == upstream) {
             return named + found;
         }
         self.upstreams.push(Arc::clone(upstream));

@@ -509,7 +509,7 @@ fn requests_go_to_upstreams_and_servers() {
                        {"match": {"uri": "/one"}, "action": {"proxy": "http://127.0.0.1:1"}},
                        {"match": {"uri": "/two"}, "action": {"proxy": "http://127.0.0.1:2"}},
                        {"match": {"uri": "/again"}, "action": {"proxy": "http://backend"}},
-                       {"match": {"uri": "/same"}, "action": {"proxy": "http://backend:80", "request_headers": {"A": "b"}}},
+                       {"match": {"uri": "/same"}, "action": {"proxy": "http://backend", "request_headers": {"A": "b"}}},
                        {"match": {"uri": "/other"}, "action": {"proxy": "http://127.0.0.1:1", "proxy_options": {"retries": 0}}},
                        {"action": {"pass": "upstreams$uri"}}],
             "upstreams": {"a": {"servers": {}}, "b": {"servers": {}}}}"#,
@@ -534,6 +534,70 @@ fn requests_go_to_upstreams_and_servers() {
     assert_eq!(names[..3], ["a", "b", "http://127.0.0.1:1"]);
     let request = get("/same");
     assert_eq!(router.decide(0, &request).request_headers.len(), 1);
+}
+
+/// Issue 28, 1.1: the first of two actions that differed in TLS alone won, so that a certificate was not verified.
+#[test]
+fn proxies_share_a_server_only_if_everything_is_equal() {
+    let actions = [
+        ("/plain", "http://127.0.0.1:443", ""),
+        ("/tls", "https://127.0.0.1:443", ""),
+        ("/same", "https://127.0.0.1:443", ""),
+        (
+            "/unverified",
+            "https://127.0.0.1:443",
+            r#""tls": {"verify": false}"#,
+        ),
+        (
+            "/ca",
+            "https://127.0.0.1:443",
+            r#""tls": {"ca": "/etc/ca.pem"}"#,
+        ),
+        (
+            "/same-ca",
+            "https://127.0.0.1:443",
+            r#""tls": {"ca": "/etc/ca.pem"}"#,
+        ),
+        (
+            "/name",
+            "https://127.0.0.1:443",
+            r#""tls": {"server_name": "a.example"}"#,
+        ),
+        ("/time", "https://127.0.0.1:443", r#""read_timeout": 5"#),
+    ];
+    let mut routes = Vec::new();
+    for (path, url, options) in actions {
+        routes.push(format!(
+            r#"{{"match": {{"uri": "{path}"}}, "action": {{"proxy": "{url}", "proxy_options": {{{options}}}}}}}"#
+        ));
+    }
+    let router = router(&format!(
+        r#"{{"listeners": {{"*:80": {{"pass": "routes"}}}}, "routes": [{}]}}"#,
+        routes.join(",")
+    ));
+    for (path, number) in [
+        ("/plain", 0),
+        ("/tls", 1),
+        ("/same", 1),
+        ("/unverified", 2),
+        ("/ca", 3),
+        ("/same-ca", 3),
+        ("/name", 4),
+        ("/time", 5),
+    ] {
+        assert_eq!(
+            ask(&router, get(path)),
+            format!("upstream {number}"),
+            "{path}"
+        );
+    }
+    let hashes: std::collections::HashSet<u64> = router
+        .upstreams()
+        .iter()
+        .map(|one| one.fetch_hash())
+        .collect();
+    // How long a server may take changes nothing in what it answers.
+    assert_eq!(hashes.len(), 5);
 }
 
 #[test]

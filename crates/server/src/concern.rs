@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tutti_cache::{Key, asks_not_to_store, is_cookie_named, overrides_method};
-use tutti_config::model::{Cache, Patterns};
-use tutti_http::{BodyLength, Known, Method};
+use tutti_config::model::{Cache, GatewayParameter, Patterns};
+use tutti_fields::request_headers;
+use tutti_http::{BodyLength, Known, Method, is_safe};
 use tutti_routing::{Decision, RequestInfo as _, Rewritten};
 
 use crate::request::Request;
@@ -23,12 +24,12 @@ pub(crate) enum Concern {
     Mind(Rc<Recording>),
 }
 
-/// Works out what a request has to do with `cache`. `answerer` tells who would answer it.
+/// Works out what a request has to do with `cache`. `answerer` tells who would answer it, and the parameters that a gateway gets.
 pub(crate) fn concern(
     request: &Request<'_>,
     decision: &Decision<'_>,
     cache: &Arc<Cache>,
-    answerer: &[u8],
+    answerer: (&[u8], &[GatewayParameter]),
 ) -> Option<Concern> {
     let name = &cache.options.store;
     let mut stores = request.snapshot.caches.iter();
@@ -48,17 +49,16 @@ pub(crate) fn concern(
     };
     match view.method() {
         Method::Get | Method::Head => {}
-        Method::Options | Method::Trace => return mind(Purpose::Tell, Forward::Method),
+        // Only a method that may change something makes what is stored invalid (RFC 9111 §4.4).
+        _ if is_safe(view.method_text()) => return mind(Purpose::Tell, Forward::Method),
         _ => return mind(Purpose::Invalidate, Forward::Method),
     }
     if is_past(request, decision, cache) {
         store.counts.bypassed.fetch_add(1, Ordering::Relaxed);
         return mind(Purpose::Tell, Forward::Bypass);
     }
-    let has_cookies = cache.cookies.is_none()
-        && view
-            .get(Known::Cookie)
-            .is_some_and(|value| !value.is_empty());
+    let has_cookies =
+        cache.cookies.is_none() && view.get_all(b"Cookie").any(|value| !value.is_empty());
     let is_plain = view.get(Known::Range).is_none() && view.method() == Method::Get;
     Some(Concern::Look(Box::new(Asked {
         store: Arc::clone(store),
@@ -75,10 +75,11 @@ fn key(
     request: &Request<'_>,
     decision: &Decision<'_>,
     cache: &Cache,
-    answerer: &[u8],
+    answerer: (&[u8], &[GatewayParameter]),
 ) -> Option<Key> {
     let view = &request.view;
     let mut text = Vec::new();
+    let (answerer, parameters) = answerer;
     let mut identity = answerer.to_vec();
     match &cache.key {
         Some(template) => decision.render(template, request, &mut text).ok()?,
@@ -103,7 +104,8 @@ fn key(
         identity.extend_from_slice(target);
     }
     let fields = view.fields().map(|field| (field.name, field.value));
-    Some(Key::new(text, &identity, fields))
+    let edits = request_headers::shared(decision, parameters, request).ok()?;
+    Some(Key::new(text, &identity, &edits, fields))
 }
 
 /// True of requests that neither get a stored answer nor leave one.

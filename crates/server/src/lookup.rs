@@ -17,6 +17,7 @@ use tutti_cache::{
 };
 use tutti_conn::output::{Gone, Output};
 use tutti_files::range::ByteRange;
+use tutti_http::edits::Edit;
 use tutti_http::{FieldLines, Method};
 use tutti_routing::RequestInfo as _;
 
@@ -51,7 +52,7 @@ pub(crate) fn look(
     plan: Plan,
     output: &mut Output,
 ) -> Step {
-    let found = asked.find(&request.view, true);
+    let found = asked.find(&request.view, &plan.changes.edits, true);
     let (Found::Fresh(stored) | Found::Stale(stored, _)) = &found else {
         return Step::Cached(Box::new(Fetch { asked, found, plan }));
     };
@@ -100,13 +101,19 @@ pub(crate) async fn run(
     let Fetch { asked, found, plan } = fetch;
     let (found, hit) = match found {
         Found::Wait(flight) => (
-            wait(request, &asked, &flight, output).await?,
+            wait(request, &asked, &flight, &plan.changes.edits, output).await?,
             Hit::Coalesced,
         ),
         found => (found, Hit::There),
     };
     let (found, hit) = match asked.is_on_disk(&found) {
-        true => (load(request, &asked, found, output).await?, Hit::OnDisk),
+        true => {
+            let edits = &plan.changes.edits;
+            (
+                load(request, &asked, found, edits, output).await?,
+                Hit::OnDisk,
+            )
+        }
         false => (found, hit),
     };
     let (lead, stale) = match found {
@@ -189,6 +196,7 @@ async fn wait(
     request: &Request<'_>,
     asked: &Asked,
     flight: &Flight,
+    edits: &[Edit],
     output: &mut Output,
 ) -> Result<Found, Gone> {
     // Earlier answers must not wait for this one.
@@ -201,7 +209,7 @@ async fn wait(
     request.connection.set_deadline(NEVER);
     // The store is asked again, whether it has come or not.
     let _ = unless_gone(request.connection, landed).await?;
-    Ok(asked.find(&request.view, false))
+    Ok(asked.find(&request.view, edits, false))
 }
 
 /// Reads what is on disk, on a thread that may wait for it; what is found then.
@@ -209,6 +217,7 @@ async fn load(
     request: &Request<'_>,
     asked: &Asked,
     found: Found,
+    edits: &[Edit],
     output: &mut Output,
 ) -> Result<Found, Gone> {
     // Earlier answers must not wait for this one.
@@ -221,9 +230,10 @@ async fn load(
     let permit = unless_gone(request.connection, permit).await?;
     let (store, key) = (Arc::clone(&asked.store), asked.key.clone());
     let (head, bytes) = request.view.copied();
+    let edits = edits.to_vec();
     let reading = tokio::task::spawn_blocking(move || {
         let view = head.view(&bytes);
-        store.load(&key, &values(&view))
+        store.load(&key, &values(&view, &edits))
     });
     let loaded = unless_gone(request.connection, reading).await?;
     drop(permit);

@@ -1,6 +1,5 @@
 //! The server's part of the metrics: connections, bytes, requests and upstreams.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -47,18 +46,17 @@ impl Server {
                 page.add(names::CACHE_DISK_ENTRIES, &[name], disk.entries);
             }
         }
-        let upstreams = self.live();
-        let upstreams = upstreams.upstreams.iter();
-        // Two of one name are the same to whoever reads this.
-        let upstreams: BTreeMap<&str, &Arc<Upstream>> = upstreams
-            .map(|upstream| (upstream.name(), upstream))
-            .collect();
-        for (name, upstream) in upstreams {
-            page.add(names::UPSTREAM_RETRIES, &[name], upstream.retries());
-            for (fate, count) in upstream.copies() {
+        let live = self.live();
+        for (name, upstreams) in live.upstreams_by_name() {
+            let retries = upstreams.iter().map(|one| one.retries()).sum::<u64>();
+            page.add(names::UPSTREAM_RETRIES, &[name], retries);
+            // Copies are sent to upstreams with names of their own: there is one.
+            for (fate, count) in upstreams.first().iter().flat_map(|one| one.copies()) {
                 page.add(names::MIRRORED, &[name, fate], count);
             }
-            measure_servers(name, &upstream.status(now_millis()), page);
+            let status = |one: &&Arc<Upstream>| one.status(now_millis());
+            let servers: Vec<ServerStatus> = upstreams.iter().flat_map(status).collect();
+            measure_servers(name, &servers, page);
         }
     }
 

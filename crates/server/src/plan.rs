@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tutti_config::model::Spooler;
+use tutti_config::model::{GatewayParameter, Spooler};
 use tutti_http::FieldLines;
 use tutti_http::edits::Edit;
 use tutti_pool::Application;
@@ -84,6 +84,14 @@ pub(crate) struct Changes {
 }
 
 impl Act {
+    /// Variables of a gateway that the configuration sets.
+    pub(crate) fn parameters(&self) -> &[GatewayParameter] {
+        match self {
+            Self::Upstream(destination) => destination.upstream.model().protocol.parameters(),
+            _ => &[],
+        }
+    }
+
     pub(crate) fn page(status: u16) -> Self {
         Self::Page {
             status,

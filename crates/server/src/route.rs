@@ -193,14 +193,22 @@ fn cached(
             let target = target.as_deref().unwrap_or_default();
             Some(format!("a{}\0{target}", application.name()))
         }
-        Act::Upstream(destination) => Some(format!("u{}", destination.upstream.name())),
+        Act::Upstream(destination) => {
+            let upstream = &destination.upstream;
+            Some(format!("u{}\0{:x}", upstream.name(), upstream.fetch_hash()))
+        }
         _ => None,
     };
     // A page for an error is for this client only.
     let cache = decision.cache.filter(|_| request.mended().is_none());
     let concern = cache.and_then(|cache| {
         let answerer = answerer()?;
-        concern(request, decision, cache, answerer.as_bytes())
+        concern(
+            request,
+            decision,
+            cache,
+            (answerer.as_bytes(), act.parameters()),
+        )
     });
     let mut plan = Plan::with(act, decision, edits, hints);
     match concern {

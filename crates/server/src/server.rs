@@ -355,10 +355,11 @@ impl Server {
     pub fn upstreams(&self) -> Vec<(String, Vec<ServerStatus>)> {
         let now = now_millis();
         let live = self.shared.live.load();
-        let upstreams = live.upstreams.iter();
-        upstreams
-            .map(|upstream| (upstream.name().to_owned(), upstream.status(now)))
-            .collect()
+        let one = |(name, upstreams): (&str, Vec<&Arc<Upstream>>)| {
+            let servers = upstreams.iter().flat_map(|one| one.status(now));
+            (name.to_owned(), servers.collect())
+        };
+        live.upstreams_by_name().into_iter().map(one).collect()
     }
 
     /// Open connections of each thread.

@@ -513,7 +513,7 @@ fn what_may_have_had_an_effect_reaches_one_server_unless_its_user_says_otherwise
         assert_eq!(bad.connections(), 1);
         status
     };
-    for method in ["GET", "OPTIONS"] {
+    for method in ["GET", "OPTIONS", "QUERY"] {
         assert_eq!(asked(method, ""), 200, "{method}");
     }
     for method in ["PUT", "DELETE", "POST", "PATCH", "TRACE"] {

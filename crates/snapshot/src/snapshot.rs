@@ -294,6 +294,15 @@ impl Snapshot {
         entrances.any(|entry| entry.listener.id == listener)
     }
 
+    /// The upstreams of each name: `proxy` actions with one URL and different options are one upstream to people.
+    pub fn upstreams_by_name(&self) -> BTreeMap<&str, Vec<&Arc<Upstream>>> {
+        let mut by_name: BTreeMap<&str, Vec<&Arc<Upstream>>> = BTreeMap::new();
+        for upstream in &self.upstreams {
+            by_name.entry(upstream.name()).or_default().push(upstream);
+        }
+        by_name
+    }
+
     /// The number of a listener in this configuration.
     pub fn position_of(&self, listener: u64) -> Option<usize> {
         self.entrances()
@@ -380,7 +389,7 @@ impl Snapshot {
             match kept.map_or_else(|| around.body_spool(http.max_body_size), Ok) {
                 Ok(spool) => snapshot.body_spool = Some(spool),
                 Err(error) => faults.push(Diagnostic::apply(
-                    first.model().pointer.clone(),
+                    first.model().pointer.clone().into(),
                     format!("cannot create a file for large request bodies: {error}"),
                 )),
             }
@@ -529,10 +538,18 @@ fn upstreams(
 ) -> Vec<Arc<Upstream>> {
     let mut system = authorities::System::default();
     let one = |wanted: &Arc<model::Upstream>| {
-        let before = previous
-            .upstreams
-            .iter()
-            .find(|known| known.name() == wanted.name);
+        // `proxy` actions may have the same URL and differ in everything else.
+        let same_name = || {
+            let known = previous.upstreams.iter();
+            known.filter(|known| known.name() == wanted.name)
+        };
+        let before = same_name()
+            .find(|known| known.model() == wanted)
+            .or_else(|| {
+                // One that goes on as it is keeps its counters to itself.
+                let mut known = same_name();
+                known.find(|known| !router.upstreams().contains(known.model()))
+            });
         let tls_before = before.and_then(|before| before.tls());
         let tls = wanted.tls.as_ref().map(|tls| {
             let mut find = |source: Source<'_>| found(source, around);

@@ -6,6 +6,7 @@
 //! into a child by accident (every descriptor made here is close-on-exec).
 
 pub mod cgroup;
+pub mod clock;
 pub mod credentials;
 pub mod daemon;
 pub mod datagrams;

@@ -15,9 +15,9 @@ use crate::span::Span;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Methods that have a name of their own in `http.request.method` (RFC 9110 §9, RFC 5789).
-const METHODS: [&str; 9] = [
-    "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH",
+/// Methods that have a name of their own in `http.request.method` (RFC 9110 §9, RFC 5789, RFC 10008).
+const METHODS: [&str; 10] = [
+    "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "QUERY",
 ];
 
 /// `SpanFlags` of the protocol: it is known whether the parent is in another process, and it is.

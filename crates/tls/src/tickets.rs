@@ -82,7 +82,12 @@ impl TicketKeys {
             Keys::Given(keys) => keys.last()?.seal(plain, now),
             Keys::Random(random) => {
                 let mut random = random.lock().unwrap_or_else(PoisonError::into_inner);
-                let age = now.duration_since(random.since).unwrap_or_default();
+                let age = match now.duration_since(random.since) {
+                    Ok(age) => age,
+                    // A clock that was set back says nothing about the age: then it is time as well.
+                    Err(back) if back.duration() > Duration::from_secs(SKEW) => Duration::MAX,
+                    Err(_) => Duration::ZERO,
+                };
                 if age >= self.timeout.max(RENEWAL) {
                     let fresh = Key::random(&self.rule)?;
                     random.previous = Some(std::mem::replace(&mut random.current, fresh));
@@ -245,6 +250,11 @@ mod tests {
         let after = late + Duration::from_secs(30);
         assert_eq!(keys.open(&first, after).unwrap(), b"a");
         assert_eq!(keys.open(&second, after).unwrap(), b"b");
+        let set_back = start - Duration::from_secs(24 * 3600);
+        let third = keys.seal(b"c", set_back).unwrap();
+        assert_ne!(second[..16], third[..16]);
+        let fourth = keys.seal(b"d", set_back).unwrap();
+        assert_eq!(third[..16], fourth[..16]);
     }
 
     #[test]

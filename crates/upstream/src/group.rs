@@ -34,6 +34,8 @@ pub struct Upstream {
     retries: Arc<AtomicU64>,
     /// Copies of requests, by what has become of them.
     copies: Arc<[AtomicU64; 3]>,
+    /// See [`model::Upstream::fetch_hash`].
+    fetch_hash: u64,
 }
 
 /// Servers that can be asked. Where there are names, others take their place when their addresses change.
@@ -147,6 +149,7 @@ impl Upstream {
                 .iter()
                 .any(|settings| settings.max_connections.is_some()),
             queue: Arc::default(),
+            fetch_hash: model.fetch_hash(),
             model: Arc::clone(model),
             tls,
             retries: previous.map_or_else(Arc::default, |previous| Arc::clone(&previous.retries)),
@@ -155,6 +158,11 @@ impl Upstream {
         let known = previous.map(|previous| previous.members.load_full());
         upstream.gather(&upstream.lock_names().clone(), known.as_deref());
         upstream
+    }
+
+    /// Tells responses that were fetched in this way from others.
+    pub fn fetch_hash(&self) -> u64 {
+        self.fetch_hash
     }
 
     fn lock_names(&self) -> MutexGuard<'_, Box<[Addresses]>> {

@@ -229,10 +229,7 @@ fn is_retried(failure: &RelayError, exchange: &Exchange) -> bool {
 }
 
 fn is_repeatable(exchange: &Exchange) -> bool {
-    matches!(
-        exchange.request().method(),
-        b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"PUT" | b"DELETE"
-    )
+    tutti_http::is_idempotent(exchange.request().method())
 }
 
 async fn attempt(

@@ -556,7 +556,42 @@ class Liar(http.server.BaseHTTPRequestHandler):
     def directory(self, nonce):
         return json.dumps({"newNonce": nonce, "newAccount": base + "/account", "newOrder": base + "/order"}).encode()
 
+    def late(self):
+        lie, _, what = self.path.removeprefix("/late/").partition("/")
+        here = f"{base}/late/{lie}"
+        count = 5000 if lie == "many" else 0 if lie == "long-pause" else 1
+        order = {
+            "status": "valid" if lie.endswith("certificate") else "pending",
+            "identifiers": [{"type": "dns", "value": "example.com"}],
+            "authorizations": [f"{here}/names/{number}" for number in range(count)],
+            "finalize": here + "/finalize",
+            "certificate": here + "/certificate",
+        }
+        name = "other.example" if lie == "other-name" else "example.com"
+        token = "<script>alert(1)</script>" if lie == "token" else "abc"
+        kinds = ["http-01", "tls-alpn-01", "dns-01"]
+        challenges = [{"type": kind, "url": here + "/look", "token": token, "status": "pending"} for kind in kinds]
+        state = "valid" if lie == "many" else "pending"
+        name = {"identifier": {"type": "dns", "value": name}, "status": state, "challenges": challenges}
+        fields = [("Replay-Nonce", "again")]
+        if what == "account":
+            return self.answer(201, b'{"status": "valid"}', fields + [("Location", here + "/me")])
+        if what == "order":
+            return self.answer(201, json.dumps(order).encode(), fields + [("Location", here + "/mine")])
+        if what == "mine":
+            return self.answer(200, json.dumps(order).encode(), fields + [("Retry-After", str(2**64 - 1))])
+        if what.startswith("names/"):
+            return self.answer(200, json.dumps(name).encode(), fields)
+        if what == "certificate":
+            content = open(chain, "rb").read() if lie == "other-certificate" else b"\xff no certificate"
+            return self.answer(200, content, fields)
+        self.answer(200, b"{}", fields)
+
     def do_GET(self):
+        if self.path.startswith("/dir/late/"):
+            here = base + self.path.removeprefix("/dir")
+            names = {"newNonce": base + "/nonce", "newAccount": here + "/account", "newOrder": here + "/order"}
+            return self.answer(200, json.dumps(names).encode())
         lies = {
             "/dir/junk": lambda: self.answer(200, b"\0\1\2 not JSON"),
             "/dir/empty": lambda: self.answer(200, b""),
@@ -571,10 +606,12 @@ class Liar(http.server.BaseHTTPRequestHandler):
         lies.get(self.path, lambda: self.answer(404, b"{}"))()
 
     def do_HEAD(self):
-        self.answer(200, b"", [("Replay-Nonce", "\xff\xfe" if "no-nonce" in self.path else "x" * 4000)])
+        self.answer(200, b"", [("Replay-Nonce", "\xff\xfe" if "no-nonce" in self.path else "again" if self.path == "/nonce" else "x" * 4000)])
 
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path.startswith("/late/"):
+            return self.late()
         problem = {"type": "urn:ietf:params:acme:error:rateLimited", "detail": "too\nmany \u001b[31m", "status": 429}
         self.answer(429, json.dumps(problem).encode(), [("Retry-After", "77777")])
 
@@ -631,6 +668,13 @@ fn an_authority_that_lies_does_no_harm() {
             ("plain", "cannot be reached"),
             ("no-nonce", "nonce"),
             ("endless", "cannot be reached"),
+            // It keeps to the protocol at first.
+            ("late/other-name", "a name that was not ordered"),
+            ("late/token", "a token that is none"),
+            ("late/many", "more names than were ordered"),
+            ("late/long-pause", "not come to a result in time"),
+            ("late/no-certificate", "the authority"),
+            ("late/other-certificate", "cannot be put in force"),
             ("bad-nonce", "too many"),
         ] {
             configure(lie);

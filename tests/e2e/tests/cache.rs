@@ -15,6 +15,7 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tutti_e2e::clocks::Clocks;
 use tutti_e2e::documents::json_examples;
 use tutti_testkit::client::{self, Reply};
 use tutti_testkit::server::built;
@@ -197,6 +198,122 @@ fn times_of_the_configuration_are_not_for_clients_with_cookies() {
     configure(&server, &origin, &bypass);
     assert!(told(&get(&server, "/?fresh=1")).starts_with("Tutti; fwd=bypass"));
     assert!(!told(&get(&server, "/?fresh=0")).starts_with("Tutti; fwd=bypass"));
+}
+
+/// Issue 28, 1.7: only the first of two fields was looked at.
+#[test]
+fn any_field_with_cookies_makes_a_request_personal() {
+    let origin = counting("");
+    let server = caching(&origin, &json!({"store": "pages", "valid": 600}));
+    let two = |fields: &str| send(&server, "GET", "/", fields).text();
+    assert_eq!(two("Cookie:\r\nCookie: session=1\r\n"), "answer 1");
+    assert_eq!(get(&server, "/").text(), "answer 2");
+    assert_eq!(two("Cookie:\r\nCookie: session=2\r\n"), "answer 3");
+    assert_eq!(two("Cookie:\r\nCookie:\r\n"), "answer 2");
+    let no_store = "Cache-Control: no-cache\r\nCache-Control: no-store\r\n";
+    assert!(!told(&send(&server, "GET", "/other", no_store)).ends_with("; stored"));
+}
+
+/// Issue 28, 1.7: what one action tells the origin was no part of the key, so that others got what was made for internal clients.
+#[test]
+fn fields_that_the_server_sets_are_part_of_the_key() {
+    let origin = Origin::start(|head| {
+        let said = |name| field(head, name).unwrap_or_default();
+        let body = [said("x-internal"), said("x-plan"), said("x-vary")].join("/");
+        answer(200, "Cache-Control: max-age=600\r\nVary: X-Vary\r\n", &body)
+    });
+    let server = Server::start(&ServerOptions::default());
+    let action =
+        |fields: Value| json!({"proxy": origin.url(), "cache": "pages", "request_headers": fields});
+    server.put(
+        "/config",
+        &json!({
+            "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "routes"}},
+            "routes": [
+                {"match": {"headers": {"X-From": "office"}},
+                 "action": action(json!({"X-Internal": "1", "X-Plan": "$header_x_plan"}))},
+                {"match": {"headers": {"X-From": "proxy"}},
+                 "action": action(json!({"X-Real-IP": "$remote_addr", "X-Id": "$request_id"}))},
+                {"match": {"headers": {"X-From": "vary"}},
+                 "action": action(json!({"X-Vary": "$request_id"}))},
+                {"action": {"proxy": origin.url(), "cache": "pages"}},
+            ],
+            "settings": {"cache": {"pages": {}}},
+        }),
+    );
+    let office = |plan: &str| {
+        send(
+            &server,
+            "GET",
+            "/",
+            &format!("X-From: office\r\nX-Plan: {plan}\r\n"),
+        )
+    };
+    assert_eq!(office("gold").text(), "1/gold/");
+    assert_eq!(office("basic").text(), "1/basic/");
+    assert_eq!(get(&server, "/").text(), "//");
+    assert!(is_hit(&office("gold")) && is_hit(&get(&server, "/")));
+    assert_eq!(office("gold").text(), "1/gold/");
+    // Address and id differ with each request, and say nothing that other actions do not tell.
+    let behind = || send(&server, "GET", "/", "X-From: proxy\r\n");
+    assert!(!is_hit(&behind()));
+    assert!(is_hit(&behind()));
+    // Unless the response says that it was chosen by them.
+    let varied = || send(&server, "GET", "/", "X-From: vary\r\n");
+    let first = varied().text();
+    assert_ne!(first, varied().text());
+    // One purge is for all of them.
+    assert_eq!(
+        send(&server, "POST", "/", "Content-Length: 0\r\n").status,
+        200
+    );
+    assert!(!is_hit(&office("gold")));
+}
+
+/// RFC 10008 §2: QUERY is safe, so that it makes nothing invalid.
+#[test]
+fn a_query_leaves_what_is_stored_and_is_not_stored_itself() {
+    let origin = counting("Cache-Control: max-age=600\r\nAccept-Query: application/sql\r\n");
+    let server = caching(&origin, &json!("pages"));
+    assert_eq!(get(&server, "/").text(), "answer 1");
+    for method in ["QUERY", "PROPFIND", "REPORT"] {
+        let reply = send(&server, method, "/", "Content-Length: 0\r\n");
+        assert_eq!(
+            told(&reply),
+            "Tutti; fwd=method; fwd-status=200",
+            "{method}"
+        );
+        assert_eq!(reply.field("accept-query"), Some("application/sql"));
+        assert_eq!(get(&server, "/").text(), "answer 1", "{method}");
+    }
+    // A method that nobody knows may change anything.
+    send(&server, "FROB", "/", "Content-Length: 0\r\n");
+    assert_ne!(get(&server, "/").text(), "answer 1");
+}
+
+/// Issue 28, 1.8: while the time of day was set forward and back, ages stood still.
+#[test]
+fn a_clock_that_is_set_changes_no_age() {
+    const YEAR: i64 = 31_536_000;
+    let clocks = Clocks::new();
+    let mut clock = clocks.make("server");
+    let origin = counting("Cache-Control: max-age=2\r\n");
+    let words = std::iter::once("env".to_owned());
+    let server = Server::start(&ServerOptions {
+        wrapper: words.chain(clock.environment()).collect(),
+        ..ServerOptions::default()
+    });
+    configure(&server, &origin, &json!("pages"));
+    clock.set(YEAR);
+    // The clocks are compared now and then.
+    server.wait_for_log("was set forward by 3153");
+    let first = get(&server, "/").text();
+    clock.set(0);
+    // It would be fresh for a year.
+    wait_until("the response is not fresh any more", || {
+        get(&server, "/").text() != first
+    });
+    server.wait_for_log("was set back by 3153");
 }
 
 #[test]

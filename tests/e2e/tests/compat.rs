@@ -320,3 +320,38 @@ fn a_restart_may_be_a_post() {
         .call("POST", "/control/applications/none/restart", &Value::Null);
     assert_eq!(none.status, 404, "{}", none.text());
 }
+
+#[test]
+fn what_logs_and_shares_say_of_small_things() {
+    let server = Server::start(&ServerOptions::default());
+    server.write("site/long.log", "a line of a log\n".repeat(500_000));
+    server.write("site/page.html", "a page");
+    let share = format!("{}/site$uri", server.folder().display());
+    server.put(
+        "/config",
+        &json!({
+            "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "routes"}},
+            "routes": [{"action": {"share": share, "types": "text/plain"}}],
+            "settings": {"http": {"compression": {"compressors": [{"encoding": "gzip"}]}}},
+            "access_log": {
+                "path": server.folder().join("access.log"),
+                "format": "$uri $header_x_empty $response_header_transfer_encoding"
+            }
+        }),
+    );
+    let get = |target: &str, fields: &str| {
+        let text = format!("GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{fields}\r\n");
+        client::request(server.address(), text.as_bytes()).unwrap()
+    };
+    let log = get("/long.log", "X-Empty:\r\nAccept-Encoding: gzip\r\n");
+    assert_eq!(
+        (log.status, log.field("Content-Type")),
+        (200, Some("text/plain"))
+    );
+    assert_eq!(get("/page.html", "").status, 403);
+    assert_eq!(get("/none.html", "").status, 404);
+    wait_until("the lines", || {
+        let lines = fs::read_to_string(server.folder().join("access.log")).unwrap_or_default();
+        lines == "/long.log - chunked\n/page.html - -\n/none.html - -\n"
+    });
+}

@@ -528,6 +528,16 @@ fn the_page_on_a_listener_is_as_the_guide_shows() {
         client::request(other.parse().unwrap(), request.as_bytes()).unwrap()
     };
     assert!(ask("GET").text().ends_with("# EOF\n"));
+    // Compressed without being configured, for a collector that takes it.
+    let gzip = b"GET /metrics HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip;q=1.0,*;q=0.5\r\nConnection: close\r\n\r\n";
+    let packed = client::request(other.parse().unwrap(), gzip).unwrap();
+    assert_eq!(packed.field("Content-Encoding"), Some("gzip"));
+    assert_eq!(packed.field("Vary"), Some("Accept, Accept-Encoding"));
+    let mut text = String::new();
+    let mut decoder = flate2::read::GzDecoder::new(&packed.body[..]);
+    decoder.read_to_string(&mut text).unwrap();
+    assert!(packed.body.len() < text.len() / 3);
+    assert!(text.contains("tutti_clock_jumps_total{direction=\"forward\"} 0"));
     assert_eq!((ask("HEAD").status, ask("HEAD").text().len()), (200, 0));
     assert_eq!(ask("POST").status, 405);
     server.put("/config", &examples[1]);

@@ -11,6 +11,7 @@ use std::fs;
 use std::ops::Deref;
 
 use serde_json::{Value, json};
+use tutti_e2e::clocks::Clocks;
 use tutti_e2e::documents::json_examples;
 use tutti_testkit::{Server, ServerOptions, wait_until};
 
@@ -108,6 +109,27 @@ fn a_schedule_makes_its_request_again_and_again() {
     assert!(!metrics.contains("spooler=\"schedule"), "{metrics}");
     let spoolers = site.server.call("GET", "/status/spoolers", &Value::Null);
     assert_eq!(spoolers.status, 404);
+}
+
+/// Issue 28, 1.8: when the clock had been ahead for a while, nothing ran for as long afterwards.
+#[test]
+fn a_clock_that_is_set_forward_and_back_stops_no_schedule() {
+    let clocks = Clocks::new();
+    let mut clock = clocks.make("server");
+    let words = std::iter::once("env".to_owned());
+    let options = ServerOptions {
+        wrapper: words.chain(clock.environment()).collect(),
+        ..ServerOptions::default()
+    };
+    let schedule = json!({"every": 1, "pass": "applications/app"});
+    let site = Site::start(&json!({"tidy": schedule}), &options);
+    site.wait_for(1);
+    for ahead in [3000, 0] {
+        clock.set(ahead);
+        site.wait_for(site.began().len() + 2);
+    }
+    // Seconds that the clock left out were none.
+    assert_eq!(site.status("/missed"), json!(0));
 }
 
 #[test]

@@ -1,11 +1,14 @@
 //! The metadata of a response on disk: everything but its body.
 //!
+//! Times are times of day here, for what is on disk outlives the machine's steady clock.
+//!
 //! They are read after their seal has been checked, and checked nevertheless: what is here goes into heads of answers.
 
 use bytes::Bytes;
 use tutti_http::FieldLines;
 
 use super::format::Reader;
+use crate::clock::Moment;
 use crate::freshness::Freshness;
 use crate::key::Key;
 use crate::stored::Stored;
@@ -16,12 +19,12 @@ const ASSUMED: u8 = 2;
 const AUTHORIZED: u8 = 4;
 
 /// The metadata of a response as bytes; `None`: something in it is too long.
-pub fn write(stored: &Stored) -> Option<Vec<u8>> {
+pub fn write(stored: &Stored, now: Moment) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     out.extend_from_slice(&stored.status.to_le_bytes());
     let freshness = &stored.freshness;
     for time in [
-        freshness.received,
+        now.wall_at(freshness.received),
         freshness.initial_age,
         freshness.lifetime,
         freshness.stale_while_revalidate,
@@ -65,7 +68,7 @@ pub fn write(stored: &Stored) -> Option<Vec<u8>> {
 }
 
 /// The response with these metadata and this body; `None`: they are damaged.
-pub fn read(metadata: &[u8], body: Bytes) -> Option<Stored> {
+pub fn read(metadata: &[u8], body: Bytes, now: Moment) -> Option<Stored> {
     let mut reader = Reader(metadata);
     let status = reader.u16().filter(|status| (200..600).contains(status))?;
     let mut freshness = Freshness {
@@ -81,6 +84,10 @@ pub fn read(metadata: &[u8], body: Bytes) -> Option<Stored> {
     let [flags] = reader.array()?;
     if flags & !(VALIDATES | ASSUMED | AUTHORIZED) != 0 {
         return None;
+    }
+    match now.steady_at(freshness.received) {
+        Some(received) => freshness.received = received,
+        None => freshness.expire(now.steady),
     }
     freshness.always_validates = flags & VALIDATES != 0;
     freshness.is_assumed = flags & ASSUMED != 0;
@@ -123,6 +130,12 @@ fn text<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::freshness::Use;
+
+    const NOW: Moment = Moment {
+        steady: 1 << 42,
+        wall: 1_700_000_000_000,
+    };
 
     fn stored() -> Stored {
         let mut fields = FieldLines::new();
@@ -130,7 +143,7 @@ mod tests {
         fields.push(b"Vary", b"Accept-Language");
         fields.push(b"Surrogate-Key", b"all page-1");
         let freshness = Freshness {
-            received: 1_700_000_000_000,
+            received: NOW.steady - 1000,
             initial_age: 5,
             lifetime: 60_000,
             stale_while_revalidate: 1,
@@ -140,7 +153,7 @@ mod tests {
             allows_authorized: true,
         };
         let vary = Vary::of(&fields, |_| b"de, en".to_vec()).unwrap();
-        let key = Key::new(b"http://a/".to_vec(), b"upstream", std::iter::empty());
+        let key = Key::new(b"http://a/".to_vec(), b"upstream", b"", std::iter::empty());
         let tags = ["Surrogate-Key".to_owned()];
         Stored::new(key, vary, (200, fields), freshness, &tags)
     }
@@ -148,27 +161,49 @@ mod tests {
     #[test]
     fn a_response_is_read_as_it_was_written() {
         let before = stored();
-        let bytes = write(&before).unwrap();
-        let after = read(&bytes, Bytes::from_static(b"body")).unwrap();
+        let bytes = write(&before, NOW).unwrap();
+        let after = read(&bytes, Bytes::from_static(b"body"), NOW).unwrap();
         assert_eq!((&after.key, &after.vary), (&before.key, &before.vary));
         assert_eq!(after.freshness, before.freshness);
         assert!(after.has_tag(b"page-1") && after.field("etag") == Some(b"\"a\""));
         assert_eq!((after.status, &after.body[..]), (200, &b"body"[..]));
-        assert_eq!(write(&after).unwrap(), bytes);
+        assert_eq!(write(&after, NOW).unwrap(), bytes);
+    }
+
+    #[test]
+    fn a_response_from_the_future_has_to_be_validated() {
+        let mut before = stored();
+        before.freshness.always_validates = false;
+        let bytes = write(&before, NOW).unwrap();
+        let day = 24 * 60 * 60 * 1000;
+        let usage = |wall| {
+            let now = Moment { wall, ..NOW };
+            let after = read(&bytes, Bytes::new(), now).unwrap();
+            (
+                after.freshness.usage(now.steady),
+                after.freshness.serves_errors(now.steady),
+            )
+        };
+        assert_eq!(usage(NOW.wall), (Use::Fresh, true));
+        assert_eq!(usage(NOW.wall - day), (Use::Validate, false));
+        assert_eq!(usage(NOW.wall + day), (Use::Validate, false));
     }
 
     #[test]
     fn what_is_cut_or_no_field_is_nothing() {
-        let bytes = write(&stored()).unwrap();
+        let bytes = write(&stored(), NOW).unwrap();
         for length in 0..bytes.len() {
-            assert!(read(&bytes[..length], Bytes::new()).is_none(), "{length}");
+            assert!(
+                read(&bytes[..length], Bytes::new(), NOW).is_none(),
+                "{length}"
+            );
         }
         let mut longer = bytes.clone();
         longer.push(0);
-        assert!(read(&longer, Bytes::new()).is_none());
+        assert!(read(&longer, Bytes::new(), NOW).is_none());
         let at = bytes.windows(4).position(|four| four == b"ETag").unwrap();
         let mut changed = bytes;
         changed[at] = b'\n';
-        assert!(read(&changed, Bytes::new()).is_none());
+        assert!(read(&changed, Bytes::new(), NOW).is_none());
     }
 }

@@ -176,7 +176,7 @@ impl<'d> Builder<'d> {
             names: names.into_iter().collect(),
         };
         let stored = StoredName {
-            pointer: reader.pointer.clone(),
+            pointer: reader.pointer.clone().into(),
             name: certificate.bundle(),
         };
         let mut known = self.acme_certificates.iter();

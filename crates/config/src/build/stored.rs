@@ -67,7 +67,7 @@ impl<'d> Builder<'d> {
             self.faults.value(diagnostic, node);
         }
         StoredName {
-            pointer,
+            pointer: pointer.into(),
             name: name.to_owned(),
         }
     }

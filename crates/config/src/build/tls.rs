@@ -81,8 +81,8 @@ impl<'d> Builder<'d> {
             protocol: settings.protocol,
             resumes: settings.tickets != Some(false),
             pointer: match options.get(&UpstreamOptions::tls) {
-                Some((_, pointer)) => pointer,
-                None => origin.clone(),
+                Some((_, pointer)) => pointer.into(),
+                None => origin.clone().into(),
             },
         }
     }
@@ -97,7 +97,10 @@ impl<'d> Builder<'d> {
             };
             authorities.push(if name.starts_with('/') {
                 let path = PathBuf::from(name);
-                Authority::File(AuthorityFile { pointer, path })
+                Authority::File(AuthorityFile {
+                    pointer: pointer.into(),
+                    path,
+                })
             } else {
                 Authority::Bundle(self.bundle(name, node, pointer))
             });
@@ -169,7 +172,7 @@ impl<'d> Builder<'d> {
             }
         }
         let stored = StoredName {
-            pointer: named.pointer.clone(),
+            pointer: named.pointer.clone().into(),
             name: named.name(),
         };
         let mut known = self.certificate_files.iter();

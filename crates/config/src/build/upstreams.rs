@@ -72,7 +72,7 @@ impl<'d> Builder<'d> {
             protocol,
             tls,
             options,
-            pointer: reader.pointer,
+            pointer: reader.pointer.into(),
         })
     }
 
@@ -173,7 +173,7 @@ impl<'d> Builder<'d> {
                 "`{}` has no name that its certificate could be for",
                 shorten(&server.name)
             );
-            let diagnostic = Diagnostic::new(tls.pointer.clone(), message)
+            let diagnostic = Diagnostic::new(Pointer::clone(&tls.pointer), message)
                 .suggest("say which with `server_name` in `tls`");
             self.faults.value(diagnostic, reader.node);
         }
@@ -278,7 +278,7 @@ impl<'d> Builder<'d> {
         }
         let options = self.options(&written, &protocol);
         Some(Arc::new(Upstream {
-            pointer: action.place(&ActionOptions::proxy),
+            pointer: action.place(&ActionOptions::proxy).into(),
             servers,
             name: url.to_owned(),
             protocol,

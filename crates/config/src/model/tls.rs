@@ -8,6 +8,7 @@ use tutti_document::Pointer;
 pub use tutti_openssl::TlsProtocol;
 
 use super::stored::StoredName;
+use super::written_at::WrittenAt;
 
 /// `tls` of a listener.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,10 +60,10 @@ impl CertificateFile {
 }
 
 /// `tls` of an upstream: how this server is a client.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct UpstreamTls {
     /// Where it was written, or where it follows from.
-    pub pointer: Pointer,
+    pub pointer: WrittenAt,
     /// Who vouches for servers; `None`: the authorities of the system.
     pub authorities: Option<Vec<Authority>>,
     /// A server must show a certificate that holds.
@@ -110,7 +111,7 @@ impl fmt::Debug for TicketKey {
 }
 
 /// Where certificates are that vouch for clients or servers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Authority {
     /// In a bundle of `/certificates`.
     Bundle(StoredName),
@@ -119,10 +120,10 @@ pub enum Authority {
 }
 
 /// A file of certificates, and where it is named.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AuthorityFile {
     /// Where it was written.
-    pub pointer: Pointer,
+    pub pointer: WrittenAt,
     /// An absolute path.
     pub path: PathBuf,
 }

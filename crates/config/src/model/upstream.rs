@@ -2,13 +2,14 @@
 
 mod gateway;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tutti_document::Pointer;
 
 pub use self::gateway::{Gateway, GatewayParameter, Scripts, UpstreamProtocol};
 use super::tls::UpstreamTls;
+use super::written_at::WrittenAt;
 use crate::address::{UpstreamAddress, parse_name_server};
 use crate::table::{ResolverOptions, ServerOptions, UpstreamOptions};
 use crate::template::Template;
@@ -17,7 +18,7 @@ use crate::template::Template;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Upstream {
     /// Where it was written.
-    pub pointer: Pointer,
+    pub pointer: WrittenAt,
     /// Its name; of a `proxy`, the URL as written.
     pub name: String,
     /// In the order they were written.
@@ -38,6 +39,34 @@ pub struct Upstream {
     pub health_check: Option<HealthCheck>,
     /// How to talk to the servers.
     pub options: UpstreamOptions,
+}
+
+impl Upstream {
+    /// Returns a hash of the settings that decide what its servers receive and how far their responses can be trusted. Responses that
+    /// were fetched with other settings are other responses, even if the name is the same.
+    pub fn fetch_hash(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        let Upstream {
+            pointer: _,
+            name,
+            protocol,
+            tls,
+            options,
+            // Which server answers, and when, changes nothing in the answer.
+            servers: _,
+            balance: _,
+            slow_start: _,
+            queue: _,
+            queue_timeout: _,
+            health_check: _,
+        } = self;
+        name.hash(&mut hasher);
+        protocol.hash(&mut hasher);
+        tls.hash(&mut hasher);
+        options.proxy_protocol.hash(&mut hasher);
+        options.forwarded_headers.hash(&mut hasher);
+        hasher.finish()
+    }
 }
 
 /// How servers are asked whether they work.

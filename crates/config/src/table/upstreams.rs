@@ -125,7 +125,7 @@ options! {
         retries: u32 [kind(Kind::Integer(0, 1000)), beyond(), default("2")],
         /// Methods, in capitals, that may reach two servers: what they do is as good done twice. A request of any other
         /// method is not sent again once a byte of it was
-        retry_methods: Vec<String> [kind(Kind::Array(&Kind::String(Text::NotEmpty))), beyond(), default("[\"GET\", \"HEAD\", \"OPTIONS\"]")],
+        retry_methods: Vec<String> [kind(Kind::Array(&Kind::String(Text::NotEmpty))), beyond(), default("[\"GET\", \"HEAD\", \"OPTIONS\", \"QUERY\"]")],
         /// Failures within `fail_timeout` after which a server gets no requests for that time; 0: never. The only
         /// server of a group always gets them
         max_fails: u32 [kind(Kind::Integer(0, 1_000_000)), beyond(), default("1")],
@@ -206,7 +206,7 @@ impl Typed for HttpVersion {
 }
 
 /// Which fields tell a server about the client.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ForwardedHeaders {
     /// `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
     pub x_forwarded: bool,

@@ -131,7 +131,7 @@ pub(super) async fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, 
         },
         _ => Head {
             id: random_word(),
-            number: fleet.last(keys::LOG).await? + 1,
+            number: fleet.last(keys::LOG).await?.saturating_add(1),
             selector: selector.to_owned(),
             version: Some(target.clone()),
             former: current.settled().cloned(),

@@ -112,7 +112,7 @@ async fn release(fleet: &Fleet, seen: &Seen, label: &str) -> Result<ExitCode, Fa
     let former = current.settled().ok_or_else(none)?;
     let head = Head {
         id: random_word(),
-        number: fleet.last(keys::LOG).await? + 1,
+        number: fleet.last(keys::LOG).await?.saturating_add(1),
         selector: label.to_owned(),
         version: None,
         former: Some(former.clone()),

@@ -181,7 +181,7 @@ async fn add(fleet: &Fleet, arguments: &PurgeArguments) -> Result<Purge, Failure
         let last = purges::last(&known);
         let purge = Purge {
             id: random_word(),
-            number: last.number + 1,
+            number: last.number.saturating_add(1),
             former: last.id,
             cache: arguments.cache.clone(),
             what: arguments.what(),

@@ -152,12 +152,12 @@ async fn begin(
         if is_settled && former.is_some_and(|former| former.digest == digest(text)) {
             return Ok(None);
         }
-        let version = Version::of(fleet.last(keys::DOCUMENTS).await? + 1, text);
+        let version = Version::of(fleet.last(keys::DOCUMENTS).await?.saturating_add(1), text);
         let nodes = concerned(&seen.heads, &seen.answers, selector);
         let waves = waves(sizes, &nodes);
         let head = Head {
             id: random_word(),
-            number: fleet.last(keys::LOG).await? + 1,
+            number: fleet.last(keys::LOG).await?.saturating_add(1),
             selector: selector.to_owned(),
             former: former.cloned(),
             state: match waves.is_empty() {

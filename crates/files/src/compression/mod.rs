@@ -159,6 +159,17 @@ pub fn preferred<'a>(
     negotiate::best(accepted, offered).map(|best| best.encoding)
 }
 
+/// Compresses a text of the server's own by gzip, for a client with these `Accept-Encoding` fields; `None`: it is sent as it is.
+pub fn gzipped<'a>(accepted: impl Iterator<Item = &'a [u8]>, text: &[u8]) -> Option<Vec<u8>> {
+    let encoding = preferred(accepted, &[Encoding::Gzip])?;
+    let fast = Compressor {
+        encoding,
+        level: 1,
+        min_length: 0,
+    };
+    compress(&fast, text).ok()?
+}
+
 /// True if a response of this status has all of a representation.
 fn has_content(status: u16) -> bool {
     status >= 200 && !matches!(status, 204 | 205 | 206 | 304)

@@ -64,7 +64,12 @@ impl Begun {
         let recording = changes.cache.clone();
         let altered = recording.as_ref().map(|recording| {
             let told = (head.status, head.length.filter(|_| !request.is_head()));
-            recording.begin(told, fields.clone(), values(&request.view), now())
+            recording.begin(
+                told,
+                fields.clone(),
+                values(&request.view, &changes.edits),
+                now(),
+            )
         });
         let told_status = head.status;
         let own_status = altered

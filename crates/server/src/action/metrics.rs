@@ -5,6 +5,7 @@
 //! Must never: answer a method that is to change something, or stand where the configuration does not say so: a `pass` with variables
 //! does not lead here.
 
+use tutti_files::compression::gzipped;
 use tutti_metrics::Format;
 use tutti_pool::Level;
 
@@ -43,16 +44,22 @@ pub(crate) async fn run(
         request.page(&page, changes, output);
         return Ok(Step::End(persistence));
     };
+    // Also without `settings.http.compression`: it is text that repeats itself, and is fetched again and again.
+    let compressed = gzipped(request.view.get_all(b"Accept-Encoding"), &page);
     let head = Head {
         status: 200,
-        length: Some(page.len() as u64),
+        length: Some(compressed.as_ref().unwrap_or(&page).len() as u64),
         own: Own::ALL,
         may_persist: true,
     };
-    let fields: [(&[u8], &[u8]); 2] = [
+    let mut fields: Vec<(&[u8], &[u8])> = vec![
         (b"Content-Type", format.media_type().as_bytes()),
-        (b"Vary", b"Accept"),
+        (b"Vary", b"Accept, Accept-Encoding"),
     ];
+    if compressed.is_some() {
+        fields.push((b"Content-Encoding", b"gzip"));
+    }
+    let page = compressed.unwrap_or(page);
     let begun = Begun::new(request, &head, fields.into_iter(), changes, output);
     let persistence = begun.persistence;
     match write(begun, &page, request, output) {

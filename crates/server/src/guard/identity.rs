@@ -4,12 +4,14 @@ use std::time::Instant;
 
 use data_encoding::BASE64;
 use tutti_config::model::{self, Authenticate, KeySource};
+use tutti_conn::bounds::Client;
 use tutti_guard::passwords::Accounts;
 use tutti_guard::question::{self, Told};
-use tutti_guard::token::{Claims, Keys, Refusal, Verifier, claim};
+use tutti_guard::token::{Claims, Keys, Refusal, Verifier, claim, unfit};
 use tutti_guard::{Busy, Guard, Identity, KeySet, PasswordDesk, State};
 use tutti_http::FieldLines;
 use tutti_http::edits::Edit;
+use tutti_pool::Level;
 use tutti_routing::RequestInfo as _;
 
 use super::answer::Answer;
@@ -77,8 +79,9 @@ async fn basic(
     let Some((name, question)) = question else {
         return refuse("name or password is wrong");
     };
-    let client = refusals::client(request.remote());
-    match desk.ask(name, question, &client).await {
+    let mut source = Vec::new();
+    Client::write(request.remote().map(|address| address.ip()), &mut source);
+    match desk.ask(name, question, &source).await {
         Ok(true) => {
             request.connection.admission.name_user(name.as_bytes());
             let field = model.field.clone();
@@ -160,8 +163,14 @@ async fn jwt(
             if let Some(user) = claim(&claims, &model.options.user_claim) {
                 request.connection.admission.name_user(&user);
             }
-            let edit =
-                |(field, name): &(String, String)| Edit::own(field.clone(), claim(&claims, name));
+            let edit = |(field, name): &(String, String)| {
+                let value = claim(&claims, name);
+                if let Some(why) = unfit(&claims, name).filter(|_| value.is_none()) {
+                    let message = format!("the field `{field}` is left out: {why}");
+                    request.connection.local.mention(Level::Warn, &message);
+                }
+                Edit::own(field.clone(), value)
+            };
             Ok(model.fields.iter().map(edit).collect())
         }
         Err(Refusal::UnknownKey) => refuse("invalid_token", "the key of the token is not known"),

@@ -129,10 +129,7 @@ pub(super) fn write_key(
     key: &mut Vec<u8>,
 ) -> Result<(), Answer> {
     let Some(template) = &limit.model.key else {
-        match request.remote() {
-            Some(address) => key.extend_from_slice(Client::at(address.ip()).octets()),
-            None => key.extend_from_slice(b"unix:"),
-        }
+        Client::write(request.remote().map(|address| address.ip()), key);
         return Ok(());
     };
     let seen = Seen {

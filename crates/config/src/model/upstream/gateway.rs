@@ -6,7 +6,7 @@ use crate::address::GatewayKind;
 use crate::template::Template;
 
 /// The protocol of an upstream's servers.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Hash)]
 pub enum UpstreamProtocol {
     /// HTTP/1.1.
     #[default]
@@ -15,8 +15,18 @@ pub enum UpstreamProtocol {
     Gateway(Arc<Gateway>),
 }
 
+impl UpstreamProtocol {
+    /// Variables that the configuration sets, where the protocol carries such.
+    pub fn parameters(&self) -> &[GatewayParameter] {
+        match self {
+            Self::Http => &[],
+            Self::Gateway(gateway) => &gateway.parameters,
+        }
+    }
+}
+
 /// How a request is put into CGI variables, and what carries them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub struct Gateway {
     /// The protocol that carries them.
     pub kind: GatewayKind,
@@ -27,7 +37,7 @@ pub struct Gateway {
 }
 
 /// A folder of scripts.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub struct Scripts {
     /// The folder, as the server sees it, without a slash at its end.
     pub root: Box<[u8]>,
@@ -42,7 +52,7 @@ pub struct Scripts {
 }
 
 /// One of `params`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub struct GatewayParameter {
     /// As written.
     pub name: String,
