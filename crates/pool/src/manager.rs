@@ -134,6 +134,7 @@ impl Manager {
             fresh: Vec::new(),
             adapted: Vec::new(),
             unstarted: Vec::new(),
+            warnings: Vec::new(),
         };
         let mut starting = Vec::new();
         let mut failures = Vec::new();
@@ -159,8 +160,13 @@ impl Manager {
         }
         for (spec, started) in starting {
             match started.await {
-                Ok(Ok(missing)) if is_lenient => failures.extend(missing),
-                Ok(Ok(missing)) => prepared.unstarted.extend(missing),
+                Ok(Ok(report)) => {
+                    prepared.warnings.extend(report.warnings);
+                    match is_lenient {
+                        true => failures.extend(report.missing),
+                        false => prepared.unstarted.extend(report.missing),
+                    }
+                }
                 Ok(Err(failure)) => failures.push(failure),
                 Err(_) => failures.push(StartFailure::new(
                     &spec,
@@ -354,6 +360,8 @@ pub struct Prepared {
     adapted: Vec<(Member, Arc<AppSpec>)>,
     /// Why applications without processes before their first request could not be started now.
     unstarted: Vec<StartFailure>,
+    /// Options of applications that are not as they should be.
+    warnings: Vec<StartFailure>,
 }
 
 impl std::fmt::Debug for Member {
@@ -379,6 +387,11 @@ impl Prepared {
     /// until it is out of the way.
     pub fn unstarted(&self) -> &[StartFailure] {
         &self.unstarted
+    }
+
+    /// Options that the hosts warn of, though their applications have started.
+    pub fn warnings(&self) -> &[StartFailure] {
+        &self.warnings
     }
 
     /// Makes these the live applications. The others end when the last request and the last snapshot that holds them is

@@ -18,6 +18,7 @@ mod limits;
 mod line;
 mod metrics;
 mod opening;
+mod option_warnings;
 mod restore;
 mod service;
 mod sink;

@@ -32,6 +32,7 @@ use super::limits;
 use super::line::Link;
 use super::metrics::{self, Facts, unix_time};
 use super::opening::{Fetched, Opened, Openings, Running, Unbound};
+use super::option_warnings;
 use super::status;
 use super::stored::{Renewed, Stored};
 
@@ -306,6 +307,8 @@ impl Inner {
                 let document = ready.document.clone();
                 let unstarted = ready.applications.unstarted().iter();
                 warnings.0.extend(unstarted.map(unstarted_warning));
+                let of_options = ready.applications.warnings();
+                warnings.0.extend(option_warnings::of(of_options));
                 self.commit(*ready);
                 self.document.store(Arc::new(document));
                 self.problems.store(Arc::default());

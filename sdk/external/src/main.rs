@@ -64,6 +64,10 @@ impl Host for External {
         }
     }
 
+    fn starts_programs(app: &App) -> bool {
+        matches!(app, App::Relay(_))
+    }
+
     fn hands_over() -> bool {
         true
     }
