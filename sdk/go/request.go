@@ -51,7 +51,7 @@ func (c *call) newRequest() *http.Request {
 	return request.WithContext(&c.context)
 }
 
-// headers gives the fields but Host, which net/http takes out of them.
+// headers gives the fields, Host among them, which net/http takes out: programs for Unit read it there.
 func (c *call) headers() (header http.Header, host string) {
 	record := &c.record
 	count := record.fieldCount()
@@ -66,7 +66,6 @@ func (c *call) headers() (header http.Header, host string) {
 			if host == "" {
 				host = value
 			}
-			continue
 		case "Transfer-Encoding":
 			continue
 		case "Sec-Websocket-Extensions":

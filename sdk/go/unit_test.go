@@ -207,7 +207,7 @@ func TestRequestIsWhole(t *testing.T) {
 	if got.URL.Path != "/a/b" || got.URL.RawPath != "/a%2fb" || got.URL.RawQuery != "c=d" {
 		t.Errorf("%#v", got.URL)
 	}
-	want := http.Header{"User-Agent": {"x"}, "Accept": {"1", "2"}, "Content-Length": {"8"}, "X-New": {""}}
+	want := http.Header{"Host": {"example.org"}, "User-Agent": {"x"}, "Accept": {"1", "2"}, "Content-Length": {"8"}, "X-New": {""}}
 	if !reflect.DeepEqual(got.Header, want) {
 		t.Errorf("%#v", got.Header)
 	}

@@ -4,8 +4,8 @@
 //
 // The host puts a document into the environment variable TUTTI_NODE: `socket`, where to listen; `alive`, a socket that answers as long as
 // the event loop turns; `failure`, the file that gets the reason why the script does not listen; `worker`, the number of the process;
-// `options`, what the application's own NODE_OPTIONS was; `library`, by which this process takes its requests from the server itself
-// (channel.js), `descriptors` and `variables`, which it needs for that. Without it this file does nothing: it is taken away before anything of the
+// `options`, what the application's own NODE_OPTIONS was; `library`, which hides this process from others of its user, and by which it takes its requests from the server itself
+// (channel.js) if there are `descriptors` and `variables`, which it needs for that. Without it this file does nothing: it is taken away before anything of the
 // application runs, so no thread and no child of it has it.
 //
 // Must never happen: a client that says where it comes from; a request that arrives before its client is known.
@@ -38,14 +38,16 @@ function begin(told) {
         try {
             const loaded = { exports: {} };
             process.dlopen(loaded, told.library);
+            if (!told.descriptors) return null;
             Object.assign(process.env, told.variables);
             loaded.exports.attach();
             return loaded.exports;
         } catch (error) {
             fs.writeSync(2, `tutti: requests come by a socket, which is slower: ${error.message}\n`);
         } finally {
-            for (const name of Object.keys(told.variables)) delete process.env[name];
+            for (const name of Object.keys(told.variables || {})) delete process.env[name];
         }
+        if (!told.descriptors) return null;
         for (const descriptor of told.descriptors) {
             try {
                 fs.closeSync(descriptor);

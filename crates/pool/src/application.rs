@@ -124,7 +124,7 @@ pub struct AppMeasures {
     /// The processes that there are.
     pub pids: Vec<i32>,
     /// The application is a child of its processes.
-    pub relays: bool,
+    pub starts_programs: bool,
     /// The requests under way that came first, the oldest first.
     pub oldest: Vec<OldRequest>,
 }
@@ -132,7 +132,7 @@ pub struct AppMeasures {
 impl AppMeasures {
     /// Memory of its processes, in bytes. One that has just ended has none.
     pub fn memory(&self) -> u64 {
-        let memory = match self.relays {
+        let memory = match self.starts_programs {
             true => tutti_sys::proc::rss_of_family,
             false => tutti_sys::proc::rss,
         };
@@ -183,6 +183,11 @@ impl Application {
     /// True if requests are relayed to a program that speaks HTTP.
     pub fn relays(&self) -> bool {
         self.shared.spec.load().host.relays
+    }
+
+    /// True if the application is a program that each worker has started.
+    pub fn starts_programs(&self) -> bool {
+        self.shared.starts_programs()
     }
 
     /// Where bodies too large for a slot go before [`submit`](Self::submit).
@@ -260,7 +265,7 @@ impl Application {
             ends: tally.ends().into(),
             waits: tally.waits(),
             pids: self.shared.pids(),
-            relays: self.relays(),
+            starts_programs: self.starts_programs(),
             oldest: self.oldest(),
         }
     }

@@ -110,7 +110,10 @@ impl Manager {
         let mut failures = starts.failed;
         for (spec, started) in starts.under_way {
             match started.await {
-                Ok(Ok(missing)) => prepared.unstarted.extend(missing),
+                Ok(Ok(report)) => {
+                    prepared.unstarted.extend(report.missing);
+                    prepared.warnings.extend(report.warnings);
+                }
                 Ok(Err(failure)) => failures.push(failure),
                 Err(_) => failures.push(StartFailure::new(
                     &spec,
@@ -143,6 +146,7 @@ impl Manager {
             fresh: Vec::new(),
             adapted: Vec::new(),
             unstarted: Vec::new(),
+            warnings: Vec::new(),
         };
         let mut starts = Starts::default();
         for spec in specs {
@@ -357,6 +361,8 @@ pub struct Prepared {
     adapted: Vec<(Member, Arc<AppSpec>)>,
     /// Why applications without processes before their first request could not be started now.
     unstarted: Vec<StartFailure>,
+    /// Options of applications that are not as they should be.
+    warnings: Vec<StartFailure>,
 }
 
 /// The first starts of applications that are not waited for.
@@ -378,7 +384,12 @@ impl Starts {
             let failed = failed.clone();
             tokio::spawn(async move {
                 // One that is stopped while it starts is not wanted any more, and a caller that is gone needs no report.
-                if let Ok(Ok(Some(failure)) | Err(failure)) = started.await {
+                let failure = match started.await {
+                    Ok(Ok(report)) => report.missing,
+                    Ok(Err(failure)) => Some(failure),
+                    Err(_) => None,
+                };
+                if let Some(failure) = failure {
                     let _ = failed.send(failure);
                 }
             });
@@ -413,6 +424,11 @@ impl Prepared {
     /// until it is out of the way.
     pub fn unstarted(&self) -> &[StartFailure] {
         &self.unstarted
+    }
+
+    /// Options that the hosts warn of, though their applications have started.
+    pub fn warnings(&self) -> &[StartFailure] {
+        &self.warnings
     }
 
     /// Makes these the live applications. The others end when the last request and the last snapshot that holds them is

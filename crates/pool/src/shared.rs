@@ -28,6 +28,8 @@ pub(crate) struct Shared {
     /// The processes that there are.
     processes: Mutex<Vec<Process>>,
     admission: AtomicU8,
+    /// The host starts a program in each worker, which the configuration does not show: `env node`.
+    starts_programs: AtomicBool,
     failure: Mutex<Option<Arc<StartFailure>>>,
 }
 
@@ -77,6 +79,7 @@ impl Shared {
             tally,
             processes: Mutex::default(),
             admission: AtomicU8::new(Admit::Open as u8),
+            starts_programs: AtomicBool::new(false),
             failure: Mutex::default(),
         }
     }
@@ -99,6 +102,16 @@ impl Shared {
     pub(crate) fn pids(&self) -> Vec<i32> {
         let processes = self.processes();
         processes.iter().map(|process| process.pid).collect()
+    }
+
+    /// The host has told that its workers start programs.
+    pub(crate) fn note_programs(&self) {
+        self.starts_programs.store(true, Ordering::Relaxed);
+    }
+
+    /// True if each worker starts a program that serves: as configured, or as the host has found.
+    pub(crate) fn starts_programs(&self) -> bool {
+        self.spec.load().host.relays || self.starts_programs.load(Ordering::Relaxed)
     }
 
     pub(crate) fn admission(&self) -> Admit {

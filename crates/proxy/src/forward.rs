@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use tutti_conn::clock::{millis, now_millis};
 use tutti_conn::output::Gone;
+use tutti_http::websocket::PassedFrames;
 use tutti_http::{NO_FIELDS, Version};
 use tutti_log::Level;
 use tutti_upstream::{Claim, Connection, Failure, Tried, Unavailable};
 
-use crate::attempt::{AttemptError, Done, Forwarding, ServerFault, Times};
+use crate::attempt::{AttemptError, Done, Forwarding, ServerFault, Times, upgrade};
 use crate::cgi::frame::write_announcement;
 use crate::client::Client;
 use crate::grpc::{grpc_fields, is_grpc};
@@ -305,8 +306,15 @@ impl<C: Client> Forwarding<'_, C> {
                 connection,
                 received,
                 timeout: millis(options.tunnel_timeout),
+                frames: self.is_websocket().then(PassedFrames::default),
             }),
         }
+    }
+
+    /// True if the client has asked for WebSocket, so that an upgraded connection speaks it.
+    fn is_websocket(&self) -> bool {
+        upgrade(&self.request)
+            .is_some_and(|protocol| protocol.trim_ascii().eq_ignore_ascii_case(b"websocket"))
     }
 
     /// True if the request can be sent once more, and that does no harm.

@@ -3,7 +3,7 @@
 //! Either side may finish first; the other gets to know, and goes on until it has finished too. It ends when both have, when nothing
 //! moves for `tunnel_timeout`, when a side does not take what waits for it within that time (by progress, as [`SendDeadline`] says: a byte
 //! now and then does not keep a tunnel whose other side is blocked), or when the client's side says that it must end: then after a pause,
-//! at the latest after a few seconds.
+//! at the latest after a few seconds. A WebSocket's client then gets a close frame, at the first moment that is between two of its server's.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -14,6 +14,7 @@ use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
 use tutti_conn::send_deadline::SendDeadline;
 use tutti_conn::socket::Received;
+use tutti_http::websocket::{Opcode, PassedFrames, write_frame_head};
 use tutti_upstream::{Claim, Connection};
 
 /// Bytes that may wait to be sent, each way.
@@ -32,6 +33,8 @@ pub struct Tunnel {
     pub(crate) received: Vec<u8>,
     /// Longest time without a byte.
     pub(crate) timeout: Millis,
+    /// The server's frames, of a WebSocket.
+    pub(crate) frames: Option<PassedFrames>,
 }
 
 /// The client's end of a tunnel.
@@ -58,8 +61,8 @@ pub trait TunnelClient {
     /// Tells it that nothing more will come; false if there is nobody to be told.
     fn finish(&self) -> bool;
 
-    /// True if the tunnel must end soon.
-    fn is_ending(&self) -> bool;
+    /// Set if the tunnel must end soon: the status of a WebSocket's close frame.
+    fn farewell(&self) -> Option<u16>;
 
     /// When it is given up for not taking `output`, if it has `timeout` for that; [`NEVER`] if it has taken everything.
     fn owes(&self, output: &Output, timeout: Millis) -> Millis;
@@ -96,6 +99,7 @@ struct Carrier<'p, C> {
     server_deadline: SendDeadline,
     /// When it must be over, once it is to end.
     end: Option<Millis>,
+    frames: Option<PassedFrames>,
     bytes: u64,
 }
 
@@ -103,11 +107,14 @@ impl Tunnel {
     /// Carries bytes until both sides have finished. `input` came from the client behind its request; `output` is what it has not taken yet.
     /// Returns how many bytes the server has sent.
     pub async fn carry<C: TunnelClient>(
-        self,
+        mut self,
         client: &C,
         input: Vec<u8>,
         output: &mut Output,
     ) -> u64 {
+        if let Some(frames) = &mut self.frames {
+            frames.pass(&self.received);
+        }
         let bytes = self.received.len() as u64;
         output.bytes.extend_from_slice(&self.received);
         let mut carrier = Carrier {
@@ -122,6 +129,7 @@ impl Tunnel {
             deadline: now_millis().saturating_add(self.timeout),
             server_deadline: SendDeadline::default(),
             end: None,
+            frames: self.frames,
             bytes,
         };
         // However it ended: a broken tunnel is a closed one.
@@ -148,7 +156,7 @@ impl<C: TunnelClient> Carrier<'_, C> {
             return Poll::Ready(Ok(()));
         }
         let now = now_millis();
-        if self.client.is_ending() {
+        if self.client.farewell().is_some() {
             let end = *self.end.get_or_insert(now.saturating_add(LAST_MOMENT));
             self.timeout = self.timeout.min(LAST_PAUSE);
             self.deadline = self.deadline.min(now.saturating_add(LAST_PAUSE)).min(end);
@@ -175,9 +183,26 @@ impl<C: TunnelClient> Carrier<'_, C> {
 
     /// Moves the bytes that can be moved; true if there were any.
     fn turn(&mut self, context: &mut Context<'_>) -> Result<bool, Gone> {
+        if let Some(code) = self.client.farewell() {
+            self.close_websocket(code);
+        }
         let to_server = self.carry_in(context)?;
         let to_client = self.carry_out(context)?;
         Ok(to_server || to_client)
+    }
+
+    /// Ends what a WebSocket's client gets with a close frame, if its server is within no frame and has not closed. The client's answer still
+    /// goes to the server.
+    fn close_websocket(&mut self, code: u16) {
+        let is_open = self.from_server == Side::Open;
+        if is_open && self.frames.as_ref().is_some_and(PassedFrames::may_add) {
+            let code = code.to_be_bytes();
+            let out = &mut self.output.bytes;
+            write_frame_head(out, Opcode::Close, true, code.len() as u64);
+            out.extend_from_slice(&code);
+            // Nothing may come behind it (RFC 6455 §5.5.1).
+            self.from_server = Side::Told;
+        }
     }
 
     fn carry_in(&mut self, context: &mut Context<'_>) -> Result<bool, Gone> {
@@ -230,10 +255,14 @@ impl<C: TunnelClient> Carrier<'_, C> {
             if self.output.bytes.capacity() == self.output.bytes.len() {
                 self.output.bytes.reserve(BUFFER_BYTES);
             }
+            let before = self.output.bytes.len();
             match self.server.poll_receive(context, &mut self.output.bytes) {
                 Poll::Ready(Ok(0)) => self.from_server = Side::Finished,
                 Poll::Ready(Ok(count)) => {
                     self.bytes += count as u64;
+                    if let Some(frames) = &mut self.frames {
+                        frames.pass(self.output.bytes.get(before..).unwrap_or_default());
+                    }
                     has_moved = true;
                 }
                 Poll::Ready(Err(_)) => return Err(Gone::Closed),

@@ -323,7 +323,7 @@ async fn retire(
     let requests = async {
         tokio::select! {
             _ = async { tokio::join!(server.ended(), tokio::time::sleep(LAST_ANSWERS)) } => {}
-            () = bounded => return cut(tell, manager).await,
+            () = bounded => return cut(tell, server, manager).await,
         }
         tell();
         service.forget();
@@ -364,8 +364,10 @@ async fn out_of_time(service: &RouterService, log: &Log, unless_given: Duration)
     log.line(Level::Warn, &text);
 }
 
-/// Ends what is left: applications first, so that WebSocket clients hear of it; connections end with the process.
-async fn cut(tell: impl Fn(), manager: &Manager) {
+/// Ends what is left: WebSocket clients hear of it, then applications end; connections end with the process.
+async fn cut(tell: impl Fn(), server: &Server, manager: &Manager) {
+    server.cut();
+    let _ = tokio::time::timeout(LAST_ANSWERS, server.farewells_said()).await;
     let applications = manager.shutdown(Some(Duration::ZERO));
     let _ = tokio::join!(
         tokio::time::timeout(QUICK_STOP, applications),
@@ -410,7 +412,9 @@ async fn end(
             _ = stop.wait_for(|stop| *stop == Stop::Quick) => {}
         }
     }
-    // Connections end with the process. What the applications have not ended by then main ends.
+    // Connections end with the process, which may be at once: those of WebSocket have been told why. What the applications have not ended by
+    // then main ends.
+    let _ = tokio::time::timeout(LAST_ANSWERS, server.farewells_said()).await;
     commands.stop_runs();
     let all = async { tokio::join!(manager.shutdown(Some(Duration::ZERO)), commands.ended()) };
     let _ = tokio::time::timeout(QUICK_STOP, all).await;

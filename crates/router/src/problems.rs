@@ -74,6 +74,15 @@ pub(super) fn unstarted_warning(failure: &StartFailure) -> Diagnostic {
     warning
 }
 
+/// An option that the language host of an application warns of, though the application starts.
+pub(super) fn option_warning(warning: &StartFailure) -> Diagnostic {
+    fault(
+        Pointer::from_escaped(&warning.pointer),
+        warning.message.clone(),
+        warning.hint.clone(),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -34,7 +34,7 @@ use super::limits;
 use super::line::Link;
 use super::metrics::{self, Facts, Jumps, unix_time};
 use super::opening::{Fetched, Opened, Openings, Running};
-use super::problems::{Problems, both, start_faults, unstarted_warning};
+use super::problems::{Problems, both, option_warning, start_faults, unstarted_warning};
 use super::status;
 use super::stored::{Renewed, Stored};
 
@@ -298,6 +298,8 @@ impl Inner {
                 let document = ready.document.clone();
                 let unstarted = ready.applications.unstarted().iter();
                 warnings.0.extend(unstarted.map(unstarted_warning));
+                let of_options = ready.applications.warnings().iter();
+                warnings.0.extend(of_options.map(option_warning));
                 self.commit(*ready);
                 self.document.store(Arc::new(document));
                 self.problems.store(Arc::default());

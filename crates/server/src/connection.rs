@@ -14,6 +14,7 @@ use tutti_conn::room::Waiting;
 use tutti_gateway::proxy_protocol::{Addresses, Proxied};
 use tutti_guard::Admission;
 use tutti_http::Version;
+use tutti_http::websocket::close_code;
 use tutti_pool::Whereabouts;
 use tutti_routing::RuleSet;
 
@@ -253,6 +254,19 @@ impl Connection {
     /// True if it must end with the current request.
     pub(crate) fn is_ending(&self) -> bool {
         self.listener.is_closing() || self.local.draining.get()
+    }
+
+    /// The status of the close frame that a WebSocket is sent now (RFC 6455 §7.4.1), if the server ends it.
+    pub(crate) fn farewell(&self) -> Option<u16> {
+        if !self.is_ending() {
+            return None;
+        }
+        match (self.local.drains_gently(), self.local.is_cut()) {
+            (false, _) => Some(close_code::GOING_AWAY),
+            // Another process of the server accepts already.
+            (true, true) => Some(close_code::SERVICE_RESTART),
+            (true, false) => None,
+        }
     }
 
     /// Both addresses that a proxy before us says.

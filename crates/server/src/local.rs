@@ -85,6 +85,8 @@ pub(crate) struct Shared {
     pub(crate) is_draining: AtomicBool,
     /// While draining, idle connections are given much time for one more request.
     pub(crate) drains_gently: AtomicBool,
+    /// The time for that is over.
+    pub(crate) is_cut: AtomicBool,
     /// For each listener removed lately: the last configuration that had it. A request that was on its way is answered by that.
     pub(crate) retired: Mutex<FxHashMap<u64, Arc<Snapshot>>>,
 }
@@ -119,6 +121,7 @@ impl Shared {
             desk: Arc::new(desk),
             is_draining: AtomicBool::new(false),
             drains_gently: AtomicBool::new(false),
+            is_cut: AtomicBool::new(false),
             retired: Mutex::default(),
         })
     }
@@ -353,6 +356,12 @@ impl Local {
     pub(crate) fn drains_gently(&self) -> bool {
         fence(Ordering::Acquire);
         self.shared.drains_gently.load(Ordering::Relaxed)
+    }
+
+    /// True if the time for connections to finish by themselves is over.
+    pub(crate) fn is_cut(&self) -> bool {
+        fence(Ordering::Acquire);
+        self.shared.is_cut.load(Ordering::Relaxed)
     }
 
     /// Has this thread serve a connection of its own to itself, which counts as open from now on.

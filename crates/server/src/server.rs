@@ -384,6 +384,21 @@ impl Server {
         self.drain_how(true);
     }
 
+    /// The time for draining [gently](Self::drain_gently) is over: WebSocket connections are closed with 1012. Others end with the process.
+    pub fn cut(&self) {
+        self.shared.is_cut.store(true, Ordering::Relaxed);
+        // As for `drain_how`.
+        fence(Ordering::Release);
+        self.tell_all(|| Command::Drain);
+    }
+
+    /// Completes when connections have said what they say at the server's end: close frames are with the kernel, unless their client takes nothing.
+    pub async fn farewells_said(&self) {
+        self.threads_answer().await;
+        // A stream of HTTP/2 or HTTP/3 has only given its frame to the task of its connection by then.
+        self.threads_answer().await;
+    }
+
     fn drain_how(&self, gently: bool) {
         self.shared.drains_gently.store(gently, Ordering::Relaxed);
         self.shared.is_draining.store(true, Ordering::Relaxed);

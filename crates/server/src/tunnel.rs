@@ -48,8 +48,8 @@ impl TunnelClient for End<'_> {
         self.0.channel.shutdown()
     }
 
-    fn is_ending(&self) -> bool {
-        self.0.is_ending() && !self.0.local.drains_gently()
+    fn farewell(&self) -> Option<u16> {
+        self.0.farewell()
     }
 
     fn owes(&self, output: &Output, timeout: Millis) -> Millis {

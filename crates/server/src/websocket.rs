@@ -42,6 +42,7 @@ pub(crate) async fn run(
             activity: 0,
         },
         input,
+        has_input_ended: false,
         output: std::mem::take(&mut pipeline.output),
         sent: 0,
         send_timeout: pipeline.snapshot.timeouts.send,
@@ -142,6 +143,8 @@ struct Pump<'a> {
     link: Link,
     /// Bytes that the client has sent and the session has not taken.
     input: Vec<u8>,
+    /// The client will send nothing more.
+    has_input_ended: bool,
     output: Output,
     /// Bytes that the client's socket has taken.
     sent: u64,
@@ -165,10 +168,13 @@ impl Pump<'_> {
             // First, or something that happens during the look would be missed.
             // An error is the exchange's end, which `next` tells.
             let _ = self.link.exchange.watch(context);
-            if self.connection.is_ending() && !self.connection.local.drains_gently() {
+            if let Some(code) = self.connection.farewell() {
+                let reason = match code {
+                    close_code::SERVICE_RESTART => "the server restarts",
+                    _ => "the server goes away",
+                };
                 let out = &mut self.output.bytes;
-                self.session
-                    .dismiss(close_code::GOING_AWAY, "the server goes away", out, now);
+                self.session.dismiss(code, reason, out, now);
             }
             let reads = self.receive(context, now)?;
             let pending = self.output.pending().len();
@@ -223,7 +229,7 @@ impl Pump<'_> {
                 return Ok(false);
             }
         }
-        if self.session.ended().is_some() {
+        if self.has_input_ended || self.session.ended().is_some() {
             return Ok(true);
         }
         if self.input.capacity() == 0 {
@@ -237,6 +243,11 @@ impl Pump<'_> {
             .poll_receive(&mut self.input, context)
         {
             Poll::Ready(Ok(Received::Bytes(_))) | Poll::Pending => Ok(true),
+            // It may shut its half down behind its close frame, and read the answer (RFC 6455 §7.1.1 has it wait, and not all clients do).
+            Poll::Ready(Ok(Received::End)) if self.session.has_client_closed() => {
+                self.has_input_ended = true;
+                Ok(true)
+            }
             Poll::Ready(Ok(_)) => Err(Gone::Closed),
             Poll::Ready(Err(gone)) => Err(gone),
         }

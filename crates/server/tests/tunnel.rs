@@ -16,6 +16,41 @@ use tutti_testkit::{PATIENCE, client::Client};
 
 const ASK: &str = "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: any\r\n\r\n";
 
+const ASK_WEBSOCKET: &str =
+    "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: WebSocket\r\n\r\n";
+
+/// Accepts each WebSocket, sends these bytes when a first one has come, then each that comes.
+fn websockets(first: &'static [u8]) -> Backend {
+    Backend::new(move |peer| {
+        if peer.request_head().is_some() {
+            peer.send(
+                "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+            );
+            if peer.bytes(1).is_some() {
+                peer.send(first);
+            }
+            while let Some(byte) = peer.bytes(1) {
+                peer.send(byte);
+            }
+        }
+    })
+}
+
+fn expect_frame(client: &mut Client, frame: &[u8]) {
+    let mut bytes = vec![0; frame.len()];
+    client.stream.read_exact(&mut bytes).unwrap();
+    assert_eq!(bytes, frame);
+}
+
+fn open_websocket(site: &Site) -> Client {
+    let mut client = site.connect();
+    client.send(ASK_WEBSOCKET);
+    assert_eq!(client.head().status, 101);
+    // Behind the head, which the client may read with what comes at once.
+    client.send("!");
+    client
+}
+
 fn tunnelling(after: impl Fn(&mut Peer) + Send + Sync + 'static) -> Backend {
     Backend::new(move |peer| {
         if peer
@@ -203,4 +238,49 @@ fn an_upgrade_lets_tunnels_go_on_and_a_stop_ends_them() {
         runtime.block_on(async { tokio::time::timeout(PATIENCE, site.server.ended()).await });
     assert!(ended.is_ok());
     assert!(client.is_closed());
+}
+
+/// Issue 28: the client of a WebSocket behind an upstream lost its connection without a close frame.
+#[test]
+fn a_websocket_that_must_end_gets_a_close_frame_between_two_frames() {
+    // A text frame of two bytes.
+    let backend = websockets(b"\x81\x02ab");
+    let config = configuration(&backend, "");
+    let stopping = Site::new(1, {
+        let config = config.clone();
+        move |_| config.clone()
+    });
+    let mut client = open_websocket(&stopping);
+    expect_frame(&mut client, b"\x81\x02ab");
+    stopping.server.drain();
+    let mut close = [0; 4];
+    client.stream.read_exact(&mut close).unwrap();
+    assert_eq!(close, [0x88, 2, 0x03, 0xe9], "1001");
+
+    let removing = Site::new(1, {
+        let config = config.clone();
+        move |_| config.clone()
+    });
+    let mut client = open_websocket(&removing);
+    expect_frame(&mut client, b"\x81\x02ab");
+    removing
+        .configure(r#"{"listeners": {"127.0.0.1:2": {"pass": "routes"}}, "routes": []}"#)
+        .unwrap();
+    client.stream.read_exact(&mut close).unwrap();
+    assert_eq!(close, [0x88, 2, 0x03, 0xe9], "1001");
+
+    let upgraded = Site::new(1, move |_| config.clone());
+    let mut client = open_websocket(&upgraded);
+    expect_frame(&mut client, b"\x81\x02ab");
+    upgraded.server.drain_gently();
+    // The beginning of a frame, and its end once the server is to end.
+    client.send([0x81, 2, b'c']);
+    let mut part = [0; 3];
+    client.stream.read_exact(&mut part).unwrap();
+    upgraded.server.cut();
+    client.send([b'd']);
+    client.stream.read_exact(&mut part[..1]).unwrap();
+    assert_eq!(part, [b'd', 2, b'c']);
+    client.stream.read_exact(&mut close).unwrap();
+    assert_eq!(close, [0x88, 2, 0x03, 0xf4], "1012");
 }

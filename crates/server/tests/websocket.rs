@@ -440,3 +440,57 @@ fn many_connections_at_once() {
     }
     clients.iter_mut().for_each(Talk::closes);
 }
+
+/// Issue 28: a client that reads to the end behind its close frame got no answer.
+#[test]
+fn a_client_that_sends_nothing_behind_its_close_hears_the_answer() {
+    let app = App::new(1);
+    let mut client = websocket(&app);
+    client.orders("echo");
+    client.hears(text("echo"));
+    client.says(Frame::new(8, close(4000, "done")));
+    client.stream().shutdown(std::net::Shutdown::Write).unwrap();
+    client.hears(Heard::Close(close(4000, "done")));
+    client.hears(Heard::End);
+    wait_until("the application knows", || {
+        is_logged(&app, "websocket ended: close 4000 done")
+    });
+}
+
+/// Issue 28: the process of before an upgrade ended without a word.
+#[test]
+fn an_upgrade_whose_time_is_over_says_that_the_server_restarts() {
+    let app = App::new(1);
+    let mut client = websocket(&app);
+    app.site.server.drain_gently();
+    client.orders("echo");
+    client.hears(text("echo"));
+    app.site.server.cut();
+    client.hears(Heard::Close(close(1012, "the server restarts")));
+    wait_until("the application knows", || {
+        is_logged(&app, "websocket ended: close 1012")
+    });
+}
+
+/// Issue 28: the process could end before its threads had sent anything.
+#[test]
+fn close_frames_are_sent_when_the_server_says_so() {
+    let app = App::new(2);
+    let mut clients: Vec<Client> = (0..2).map(|_| websocket(&app)).collect();
+    for client in &mut clients {
+        client.orders("echo");
+        client.hears(text("echo"));
+    }
+    app.site.server.drain();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    runtime.block_on(app.site.server.farewells_said());
+    for client in &mut clients {
+        // Over loopback what has been sent is there.
+        let mut head = [0; 2];
+        client.stream().set_nonblocking(true).unwrap();
+        assert_eq!(client.stream().peek(&mut head).unwrap(), 2);
+        assert_eq!(head[0], 0x88, "a close frame");
+    }
+}

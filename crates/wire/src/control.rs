@@ -211,6 +211,17 @@ pub enum FromPrototype {
         /// Which one, for the log.
         path: String,
     },
+    /// Each worker starts a program that serves: what is measured of a worker is to include it. Sent before `Ready`.
+    StartsPrograms,
+    /// An option of the application that is not as it should be, though it starts. Sent before `Ready`; it is in the log already.
+    Warning {
+        /// The problem.
+        message: String,
+        /// The cure.
+        hint: Option<String>,
+        /// The option, as for `Failed`.
+        member: Option<String>,
+    },
     /// For the log.
     Log {
         /// `alert`, `error`, `warn`, `notice`, `info` or `debug`.

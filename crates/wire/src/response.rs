@@ -161,6 +161,9 @@ pub enum HeadError {
     /// A name that is no token, or a value with CR, LF or NUL; its place in the order of fields.
     #[error("response field {0} is not valid: name must be a token, value without line breaks")]
     Field(usize),
+    /// Two `Content-Length` with different values: whatever were sent, a client could take the rest for another response (RFC 9112 §6.3).
+    #[error("response fields contradict each other about Content-Length")]
+    Lengths,
     /// Not 200 to 599.
     #[error("status {0} is outside 200 to 599")]
     Status(u16),
@@ -184,9 +187,16 @@ pub(crate) fn measure<'f>(
 ) -> Result<(usize, u32), HeadError> {
     let mut length = 0;
     let mut count = 0;
+    let mut content_length = None;
     for (name, value) in fields {
         if !is_valid(name, value) {
             return Err(HeadError::Field(count));
+        }
+        if name.eq_ignore_ascii_case(b"content-length") {
+            let value = value.trim_ascii();
+            if *content_length.get_or_insert(value) != value {
+                return Err(HeadError::Lengths);
+            }
         }
         length += PREFIX + name.len() + value.len();
         count += 1;

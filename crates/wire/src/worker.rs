@@ -21,7 +21,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use self::class::Class;
-use self::core::Core;
+use self::core::{Core, has_reached_limit, is_told_to_quit};
 pub use self::detached::Detached;
 pub use self::exchange::{ClientGone, Exchange};
 pub use self::messages::{Incoming, Message};
@@ -262,9 +262,14 @@ impl Worker {
 
     /// True if the router has told it to leave: others are in its place already, or will be at once.
     pub fn is_told_to_quit(&self) -> bool {
+        self.core.entry().is_some_and(is_told_to_quit)
+    }
+
+    /// True if it leaves of its own accord: it has had all the requests it may have, and no other takes its place before it has ended.
+    pub fn leaves_by_itself(&self) -> bool {
         self.core
             .entry()
-            .is_some_and(|entry| entry.control.quit.load(Ordering::Relaxed) != 0)
+            .is_some_and(|entry| has_reached_limit(entry) && !is_told_to_quit(entry))
     }
 
     /// Waits for a request. `None`: leave; the process should exit. No request is ever claimed and then dropped.

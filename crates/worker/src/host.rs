@@ -64,6 +64,12 @@ pub trait Host {
         None
     }
 
+    /// True if each worker starts a program that serves, and only watches over it or relays to it.
+    fn starts_programs(app: &Self::App) -> bool {
+        let _ = app;
+        false
+    }
+
     /// True if the host may hand a process's place over to a program that it starts ([`Process::hand_over`]).
     fn hands_over() -> bool {
         false

@@ -11,8 +11,9 @@
 //! sent [`WHERE_SIGNAL`]. Its client has been answered 504 by then, and [`Exchange::is_client_gone`] is true. A second later
 //! it is killed, if it is still at it. The signal asks one thing: *say where you are*. Convention for every host:
 //!
-//! - The handler is installed in [`Host::worker_started`], with `SA_RESTART`. A host without one loses nothing: the
-//!   signal is `SIGURG`, which the kernel ignores by default, and which Go's runtime expects at any time.
+//! - The handler is installed in [`Host::worker_started`], with `SA_RESTART`. Where the language does not resume what the kernel does not
+//!   (`nanosleep`, `poll`; signal(7)), a thread of its own takes the signal (`sdk/seam/include/tutti_question.h`). A host without either loses
+//!   nothing: the signal is `SIGURG`, which the kernel ignores by default, and which Go's runtime expects at any time.
 //! - It writes to standard error, with a single `write` where it can, first `process PID is at FILE:LINE in FUNCTION`, then up
 //!   to ten callers, innermost first, a line each that begins with two spaces: `  called at FILE:LINE in FUNCTION`. A
 //!   language that has its own form of a traceback may write that after the first line.
@@ -46,6 +47,7 @@ pub use error::StartError;
 pub use host::Host;
 pub use module::module;
 pub use process::{Handover, Process, Requests, Served, Thread, UnstartedThread};
+pub use reports::warn_of_option;
 pub use target::target;
 pub use tutti_sys::fork::Fork;
 use tutti_wire::command::{LOOK, RUN};

@@ -27,7 +27,7 @@ use tutti_wire::worker::{Attached, Descriptors};
 use crate::become_program::{self, Started};
 use crate::error::StartError;
 use crate::host::Host;
-use crate::reports::{cut, panic_text, report_of, send};
+use crate::reports::{cut, panic_text, report_of, send, send_warnings};
 use crate::serve::Inherited;
 use crate::watch::Watch;
 use crate::{module, output, serve};
@@ -75,6 +75,10 @@ pub(crate) fn run<H: Host>() -> io::Result<ExitCode> {
     };
     let name = inherited.start.name.clone();
     let _ = title::set(&format!("tutti: \"{name}\" prototype"));
+    send_warnings(&control)?;
+    if H::starts_programs(&app) {
+        send(&control, &FromPrototype::StartsPrograms)?;
+    }
     send(&control, &FromPrototype::Ready)?;
     let start_program = |number| {
         let program = H::program(&app, number)?;

@@ -3,14 +3,43 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tutti_sys::{process, seqpacket};
 use tutti_wire::control::{FromPrototype, encode};
 
 use crate::error::StartError;
+use crate::log::line;
 
 /// Longest text of a failure; the whole message must fit `MAX_MESSAGE`, escapes included.
 const MAX_TEXT: usize = 8 * 1024;
+
+/// Warnings about options that are not as they should be, until the router is told.
+static WARNINGS: Mutex<Vec<StartError>> = Mutex::new(Vec::new());
+
+/// Warns of an option that does not keep the application from starting: in the log, and in the answer to the change that starts it. To be
+/// called while the application is loaded.
+pub fn warn_of_option(warning: StartError) {
+    line("warn", "", warning.message.as_bytes());
+    warnings().push(warning);
+}
+
+fn warnings() -> MutexGuard<'static, Vec<StartError>> {
+    WARNINGS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Tells the router the warnings there are.
+pub(crate) fn send_warnings(control: &OwnedFd) -> io::Result<()> {
+    for warning in std::mem::take(&mut *warnings()) {
+        let message = FromPrototype::Warning {
+            message: cut(warning.message),
+            hint: warning.hint.map(cut),
+            member: warning.member.map(cut),
+        };
+        send(control, &message)?;
+    }
+    Ok(())
+}
 
 /// Sends a message; one about a process brings its pidfd where numbers differ.
 pub(crate) fn send(control: &OwnedFd, message: &FromPrototype) -> io::Result<()> {

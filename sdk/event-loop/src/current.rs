@@ -24,6 +24,8 @@ struct EventLoop {
     /// Requests after which the worker leaves; 0 for never.
     limit: u64,
     taken: u64,
+    /// Its requests are as many as it may have, and the router has not told it to leave.
+    leaves_by_itself: bool,
 }
 
 thread_local! {
@@ -40,6 +42,7 @@ pub(crate) fn enter(worker: Worker, limit: u64) {
         sleeps: false,
         limit,
         taken: 0,
+        leaves_by_itself: false,
     }));
 }
 
@@ -51,12 +54,25 @@ pub(crate) fn leave() {
 impl EventLoop {
     fn take(&mut self) -> Option<Exchange> {
         self.tell();
-        let exchange = self.worker.try_next()?;
+        let Some(exchange) = self.worker.try_next() else {
+            self.leave_if_due();
+            return None;
+        };
         self.taken += 1;
         if self.limit != 0 && self.taken >= self.limit {
             Process::stop();
         }
         Some(exchange)
+    }
+
+    /// Has exchanges that would last for ever look whether the worker leaves of its own accord.
+    fn leave_if_due(&mut self) {
+        if !self.leaves_by_itself && self.worker.leaves_by_itself() {
+            self.leaves_by_itself = true;
+            for task in self.tasks.iter().flatten() {
+                task.wake_by_ref();
+            }
+        }
     }
 
     /// Wakes the tasks of exchanges with news.
@@ -133,6 +149,11 @@ pub async fn next_request() -> Option<Exchange> {
 /// True if the worker has been told to leave.
 pub fn is_leaving() -> bool {
     CURRENT.with_borrow(|current| current.as_ref().is_none_or(|this| this.worker.must_stop()))
+}
+
+/// True if the worker leaves of its own accord: no other takes its place before it has ended, so nothing may keep it that has no end.
+pub fn leaves_by_itself() -> bool {
+    CURRENT.with_borrow(|current| current.as_ref().is_some_and(|this| this.leaves_by_itself))
 }
 
 /// Has the task that takes requests look again.

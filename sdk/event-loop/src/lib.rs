@@ -3,5 +3,7 @@
 mod current;
 mod runtime;
 
-pub use current::{is_leaving, listen, next_request, readable, unless_gone, wake_taker};
+pub use current::{
+    is_leaving, leaves_by_itself, listen, next_request, readable, unless_gone, wake_taker,
+};
 pub use runtime::{Runtime, behind_the_others};

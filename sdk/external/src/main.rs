@@ -64,6 +64,10 @@ impl Host for External {
         }
     }
 
+    fn starts_programs(app: &App) -> bool {
+        matches!(app, App::Relay(_))
+    }
+
     fn ends_orphans(app: &App) -> bool {
         matches!(app, App::Relay(_))
     }

@@ -1,5 +1,6 @@
 //! Our own jars: the class path of the virtual machine, and the archive of its classes.
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use tutti_options::java::Servlet;
@@ -49,8 +50,14 @@ pub(crate) fn class_path(servlet: Servlet) -> Result<Vec<PathBuf>, StartError> {
     Ok(jars)
 }
 
-/// The archive of this Java's classes and ours, if one was made (`packaging/build-java`). A virtual machine that it was not made by passes it over.
+/// The archive of this Java's classes and ours, if one was made (`packaging/java-archives`) for the jars where they are now. A virtual machine that
+/// it was not made by passes it over.
 pub(crate) fn archive(servlet: Servlet, home: &Home) -> Option<PathBuf> {
+    let folder = folder();
+    let made_for = std::fs::read(folder.join("archives")).ok()?;
+    if made_for.trim_ascii_end() != folder.as_os_str().as_bytes() {
+        return None;
+    }
     let name = format!("{}-{}.jsa", generation(servlet), home.version);
-    Some(folder().join(name)).filter(|path| path.is_file())
+    Some(folder.join(name)).filter(|path| path.is_file())
 }

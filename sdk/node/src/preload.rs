@@ -29,11 +29,16 @@ const LIBRARY: &str = "libtutti_node_addon.so";
 /// The variable that has all requests come by a socket, when it is set: for whoever suspects the library.
 const SOCKET: &str = "TUTTI_NODE_SOCKET";
 
-/// Where it is: beside the host. Cargo puts it into a folder of its own.
+/// The library, if requests may come by it.
 pub(crate) fn library() -> Option<PathBuf> {
-    if std::env::var_os(SOCKET).is_some() {
-        return None;
+    match std::env::var_os(SOCKET) {
+        Some(_) => None,
+        None => installed(),
     }
+}
+
+/// Where it is: beside the host. Cargo puts it into a folder of its own.
+fn installed() -> Option<PathBuf> {
     let host = tutti_worker::module().canonicalize().ok()?;
     let folder = host.parent()?;
     [folder.join("deps").join(LIBRARY), folder.join(LIBRARY)]
@@ -50,7 +55,8 @@ fn variables(places: &Places) -> Vec<(&'static str, OsString)> {
         "alive": places.alive,
         "failure": places.failure,
         "worker": places.worker,
-        "library": places.library.as_ref().map(|(library, _)| library),
+        // It hides the process in any case.
+        "library": installed(),
         "descriptors": places.library.as_ref().map(|(_, place)| &place.descriptors),
         "variables": places.library.as_ref().map(|(_, place)| {
             place.variables.iter().cloned().collect::<BTreeMap<_, _>>()

@@ -7,6 +7,7 @@
 #include <perl.h>
 #include <XSUB.h>
 #include <perliol.h>
+#include <stdatomic.h>
 #include "tutti.h"
 
 #if PERL_VERSION_LT(5, 30, 0)
@@ -44,6 +45,7 @@ struct tutti_perl {
 
 	/* The request being served; `exchange` is NULL between requests and in a forked child. */
 	void *exchange;
+	atomic_bool is_asked; /* where it is */
 	const tutti_request *request;
 	UV serial;
 	bool is_started;
@@ -78,13 +80,16 @@ struct tutti_perl {
 
 /* The interpreter of this thread; NULL in threads that the application has made. */
 extern __thread tutti_perl *tutti_current;
-/* All of this process, for a signal handler to read. */
+/* All of this process, for the thread that hears questions to read. */
 extern tutti_perl *volatile tutti_first;
 /* This is a process that the application has forked. */
 extern volatile int tutti_is_forked;
 
 /* lifecycle.c */
 void tutti_log_error(pTHX_ SV *error, const char *while_doing);
+
+/* where.c */
+void tutti_where_prepare(tutti_perl *perl);
 
 /* handles.c */
 void tutti_handles_define(pTHX);

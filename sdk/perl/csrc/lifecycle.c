@@ -255,6 +255,7 @@ void tutti_perl_enter(tutti_perl *perl)
 {
 	PERL_SET_CONTEXT(perl->interpreter);
 	tutti_current = perl;
+	tutti_where_prepare(perl);
 }
 
 void tutti_perl_worker_started(tutti_perl *perl)

@@ -24,7 +24,7 @@ tutti_perl *tutti_perl_clone(tutti_perl *perl);
 void tutti_perl_enter(tutti_perl *perl);
 void tutti_perl_worker_started(tutti_perl *perl);
 int tutti_perl_serve(tutti_perl *perl, const tutti_request *request, void *exchange);
-void tutti_perl_catch_where(int signal);
+void tutti_perl_hear_questions(int signal);
 void tutti_perl_end(tutti_perl *perl);
 
 /* Rust, called by C. */

@@ -39,7 +39,7 @@ unsafe extern "C" {
         request: *const RawRequest,
         exchange: *mut c_void,
     ) -> c_int;
-    fn tutti_perl_catch_where(signal: c_int);
+    fn tutti_perl_hear_questions(signal: c_int);
     fn tutti_perl_end(perl: *mut RawPerl);
 }
 
@@ -100,8 +100,8 @@ impl Interpreter {
     pub(crate) fn worker_started(&mut self) {
         // SAFETY: the interpreter is alive and ours.
         unsafe { tutti_perl_worker_started(self.perl.as_ptr()) };
-        // SAFETY: installs a handler that only reads and writes a line.
-        unsafe { tutti_perl_catch_where(WHERE_SIGNAL) };
+        // SAFETY: starts a thread that only reads and writes lines.
+        unsafe { tutti_perl_hear_questions(WHERE_SIGNAL) };
     }
 
     /// Serves one request. True if the worker is to be replaced.

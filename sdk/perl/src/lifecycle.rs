@@ -39,7 +39,10 @@ impl Perl {
     pub fn start(config: &Value, preload: bool) -> Result<Self, StartError> {
         let options = PerlOptions::from_json(config)?;
         let processes = Common::from_json(config)?.processes.max();
-        let script = CString::new(options.script.into_os_string().into_vec())
+        // `do FILE` looks for a relative one in `@INC`, where the working directory is not (perl5260delta).
+        let script = std::path::absolute(&options.script)
+            .map_err(|error| StartError::new("looking for the script", error).member("script"))?;
+        let script = CString::new(script.into_os_string().into_vec())
             .map_err(|_| StartError::new("configuration", "`script` contains a NUL byte"))?;
         let threads = options.threads;
         let interpreter = Interpreter::new(threads.threads > 1, processes > 1).map_err(|text| {

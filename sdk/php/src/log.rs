@@ -30,8 +30,3 @@ pub(crate) fn output(data: &[u8]) {
 pub(crate) fn error(message: &str) {
     line("error", "", message.as_bytes());
 }
-
-/// Writes a warning of the host itself.
-pub(crate) fn warn(message: &str) {
-    line("warn", "", message.as_bytes());
-}

@@ -117,8 +117,8 @@ pub(crate) struct Ini {
     pub entries: CString,
     /// Names in `options.admin`: to be locked.
     pub locked: Vec<String>,
-    /// All names given, to be checked for existence.
-    pub named: Vec<String>,
+    /// All names given, to be checked for existence, each with its place in the application.
+    pub named: Vec<(String, String)>,
 }
 
 impl PhpOptions {
@@ -182,9 +182,9 @@ impl PhpOptions {
         let (user, admin) = (&self.own.options.user, &self.own.options.admin);
         for (group, Named(directives)) in [("user", user), ("admin", admin)] {
             for (name, value) in directives {
-                directive(&mut text, name, value)
-                    .map_err(|error| error.at(format!("options/{group}/{}", escaped(name))))?;
-                ini.named.push(name.clone());
+                let place = format!("options/{group}/{}", escaped(name));
+                directive(&mut text, name, value).map_err(|error| error.at(&place))?;
+                ini.named.push((name.clone(), place));
             }
         }
         ini.locked = admin.0.iter().map(|(name, _)| name.clone()).collect();

@@ -9,11 +9,13 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use tutti_worker::{StartError, warn_of_option};
+
 use crate::{
     abi::Field,
     adapters,
     exchange::Exchange,
-    ffi, log,
+    ffi,
     options::{LoadError, Mode, PhpOptions},
     running,
     script::{Resolved, Script, Scripts},
@@ -65,11 +67,13 @@ impl Php {
                 member: String::new(),
             });
         }
-        for name in &ini.named {
+        for (name, place) in &ini.named {
             if !ffi::has_directive(name) {
-                log::warn(&format!(
-                    "PHP does not know the directive `{name}` in `options`"
-                ));
+                let message = format!("PHP does not know the directive `{name}` in `options`");
+                let warning = StartError::new("php", message).member(place.as_str());
+                warn_of_option(
+                    warning.hint("correct its name, or install the extension that it belongs to"),
+                );
             }
         }
         for name in &ini.locked {

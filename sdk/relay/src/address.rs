@@ -7,8 +7,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixDatagram, UnixListener};
 use std::path::PathBuf;
 
-use tutti_sys::signal;
-
+use crate::folder::Folder;
 use crate::options::Listen;
 
 /// So many ports are looked at for one that no other worker has reserved. Somebody may have reserved them all, out of malice: then none is.
@@ -47,23 +46,13 @@ pub(crate) enum Reserved {
     Port(UnixDatagram),
 }
 
-/// A folder that goes with the process that made it.
-#[derive(Debug)]
-pub(crate) struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// Chooses the place, and for [`Listen::Inherit`] listens there.
 pub(crate) fn choose(listen: Listen) -> io::Result<Chosen> {
     if listen == Listen::Port {
         return free_port();
     }
-    let folder = folder()?;
-    let path = folder.0.join("http.sock");
+    let folder = Folder::create(&std::env::temp_dir())?;
+    let path = folder.path().join("http.sock");
     let inherited = match listen {
         Listen::Inherit => Some(OwnedFd::from(UnixListener::bind(&path)?)),
         _ => None,
@@ -99,35 +88,6 @@ fn free_port() -> io::Result<Chosen> {
 fn reserve(address: SocketAddr) -> Option<Reserved> {
     let name = UnixAddr::from_abstract_name(format!("tutti-port-{}", address.port())).ok()?;
     UnixDatagram::bind_addr(&name).ok().map(Reserved::Port)
-}
-
-/// A folder for this process's socket, that nobody else may enter. What killed processes left is removed on the way.
-fn folder() -> io::Result<Folder> {
-    let parent = std::env::temp_dir();
-    let prefix = "tutti-external-";
-    for entry in std::fs::read_dir(&parent)?.flatten() {
-        let name = entry.file_name();
-        let pid = name
-            .to_str()
-            .and_then(|name| name.strip_prefix(prefix))
-            .and_then(|pid| pid.parse::<i32>().ok());
-        if pid.is_some_and(|pid| !signal::exists(pid)) {
-            // Somebody else's is none of our business and refused.
-            let _ = std::fs::remove_dir_all(entry.path());
-        }
-    }
-    let path = parent.join(format!("{prefix}{}", tutti_sys::process::id()));
-    let mut builder = std::fs::DirBuilder::new();
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    match builder.create(&path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            // Of an earlier process with our number, or it cannot be removed and this fails.
-            std::fs::remove_dir_all(&path)?;
-            builder.create(&path)?;
-        }
-        result => result?,
-    }
-    Ok(Folder(path))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod driver;
 mod error;
 pub mod executable;
 mod feed;
+mod folder;
 pub mod head;
 mod http;
 pub mod line;

@@ -11,7 +11,7 @@ tutti_state tutti;
 tutti_thread *volatile tutti_first;
 volatile int tutti_is_forked;
 
-static ID id_call, id_load, id_describe, id_fork, id_settle, id_hook, id_finished, id_status, id_join, id_push, id_pop;
+static ID id_rest, id_flush, id_call, id_load, id_describe, id_fork, id_settle, id_hook, id_finished, id_status, id_join, id_push, id_pop;
 
 /* A process that the application forks has no request: the one it sees is its parent's. */
 static void after_fork(void)
@@ -115,6 +115,8 @@ static VALUE define(VALUE argument)
 	}
 	tutti.multithread = options->multithread;
 	tutti.multiprocess = options->multiprocess;
+	id_rest = rb_intern("@rest");
+	id_flush = rb_intern("flush");
 	id_call = rb_intern("call");
 	id_load = rb_intern("load_application");
 	id_describe = rb_intern("describe");
@@ -329,6 +331,11 @@ static void fail(tutti_thread *thread, VALUE exception)
 	give_up(thread);
 }
 
+static VALUE flush_errors(VALUE errors)
+{
+	return rb_funcall(errors, id_flush, 0);
+}
+
 static void serve_request(tutti_thread *thread, const tutti_request *request)
 {
 	service service = { thread, Qnil, Qnil, Qnil };
@@ -358,6 +365,11 @@ static void serve_request(tutti_thread *thread, const tutti_request *request)
 	}
 	if (tutti_is_forked) {
 		end_forked(0);
+	}
+	/* The rest of rack.errors, which has no end of line. */
+	VALUE rest = rb_ivar_get(thread->errors, id_rest);
+	if (RB_TYPE_P(rest, T_STRING) && RSTRING_LEN(rest) > 0) {
+		protect(flush_errors, thread->errors, NULL);
 	}
 	thread->request = NULL;
 	RB_GC_GUARD(service.environment);

@@ -6,11 +6,12 @@
 #include "internal.h"
 #include <stdio.h>
 
-static ID id_each, id_close, id_to_i, id_call, id_to_path, id_to_ary;
+static ID id_text, id_each, id_close, id_to_i, id_call, id_to_path, id_to_ary;
 static VALUE hijack_name, unframed_class;
 
 void tutti_response_prepare(void)
 {
+	id_text = rb_intern("text");
 	id_each = rb_intern("each");
 	id_close = rb_intern("close");
 	id_to_i = rb_intern("to_i");
@@ -87,13 +88,19 @@ static void add_field(tutti_thread *thread, tutti_bytes name, tutti_bytes value)
 	thread->fields[thread->field_count++] = (tutti_field) { title, copy(thread, value) };
 }
 
+/* The text of an object. rb_obj_as_string() would make one up where `to_s` gives none. */
+static VALUE text_of(VALUE object)
+{
+	return RB_TYPE_P(object, T_STRING) ? object : rb_funcall(tutti.module, id_text, 1, object);
+}
+
 /* A value, or several with line ends between them (Rack 2). */
 static void add_lines(answer *answer, VALUE name, VALUE value)
 {
 	if (NIL_P(value)) {
 		return;
 	}
-	VALUE string = rb_obj_as_string(value);
+	VALUE string = text_of(value);
 	tutti_bytes rest = bytes_of(string);
 	tutti_bytes title = bytes_of(name);
 	for (;;) {
@@ -111,7 +118,7 @@ static void add_lines(answer *answer, VALUE name, VALUE value)
 
 static void add(answer *answer, VALUE name, VALUE value)
 {
-	VALUE title = rb_obj_as_string(name);
+	VALUE title = text_of(name);
 	tutti_bytes text = bytes_of(title);
 	if (text.len >= 5 && memcmp(text.data, "rack.", 5) == 0) {
 		/* For the server, not for the client. */
@@ -133,7 +140,7 @@ static void add(answer *answer, VALUE name, VALUE value)
 		add_lines(answer, title, value);
 	}
 	if (says_length) {
-		VALUE number = rb_check_to_integer(rb_Integer(rb_obj_as_string(value)), "to_i");
+		VALUE number = rb_check_to_integer(rb_Integer(text_of(value)), "to_i");
 		answer->knows_length = true;
 		answer->length = NUM2LL(number);
 	}

@@ -2,7 +2,12 @@
 
 # The part of the language host that is written in Ruby: nothing of it runs for a request that does not need it.
 module Tutti
+  HOOKS = %i[on_worker_boot on_worker_shutdown on_thread_boot on_thread_shutdown].freeze
+  private_constant :HOOKS
+
   @hooks = nil
+  # The blocks that the hooks' file gives, by the name of the hook.
+  @blocks = {}
 
   class << self
     # Loads the application: its bundle, Rack, its hooks, its script.
@@ -25,13 +30,22 @@ module Tutti
       application
     end
 
-    # Calls a hook, if there is one.
+    # Calls a hook: the method of this name, if the file has defined one, and the blocks that it has given.
     def hook(name)
       TOPLEVEL_BINDING.receiver.__send__(name) if @hooks && TOPLEVEL_BINDING.receiver.respond_to?(name, true)
+      @blocks[name]&.each(&:call)
     rescue Exception => e
       raise e if e.is_a?(SystemExit)
 
       raise "the hook `#{name}` of `#{@hooks}` failed: #{describe(e)}"
+    end
+
+    # The text of an object, as `to_s` gives it.
+    def text(object)
+      text = object.to_s
+      return text if text.is_a?(String)
+
+      raise TypeError, "`to_s` of an object of #{object.class} gives #{text.inspect}, which is no string"
     end
 
     # An exception with its causes and backtraces, as ruby itself prints it.
@@ -130,12 +144,28 @@ module Tutti
       raise "cannot read the hooks `#{@hooks}`: there is no such file" unless File.file?(@hooks)
 
       begin
-        load @hooks
+        with_blocks { load @hooks }
       rescue Exception => e
         raise e if e.is_a?(SystemExit)
 
         raise "the hooks `#{@hooks}` failed: #{describe(e)}"
       end
+    end
+
+    # Lets the main object take blocks for hooks. A file may define methods of the same names, which are called then.
+    def with_blocks
+      main = TOPLEVEL_BINDING.receiver
+      blocks = @blocks
+      HOOKS.each do |name|
+        main.define_singleton_method(name) do |&block|
+          raise ArgumentError, "`#{name}` needs a block" unless block
+
+          (blocks[name] ||= []) << block
+        end
+      end
+      yield
+    ensure
+      HOOKS.each { |name| main.singleton_class.send(:remove_method, name) }
     end
 
     def build(path)
@@ -415,7 +445,7 @@ module Tutti
       raise IOError, 'closed stream' if @is_closed
 
       pieces.sum do |piece|
-        bytes = piece.to_s
+        bytes = Tutti.text(piece)
         raise Errno::EPIPE, 'the client has gone' unless @input.write_bytes(bytes)
 
         bytes.bytesize
@@ -435,7 +465,7 @@ module Tutti
 
     def puts(*lines)
       lines = [''] if lines.empty?
-      lines.flatten.each { |line| write(line.to_s.end_with?("\n") ? line : "#{line}\n") }
+      lines.flatten.each { |line| write_line(Tutti.text(line)) }
       nil
     end
 
@@ -470,9 +500,15 @@ module Tutti
     def wait_closed
       @lock.synchronize { @over.wait(@lock) until @is_closed }
     end
+
+    private
+
+    def write_line(line)
+      write(line.end_with?("\n") ? line : "#{line}\n")
+    end
   end
 
-  # rack.errors: each line goes to the log.
+  # rack.errors: each line goes to the log, and what is left without its end when the request ends.
   class Errors
     def initialize
       @rest = String.new
@@ -480,7 +516,7 @@ module Tutti
 
     def write(*texts)
       texts.sum do |text|
-        text = text.to_s
+        text = Tutti.text(text)
         @rest << text.b
         stop = @rest.rindex("\n")
         Tutti.log(@rest.slice!(0, stop + 1), false) if stop
@@ -500,7 +536,7 @@ module Tutti
 
     def puts(*lines)
       lines = [''] if lines.empty?
-      lines.flatten.each { |line| write(line.to_s.end_with?("\n") ? line.to_s : "#{line}\n") }
+      lines.flatten.each { |line| write_line(Tutti.text(line)) }
       nil
     end
 
@@ -536,6 +572,12 @@ module Tutti
     def close
       flush
       nil
+    end
+
+    private
+
+    def write_line(line)
+      write(line.end_with?("\n") ? line : "#{line}\n")
     end
   end
 end

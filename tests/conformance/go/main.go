@@ -119,7 +119,10 @@ func describe(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "server %v local %v %v\n", isServer, isAddress, isAddress && local.Network() == "tcp")
 	names := make([]string, 0, len(r.Header))
 	for name := range r.Header {
-		names = append(names, name)
+		// net/http has it in r.Host alone; Unit's programs read it in both.
+		if name != "Host" {
+			names = append(names, name)
+		}
 	}
 	sort.Strings(names)
 	for _, name := range names {

@@ -77,6 +77,38 @@ public class Questions extends HttpServlet {
         return value == null ? "null" : '"' + value.toString().replace("\\", "\\\\").replace("\"", "\\\"") + '"';
     }
 
+    void places(HttpServletRequest request, HttpServletResponse response) throws IOException {
+        var context = getServletContext();
+        PrintWriter writer = response.getWriter();
+        writer.println(context.getRealPath("/"));
+        writer.println(context.getRealPath("/not/yet"));
+        writer.println(context.getResourcePaths("/files/"));
+        writer.println(context.getResourcePaths("/not/"));
+    }
+
+    void attributes(HttpServletRequest request, HttpServletResponse response) throws IOException {
+        request.setAttribute("given", "value");
+        request.setAttribute("given", null);
+        getServletContext().setAttribute("shared", null);
+        boolean isThere = Collections.list(request.getAttributeNames()).contains("given")
+                || Collections.list(getServletContext().getAttributeNames()).contains("shared");
+        response.setContentType("text/plain");
+        response.getWriter().print(isThere ? "there" : "gone");
+    }
+
+    void named(HttpServletRequest request, HttpServletResponse response) throws ServletException, IOException {
+        String name = getServletContext().getServletRegistrations().entrySet().stream()
+                .filter(entry -> entry.getValue().getClassName().equals("Named"))
+                .findFirst().orElseThrow().getKey();
+        getServletContext().getNamedDispatcher(name).forward(request, response);
+        response.getWriter().print(" and more");
+    }
+
+    void cyrillic(HttpServletRequest request, HttpServletResponse response) throws IOException {
+        response.setHeader("X-\u0418\u043c\u044f", "value");
+        response.getWriter().print("never sent");
+    }
+
     void hello(HttpServletRequest request, HttpServletResponse response) throws IOException {
         response.setContentType("text/plain");
         response.getWriter().print("hello");

@@ -136,7 +136,8 @@ def closing(environ, start_response, folder, how="whole"):
         return Closing(folder, [b"whole"])
     if how == "endless":
         return Closing(folder, (b"x" * 1000 for _ in iter(int, 1)))
-    return Closing(folder, broken() if how == "broken" else [b"whole"], how == "fails")
+    breaks_off = how in ("broken", "broken twice")
+    return Closing(folder, broken() if breaks_off else [b"whole"], how in ("fails", "broken twice"))
 
 
 @route
@@ -156,6 +157,13 @@ def file(environ, start_response, path, skip="0", length="", kind="rb", block="8
     source.read(int(skip))
     start_response("200 OK", [*TEXT, *([("Content-Length", length)] if length else [])])
     return environ["wsgi.file_wrapper"](source, int(block))
+
+
+@route
+def number(environ, start_response):
+    """No iterable."""
+    start_response("200 OK", TEXT)
+    return 5
 
 
 @route

@@ -77,7 +77,14 @@ fn compile(jars: &Path, applications: &Path) {
         let sources = applications.join(format!("{name}-sources"));
         fs::create_dir_all(&sources).expect("a folder");
         let mut files = Vec::new();
-        for file in ["Questions.java", "Life.java", "Talk.java", "Room.java"] {
+        for file in [
+            "Questions.java",
+            "Life.java",
+            "Talk.java",
+            "Room.java",
+            "Marked.java",
+            "Named.java",
+        ] {
             let text = fs::read_to_string(source(file)).expect("a source");
             let text = text
                 .replace("javax.servlet", &format!("{name}.servlet"))

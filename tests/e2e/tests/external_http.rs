@@ -588,10 +588,11 @@ fn websockets_reach_the_program() {
 }
 
 /// A WebSocket server of the standard library that echoes, with room for the largest messages of the cases.
-fn echo_server() -> Server {
+fn echo_server(extra: &Value) -> Server {
     let server = Server::start(&ServerOptions::default());
     let script = install(&server, "websocket.py");
-    let application = json!({"executable": python(), "arguments": [script]});
+    let mut application = json!({"executable": python(), "arguments": [script]});
+    tutti_testkit::set_members(&mut application, extra);
     let mut whole = configuration(&server, &application);
     whole["settings"]["http"]["websocket"] = json!({"max_frame_size": 16 << 20});
     server.put("/config", &whole);
@@ -600,8 +601,26 @@ fn echo_server() -> Server {
 
 #[test]
 fn the_cases_of_the_protocol_pass_behind_the_relay() {
-    let server = echo_server();
+    let server = echo_server(&json!({}));
     tutti_websocket_cases::run(server.address(), "/", &[]).check();
+}
+
+/// Issue 28: the worker waited for them as long as they stayed, and requests for its successor.
+#[test]
+fn a_worker_that_leaves_by_itself_closes_its_websockets() {
+    let server = echo_server(&json!({"limits": {"requests": 3}}));
+    for round in 0..3 {
+        let mut sockets: Vec<Socket> = (0..3)
+            .map(|_| {
+                let (socket, head) = Socket::open(&server, "/");
+                assert!(head.starts_with("HTTP/1.1 101"), "round {round}: {head}");
+                socket
+            })
+            .collect();
+        for socket in &mut sockets {
+            assert_eq!(socket.receive(), (8, b"\x03\xf4".to_vec()), "1012");
+        }
+    }
 }
 
 /// The client reads nothing until the program, which waits for its echo to be taken, has taken nothing more of what the client
@@ -609,7 +628,7 @@ fn the_cases_of_the_protocol_pass_behind_the_relay() {
 #[test]
 fn both_directions_of_a_websocket_may_be_full() {
     const MESSAGES: usize = 400;
-    let server = echo_server();
+    let server = echo_server(&json!({}));
     let (socket, head) = Socket::open(&server, "/");
     assert!(head.starts_with("HTTP/1.1 101"), "{head}");
     let payload = |index: usize| {

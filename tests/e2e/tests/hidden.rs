@@ -446,3 +446,117 @@ fn an_event_loop_that_cannot_be_woken_holds_up_no_listen_thread() {
     }
     assert_eq!(server.router(), router);
 }
+
+/// The path of Node.js that an application's user can execute.
+fn node() -> String {
+    let path = std::env::var_os("PATH").unwrap();
+    let found = std::env::split_paths(&path)
+        .map(|folder| folder.join("node"))
+        .find(|path| path.exists());
+    found.unwrap().to_string_lossy().into_owned()
+}
+
+/// Answers with its name.
+const NAMED: &str = "require('http').createServer((request, response) => response.end(process.env.NAME)).listen(0);";
+
+/// A server with Node.js applications of these names and further members, each at `/NAME`. The names of all are in their command lines.
+fn named(server: &Server, applications: &[(&str, Value)]) -> Value {
+    let mut all = json!({});
+    let mut routes = Vec::new();
+    for (name, extra) in applications {
+        let script = server.write(&format!("{name}.js"), NAMED);
+        let mut application = json!({
+            "type": "node", "runtime": node(), "script": script, "environment": {"NAME": name},
+        });
+        tutti_testkit::set_members(&mut application, extra);
+        all[*name] = application;
+        routes.push(json!({
+            "match": {"uri": format!("/{name}")},
+            "action": {"pass": format!("applications/{name}")},
+        }));
+    }
+    json!({
+        "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "routes"}},
+        "routes": routes, "applications": all,
+    })
+}
+
+/// Issue 28: the environment of a Node.js application could be read by others of its user.
+#[test]
+fn a_node_application_is_hidden_once_its_script_runs() {
+    if !is_root() {
+        skip!("a server that becomes other users needs root");
+    }
+    let server = Server::start(&ServerOptions::default());
+    let token = format!("hidden-node-{}", std::process::id());
+    // Also where its requests come by a socket.
+    let other = format!("{token}-socket");
+    let by_socket = json!({"environment": {"NAME": other, "TUTTI_NODE_SOCKET": "1"}});
+    server.put(
+        "/config",
+        &named(&server, &[(&token, json!({})), (&other, by_socket)]),
+    );
+    for name in [&token, &other] {
+        assert_eq!(server.get(&format!("/{name}")).text(), *name);
+    }
+    let attacker = Attacker::start(&token);
+    wait_until("the attacker has tried a lot", || {
+        attacker.has("rounds") || !attacker.taken().is_empty()
+    });
+    assert_eq!(attacker.taken(), Vec::<String>::new());
+}
+
+/// Issue 28: the sockets of programs were found by process numbers, which are the same in each pid namespace, in a folder that anybody could
+/// make before.
+#[test]
+fn programs_with_the_same_process_number_answer_for_themselves() {
+    if !is_root() {
+        skip!("namespaces and users need root");
+    }
+    let server = Server::start(&ServerOptions::default());
+    // Somebody else has made all the folders that were used.
+    let taken: Vec<_> = (1..200)
+        .map(|number| std::env::temp_dir().join(format!("tutti-external-{number}")))
+        .filter(|path| std::fs::create_dir(path).is_ok())
+        .collect();
+    let isolated = |extra: Value| {
+        let mut members = json!({"isolation": {"namespaces": {"pid": true}}, "processes": 2});
+        tutti_testkit::set_members(&mut members, &extra);
+        members
+    };
+    let applications = [
+        ("one", isolated(json!({}))),
+        ("two", isolated(json!({}))),
+        ("three", isolated(json!({"user": "auto"}))),
+        (
+            "socket",
+            isolated(json!({"environment": {"NAME": "socket", "TUTTI_NODE_SOCKET": "1"}})),
+        ),
+    ];
+    let configuration = named(&server, &applications);
+    server.put("/config", &configuration);
+    // Another server with the same applications.
+    let mut other = Server::start(&ServerOptions::default());
+    other.put("/config", &named(&other, &applications));
+    let all_answer = |server: &Server, when: &str| {
+        for (name, _) in &applications {
+            for _ in 0..4 {
+                let reply = server.get(&format!("/{name}"));
+                assert_eq!(reply.text(), *name, "{when}: {}", server.log());
+            }
+        }
+    };
+    all_answer(&server, "at first");
+    all_answer(&other, "beside another server");
+    for (name, _) in &applications {
+        let path = format!("/control/applications/{name}/restart");
+        let reply = server.call("GET", &path, &Value::Null);
+        assert_eq!(reply.status, 200, "{}", reply.text());
+    }
+    all_answer(&server, "after a restart");
+    other.stop(libc::SIGTERM);
+    all_answer(&server, "after the other server's end");
+    for path in taken {
+        std::fs::remove_dir(path).unwrap();
+    }
+}

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tutti_e2e::java::{JavaSite, application, class_path, compile_to};
 use tutti_e2e::read_until;
 use tutti_sys::signal;
+use tutti_testkit::files::copy;
 use tutti_testkit::{Load, LoadOptions, PATIENCE, client, wait_until};
 use tutti_websocket_cases::{Client, Frame, Heard, build};
 
@@ -73,6 +74,8 @@ fn javax_and_jakarta_get_the_same_request() {
             );
         }
         answers(&site);
+        places_and_dispatchers(&site);
+        a_field_that_cannot_be_sent(&site);
         pages_and_files(&site);
         assert_eq!(
             site.text("/q/hidden"),
@@ -123,6 +126,70 @@ fn answers(site: &JavaSite) {
         .to_owned();
     let again = site.send("GET", "/q/session", &format!("Cookie: {cookie}\r\n"), b"");
     assert_eq!(again.text(), "visit 2");
+}
+
+/// Issue 28: the page was empty, and nothing was logged.
+fn a_field_that_cannot_be_sent(site: &JavaSite) {
+    let reply = site.get("/q/cyrillic");
+    assert_eq!(
+        (reply.status, reply.text().as_str()),
+        (500, "500 Internal Server Error\n")
+    );
+    site.wait_for_log("GET /q/cyrillic: the response cannot be sent");
+}
+
+/// Issue 28: places that are not there were null or empty, and a response stayed open.
+fn places_and_dispatchers(site: &JavaSite) {
+    let text = site.text("/q/places");
+    let mut lines = text.lines();
+    let root = lines.next().unwrap().trim_end_matches('/');
+    assert_eq!(lines.next(), Some(format!("{root}/not/yet").as_str()));
+    assert_eq!(lines.next(), Some("[/files/file.txt]"));
+    assert_eq!(lines.next(), Some("null"));
+    assert_eq!(site.text("/q/named"), "by its name");
+    let reply = site.get("/q/attributes");
+    assert_eq!(reply.text(), "gone");
+    let kind = reply.field("Content-Type");
+    assert_eq!(kind, Some("text/plain;charset=iso-8859-1"));
+}
+
+/// Issue 28 (Servlet 6.0 §10.10): a servlet could be no welcome file, and filters were passed by.
+#[test]
+fn welcome_files_are_as_if_they_had_been_asked_for() {
+    for (name, namespace) in [
+        (
+            "javax",
+            "xmlns='http://xmlns.jcp.org/xml/ns/javaee' version='4.0'",
+        ),
+        (
+            "jakarta",
+            "xmlns='https://jakarta.ee/xml/ns/jakartaee' version='6.0'",
+        ),
+    ] {
+        let site = JavaSite::bare(name);
+        let folder = site.server.folder().join("welcome");
+        copy(&application(name), &folder);
+        let files = ["q/hello", "file.txt", "none.jsp"]
+            .map(|file| format!("<welcome-file>{file}</welcome-file>"))
+            .concat();
+        let descriptor = format!(
+            "<web-app {namespace}><welcome-file-list>{files}</welcome-file-list></web-app>"
+        );
+        fs::write(folder.join("WEB-INF/web.xml"), descriptor).unwrap();
+        fs::create_dir(folder.join("empty")).unwrap();
+        site.configure(&json!({"webapp": folder}));
+        for (target, text) in [
+            ("/", "hello"),
+            ("/files/", "a file\n"),
+            ("/q/hello", "hello"),
+        ] {
+            let reply = site.get(target);
+            assert_eq!(reply.text(), text, "{name} {target}: {}", site.server.log());
+            assert_eq!(reply.field("X-Filtered"), Some("yes"), "{name} {target}");
+        }
+        // A page that is not there is none.
+        assert_eq!(site.get("/empty/").status, 403);
+    }
 }
 
 fn pages_and_files(site: &JavaSite) {

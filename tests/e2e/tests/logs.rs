@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tutti_e2e::Site;
 use tutti_e2e::collector::{Collector, attributes};
 use tutti_e2e::python::PythonSite;
-use tutti_testkit::{Reply, Server, client, wait_until};
+use tutti_testkit::{Reply, Server, ServerOptions, client, wait_until};
 
 /// Sends a request with these fields, each with its line end.
 fn send(server: &Server, target: &str, fields: &str) -> Reply {
@@ -313,4 +313,62 @@ fn a_php_script_says_its_line() {
         reply.join().unwrap()
     });
     assert_eq!(reply.text(), "done");
+}
+
+/// Issue 28: what a script waited for was cut short by the question where it is.
+#[test]
+fn a_script_that_is_asked_waits_as_long_as_it_would_have() {
+    let server = Server::start(&ServerOptions::default());
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/waits");
+    for entry in fs::read_dir(sources).unwrap() {
+        let entry = entry.unwrap();
+        let name = Path::new("waits").join(entry.file_name());
+        server.write(name.to_str().unwrap(), fs::read(entry.path()).unwrap());
+    }
+    let folder = server.folder().join("waits");
+    let log = server.folder().join("slow.log");
+    server.put(
+        "/config",
+        &json!({
+            "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "routes"}},
+            "routes": [
+                {"match": {"uri": "/index.php"}, "action": {"pass": "applications/php"}},
+                {"match": {"uri": "/waits.psgi"}, "action": {"pass": "applications/perl"}},
+                {"match": {"uri": "/waits.py"}, "action": {"pass": "applications/python"}},
+                {"match": {"uri": "/config.ru"}, "action": {"pass": "applications/ruby"}},
+            ],
+            "applications": {
+                "php": {"type": "php", "root": folder},
+                "perl": {"type": "perl", "script": folder.join("waits.psgi")},
+                "python": {"type": "python", "path": folder, "module": "waits"},
+                "ruby": {"type": "ruby", "script": folder.join("config.ru")},
+            },
+            "slow_log": {"path": log, "threshold": 0.2, "format": "json"},
+        }),
+    );
+    let own: [(&str, &[&str]); 4] = [
+        ("index.php", &["usleep", "nanosleep"]),
+        ("waits.psgi", &["usleep"]),
+        ("waits.py", &[]),
+        ("config.ru", &[]),
+    ];
+    let mut count = 0;
+    for (script, own) in own {
+        for how in ["sleep", "select", "read", "lock"].iter().chain(own) {
+            let reply = send(&server, &format!("/{script}?how={how}"), "");
+            let text = reply.text();
+            let took = text.strip_prefix("whole ").map(str::parse::<u32>);
+            assert!(
+                took.is_some_and(|took| took.is_ok_and(|took| took >= 1000)),
+                "{script}, {how}: {text}; {}",
+                server.log()
+            );
+            count += 2;
+            let entries = lines(&log, count);
+            let running: Value = serde_json::from_str(&entries[count - 2]).unwrap();
+            assert_eq!(running["state"], "running", "{running}");
+            let place = running["backtrace"].to_string();
+            assert!(place.contains(script), "{script}, {how}: {running}");
+        }
+    }
 }

@@ -152,6 +152,25 @@ fn a_process_that_grows_is_replaced_or_killed() {
     wait_until("another process", || site.get("/").status == 200);
 }
 
+/// Issue 28: that of a program that `env` starts did not count.
+#[test]
+fn a_program_that_env_starts_is_replaced_when_it_grows() {
+    let site = NodeSite::bare();
+    let mut whole = site.configuration(&json!({}));
+    whole["applications"]["app"] = json!({
+        "type": "external", "executable": "/usr/bin/env", "arguments": ["node", "app.js"],
+        "working_directory": site.root(), "processes": 1, "environment": {"WORK": site.work()},
+        "limits": {"memory": "120M"},
+    });
+    site.server.put("/config", &whole);
+    let before = site.get("/told").json()["pid"].clone();
+    assert_eq!(site.get("/grow").status, 200);
+    site.wait_for_log("more than `limits.memory`, and is replaced");
+    wait_until("another process", || {
+        site.get("/told").json()["pid"] != before
+    });
+}
+
 #[test]
 fn answers_without_an_end_keep_nobody_else_out() {
     let site = NodeSite::start(&json!({"processes": 1}));

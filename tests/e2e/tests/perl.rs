@@ -97,6 +97,23 @@ fn an_application_sees_the_path_that_was_routed() {
     }
 }
 
+/// Issue 28: perl looked for it in `@INC`, and the reason was that it gives no application.
+#[test]
+fn a_relative_script_starts_at_the_working_directory() {
+    let site = site();
+    let folder = site.server.folder().join("relative");
+    site.server
+        .write("relative/app.psgi", "sub { [200, [], ['relative']] }");
+    for preload in [false, true] {
+        let mut whole = site.configuration(&json!({}));
+        whole["applications"]["perl"] = json!({
+            "type": "perl", "working_directory": folder, "script": "app.psgi", "preload": preload,
+        });
+        site.server.put("/config", &whole);
+        assert_eq!(site.get("/").text(), "relative");
+    }
+}
+
 #[test]
 fn one_process_says_so() {
     let env = single().get("/env").json();

@@ -365,6 +365,68 @@ fn workers_run_as_the_configured_user() {
 // Options.
 
 #[test]
+fn what_a_script_says_of_its_answer_is_sent_or_refused() {
+    let site = Site::start(&json!({}));
+    let mut count = 0;
+    let mut answer = |text: &str| {
+        // PHP keeps a script for a moment.
+        count += 1;
+        let name = format!("answer{count}.php");
+        fs::write(site.root().join(&name), format!("<?php\n{text}\n")).unwrap();
+        site.get(&format!("/{name}"))
+    };
+    let reply = answer("header('Location: other.php?a=1', true, 303);");
+    assert_eq!(
+        (reply.status, reply.field("Location")),
+        (303, Some("other.php?a=1"))
+    );
+    let reply = answer("header('Content-type: text/x'); echo 'x';");
+    assert!(
+        reply.head.contains("Content-Type: text/x"),
+        "{}",
+        reply.head
+    );
+    // Issue 28: the last one was sent.
+    let mut twice = |second: u32| {
+        answer(&format!(
+            "header('Content-Length: 4'); header('Content-Length: {second}', false); echo 'body';"
+        ))
+    };
+    assert_eq!(twice(4).text(), "body");
+    assert_eq!(twice(5).status, 500);
+    site.wait_for_log("contradict each other about Content-Length");
+}
+
+#[test]
+fn a_directive_that_php_does_not_know_is_a_warning() {
+    for processes in [json!(1), json!({"max": 1, "spare": 0})] {
+        let site = Site::start(&json!({}));
+        let misspelt = json!({
+            "processes": processes,
+            "options": {"user": {"memory_limmit": "1M"}, "admin": {"opcach.enable": "1", "precision": "5"}},
+        });
+        let reply = site.try_configure(&misspelt);
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        let warnings = reply.json()["warnings"].to_string();
+        for (name, pointer) in [
+            (
+                "memory_limmit",
+                "/applications/php/options/user/memory_limmit",
+            ),
+            (
+                "opcach.enable",
+                "/applications/php/options/admin/opcach.enable",
+            ),
+        ] {
+            let told = format!("PHP does not know the directive `{name}`");
+            assert!(warnings.contains(&told), "{warnings}");
+            assert!(warnings.contains(pointer), "{warnings}");
+        }
+        assert!(!warnings.contains("precision"), "{warnings}");
+    }
+}
+
+#[test]
 fn directives_come_from_file_admin_and_user() {
     let site = Site::start(&json!({}));
     let file = site.server.folder().join("php.ini");

@@ -251,6 +251,7 @@ fn a_failed_start_is_in_the_log_with_its_traceback() {
     let refused = site.refused(&json!({"module": "asynchronous", "callable": "fails_at_startup"}));
     assert!(refused.to_string().contains("the database is away"));
     site.wait_for_log("the database is away");
+    site.wait_for_log("Application startup failed");
     let callable = "fails_and_raises_at_startup";
     let refused = site.refused(&json!({"module": "asynchronous", "callable": callable}));
     let traceback = [

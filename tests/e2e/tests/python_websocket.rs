@@ -215,3 +215,66 @@ fn an_upgrade_leaves_connections_their_drain_timeout() {
     };
     assert_eq!(payload.get(..2), Some(&1001u16.to_be_bytes()[..]));
 }
+
+/// Twenty clients whose connections are open, as the application has shown.
+fn talking(site: &PythonSite) -> Vec<Client> {
+    let mut clients: Vec<_> = (0..20).map(|_| open(site, "/talk")).collect();
+    for client in &mut clients {
+        say(client, "hello");
+        assert_eq!(client.hear().unwrap(), Heard::Message(1, b"hello".to_vec()));
+    }
+    clients
+}
+
+fn hear_the_end(clients: &mut [Client], code: u16, ending: &str) {
+    for (number, client) in clients.iter_mut().enumerate() {
+        let heard = client.hear().unwrap();
+        let is_expected =
+            matches!(&heard, Heard::Close(payload) if payload.starts_with(&code.to_be_bytes()));
+        assert!(
+            is_expected,
+            "{ending}: client {number}: {}",
+            heard.describe()
+        );
+    }
+}
+
+/// Issue 28: connections ended without a close frame.
+#[test]
+fn each_way_in_which_the_server_ends_a_connection_has_a_close_frame() {
+    for signal in [libc::SIGTERM, libc::SIGQUIT] {
+        let site = start();
+        let mut clients = talking(&site);
+        site.server.signal(signal);
+        hear_the_end(&mut clients, 1001, &format!("signal {signal}"));
+    }
+    let site = start();
+    let mut clients = talking(&site);
+    let path = format!("/config/listeners/{}", listener_of(&site));
+    let reply = site.server.call("DELETE", &path, &Value::Null);
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    hear_the_end(&mut clients, 1001, "a listener that is removed");
+
+    let short = json!({"module": "asynchronous", "limits": {"drain_timeout": 1}});
+    let site = PythonSite::start(&short);
+    let mut clients = talking(&site);
+    site.server.put(
+        "/config",
+        &json!({
+            "listeners": {listener_of(&site): {"pass": "routes"}},
+            "routes": [{"action": {"return": 200}}],
+        }),
+    );
+    hear_the_end(&mut clients, 1012, "an application that is removed");
+
+    let site = PythonSite::start(&short);
+    let mut clients = talking(&site);
+    let mut other = short.clone();
+    other["environment"] = json!({"OTHER": "1"});
+    site.configure(&other);
+    hear_the_end(&mut clients, 1012, "an application that is replaced");
+}
+
+fn listener_of(site: &PythonSite) -> String {
+    format!("127.0.0.1:{}", site.server.port())
+}

@@ -284,9 +284,25 @@ fn failures_have_a_status_and_a_traceback() {
         .lines()
         .filter(|line| line.contains("RuntimeError: fails"));
     assert!(last.all(|line| line.contains("[error]")), "{log}");
+    assert_eq!(site.get("/number").status, 500);
+    site.wait_for_log("the application returned not an iterable object, but `<class 'int'>`");
     let broken = site.raw("/fails?at=middle");
     assert!(!broken.ends_with("0\r\n\r\n"), "{broken:?}");
     site.wait_for_log("fails in the middle");
+}
+
+/// Issue 28: the second exception was lost.
+#[test]
+fn an_exception_of_close_is_logged_beside_that_of_the_iteration() {
+    let site = PythonSite::start(&json!({"processes": 1}));
+    let folder = site.work();
+    site.raw(&format!(
+        "/closing?folder={}&how=broken%20twice",
+        folder.display()
+    ));
+    site.wait_for_log("RuntimeError: iteration breaks off");
+    site.wait_for_log("exception in `close()` of the response");
+    site.wait_for_log("RuntimeError: close fails");
 }
 
 #[test]

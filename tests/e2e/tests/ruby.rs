@@ -527,8 +527,14 @@ fn is_stack(line: &str, size: usize) -> bool {
 
 #[test]
 fn hooks_run_in_each_process_and_thread() {
-    let hooks = tutti_e2e::ruby::scripts().join("hooks.rb");
-    for preload in [false, true] {
+    let of = |name: &str| tutti_e2e::ruby::scripts().join(name);
+    // Methods, and blocks (issue 28).
+    for (hooks, preload) in [
+        (of("hooks.rb"), false),
+        (of("hooks.rb"), true),
+        (of("hook_blocks.rb"), false),
+        (of("hook_blocks.rb"), true),
+    ] {
         let options = json!({
             "processes": 1, "threads": 2, "hooks": hooks, "preload": preload
         });
@@ -657,6 +663,16 @@ fn a_script_that_does_not_load_is_told_with_its_place() {
             "no pool",
         ),
         ("wrong.rb", "def (\n", "syntax error"),
+        (
+            "block.rb",
+            "on_worker_boot\n",
+            "`on_worker_boot` needs a block",
+        ),
+        (
+            "boot_block.rb",
+            "on_worker_boot { raise 'no queue' }\n",
+            "no queue",
+        ),
     ] {
         let hooks = site.root().join(name);
         fs::write(&hooks, text).unwrap();
@@ -668,6 +684,36 @@ fn a_script_that_does_not_load_is_told_with_its_place() {
     }
     assert_eq!(site.workers(), worker, "the old application serves on");
     assert_eq!(site.get("/hello").text(), "hello");
+}
+
+/// Issue 28: such a text was lost, or came with the next request's.
+#[test]
+fn errors_without_an_end_of_line_are_logged_when_the_request_ends() {
+    let site = site();
+    let script = "run ->(env) { env['rack.errors'].write('cut ', 'short'); [200, {}, ['sent']] }\n";
+    fs::write(site.root().join("errors.ru"), script).unwrap();
+    let reply = site.configure("errors.ru", &json!({}));
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert_eq!(site.get("/").text(), "sent");
+    site.wait_for_log("cut short");
+}
+
+/// Issue 28: the field had a text that nobody had given.
+#[test]
+fn an_object_without_a_text_is_named() {
+    let site = site();
+    let script = "class Textless\n  def to_s = nil\nend\n\
+        run ->(env) do\n  env['rack.errors'].puts(Textless.new) if env['PATH_INFO'] == '/errors'\n  [200, {'x-field' => Textless.new}, []]\nend\n";
+    fs::write(site.root().join("textless.ru"), script).unwrap();
+    let reply = site.configure("textless.ru", &json!({}));
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    for target in ["/", "/errors"] {
+        assert_eq!(site.get(target).status, 500);
+        let told = "`to_s` of an object of Textless gives nil, which is no string";
+        wait_until("the object is named", || {
+            site.server.log().matches(told).count() == 1 + usize::from(target == "/errors")
+        });
+    }
 }
 
 #[test]

@@ -149,6 +149,11 @@ impl Session {
         }
     }
 
+    /// True if the client has sent its close frame, which has still to be answered.
+    pub fn has_client_closed(&self) -> bool {
+        matches!(self.state, State::ClientClosed { .. })
+    }
+
     /// Set when nothing is left to do but to send the output; true if the client may still be sending.
     pub fn ended(&self) -> Option<bool> {
         match self.state {

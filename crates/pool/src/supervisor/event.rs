@@ -11,7 +11,16 @@ use crate::launcher::{ExitStatus, Launched};
 
 /// How a first start went: the application is up, or, where it has no processes before its first request, it will be tried
 /// again then and this is in its way now.
-pub(crate) type Started = Result<Option<StartFailure>, StartFailure>;
+pub(crate) type Started = Result<FirstReport, StartFailure>;
+
+/// How an application came up, which is there.
+#[derive(Debug, Default)]
+pub(crate) struct FirstReport {
+    /// Why nothing of it can be started yet.
+    pub(crate) missing: Option<StartFailure>,
+    /// Options that are not as they should be.
+    pub(crate) warnings: Vec<StartFailure>,
+}
 
 /// The answer to a restart.
 pub(crate) type Restarted = Result<(), StartFailure>;

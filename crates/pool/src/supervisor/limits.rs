@@ -220,8 +220,7 @@ impl Supervisor {
         self.times.measured = Some(now);
         let name = Arc::clone(self.app.name());
         let (log, launcher) = (&self.context.log, &self.context.launcher);
-        // The application is a child of a worker that relays.
-        let memory = match self.app.spec().host.relays {
+        let memory = match self.shared.starts_programs() {
             true => tutti_sys::proc::rss_of_family,
             false => tutti_sys::proc::rss,
         };

@@ -284,6 +284,19 @@ impl Supervisor {
                 }
             }
             FromPrototype::Changed { path } => self.watched_file_changed(prototype, &path),
+            FromPrototype::StartsPrograms => self.shared.note_programs(),
+            FromPrototype::Warning {
+                message,
+                hint,
+                member,
+            } => {
+                let spec = self.app.spec();
+                let warning = StartFailure::new(&spec, "option", message).at(member.as_deref());
+                self.first_start.warn(match hint {
+                    Some(hint) => warning.with_hint(hint),
+                    None => warning,
+                });
+            }
             FromPrototype::Log { level, message } => {
                 self.log(level_of(&level), &message);
             }

@@ -101,7 +101,7 @@ impl Supervisor {
         self.table
             .drain_prototypes(|prototype| prototype.serial != serial);
         self.mode = self.mode.started();
-        self.first_start.tell(Ok(None));
+        self.first_start.tell_up(None);
         if !self.is_wanted() {
             // It was only to be seen that it can be started.
             self.release_prototype(serial);
@@ -140,7 +140,7 @@ impl Supervisor {
     /// The first start showed what is missing. The application is there all the same, and its requests are told until it can
     /// be started.
     pub(super) fn accept_unstarted(&mut self, prototype: u64, failure: StartFailure) {
-        self.first_start.tell(Ok(Some(failure.clone())));
+        self.first_start.tell_up(Some(failure.clone()));
         self.first_start.is_lenient = true;
         self.start_failed(Some(prototype), self.begun(prototype), failure);
     }

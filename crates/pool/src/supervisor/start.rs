@@ -2,8 +2,11 @@
 
 use tokio::sync::oneshot;
 
-use super::event::{Restarted, Started};
+use super::event::{FirstReport, Restarted, Started};
 use crate::failure::StartFailure;
+
+/// Most warnings of one start.
+const MOST_WARNINGS: usize = 100;
 
 /// The first start of an application, and who waits to hear of it.
 #[derive(Debug)]
@@ -11,6 +14,8 @@ pub(super) struct FirstStart {
     reply: Option<oneshot::Sender<Started>>,
     /// A start that fails does not end the application: it is tried again.
     pub(super) is_lenient: bool,
+    /// Options that are not as they should be, as far as is known.
+    pub(super) warnings: Vec<StartFailure>,
     /// The failure that ended it; told when all processes have ended.
     failure: Option<StartFailure>,
 }
@@ -20,6 +25,7 @@ impl FirstStart {
         FirstStart {
             reply: Some(reply),
             is_lenient,
+            warnings: Vec::new(),
             failure: None,
         }
     }
@@ -30,6 +36,19 @@ impl FirstStart {
             // Who does not wait any more needs no answer.
             let _ = reply.send(outcome);
         }
+    }
+
+    /// Notes a warning for the one who waits.
+    pub(super) fn warn(&mut self, warning: StartFailure) {
+        if self.reply.is_some() && self.warnings.len() < MOST_WARNINGS {
+            self.warnings.push(warning);
+        }
+    }
+
+    /// Tells that the application is there, though perhaps nothing of it can be started yet.
+    pub(super) fn tell_up(&mut self, missing: Option<StartFailure>) {
+        let warnings = std::mem::take(&mut self.warnings);
+        self.tell(Ok(FirstReport { missing, warnings }));
     }
 
     /// Has the failure told when all has ended.

@@ -74,8 +74,8 @@ pub(crate) async fn run(
     };
     if let Some(slow) = &request.snapshot.logs.slow
         && slow.has_backtrace
-        // A program behind a relay that does not answer is ended.
-        && !call.application.relays()
+        // A program that does not answer its worker is ended.
+        && !call.application.starts_programs()
     {
         let whereabouts = Box::new(exchange.whereabouts());
         connection.whereabouts.set(Some(whereabouts));

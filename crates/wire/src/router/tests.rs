@@ -499,6 +499,21 @@ fn pairs(head: &ResponseHead) -> Vec<(&[u8], &[u8])> {
 }
 
 #[test]
+fn a_head_says_one_length() {
+    let segment = segment();
+    submit(&segment, b"/");
+    let exchange = worker(&segment, 0).next_request().unwrap();
+    let two = |other: &'static [u8]| {
+        [
+            (&b"Content-Length"[..], &b"4"[..]),
+            (b"content-length", other),
+        ]
+    };
+    assert_eq!(exchange.start(200, two(b"5")), Err(HeadError::Lengths));
+    exchange.start(200, two(b" 4")).unwrap();
+}
+
+#[test]
 fn interim_answers_and_trailer_fields_come_in_their_places() {
     // The head inline, and in the ring.
     for length in [1, 16_000] {

@@ -74,10 +74,19 @@ impl Field for Core {
 
     fn must_stop(&self) -> bool {
         interrupt::is_stopping()
-            || self.entry().is_none_or(|entry| {
-                let limit = entry.control.request_limit.load(Ordering::Relaxed);
-                entry.control.quit.load(Ordering::Relaxed) != 0
-                    || (limit != 0 && entry.report.requests.load(Ordering::Relaxed) >= limit)
-            })
+            || self
+                .entry()
+                .is_none_or(|entry| is_told_to_quit(entry) || has_reached_limit(entry))
     }
+}
+
+/// True if the router has told the worker to leave.
+pub(super) fn is_told_to_quit(entry: &WorkerEntry) -> bool {
+    entry.control.quit.load(Ordering::Relaxed) != 0
+}
+
+/// True if the worker has had all the requests that it may have.
+pub(super) fn has_reached_limit(entry: &WorkerEntry) -> bool {
+    let limit = entry.control.request_limit.load(Ordering::Relaxed);
+    limit != 0 && entry.report.requests.load(Ordering::Relaxed) >= limit
 }

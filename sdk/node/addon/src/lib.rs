@@ -218,7 +218,9 @@ unsafe extern "C" fn read(env: Env, info: Arguments) -> Value {
     })
 }
 
-/// Called by Node.js when it loads the library (node_api.h): its members.
+/// Called by Node.js when it loads the library (node_api.h), before anything of the application runs: returns its members, and hides the process
+/// from others of its user, as language hosts are hidden. The kernel made it readable when `node` was executed, so its environment is readable
+/// until then.
 ///
 /// # Safety
 /// Only Node.js may call it.
@@ -226,6 +228,9 @@ unsafe extern "C" fn read(env: Env, info: Arguments) -> Value {
 pub unsafe extern "C" fn napi_register_module_v1(env: Env, exports: Value) -> Value {
     // SAFETY: Node.js has called us.
     let js = unsafe { Js::of(env) };
+    if let Err(error) = tutti_sys::process::hide_memory() {
+        js.throw(&error.to_string());
+    }
     js.export(exports, c"attach", attach);
     js.export(exports, c"begin", begin);
     js.export(exports, c"relay", relay);

@@ -62,7 +62,8 @@ pub(super) fn startup(
                 Some(raised) if !reason.contains(raised) => format!("{reason}\n{raised}"),
                 _ => reason.to_owned(),
             };
-            log::error(&format!("{step}: {reason}"));
+            // These words are searched for.
+            log::error(&format!("{step}: Application startup failed: {reason}"));
             Err(StartError::new(step, reason)
                 .hint("it sent `lifespan.startup.failed`; the lines before this one in the log may tell more"))
         })

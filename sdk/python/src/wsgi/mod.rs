@@ -97,6 +97,10 @@ impl Wsgi {
             .call1((environ, &self.start_response))?;
         let sent = self.respond(py, &result, exchange);
         let closed = close(&result);
+        if let (Err(_), Err(error)) = (&sent, &closed) {
+            // The first failure is the request's; this one would be lost.
+            log::exception(py, "exception in `close()` of the response", error);
+        }
         sent?;
         closed?;
         Ok(())
@@ -126,7 +130,7 @@ impl Wsgi {
         {
             responder.borrow_mut().send_file(py, file)?;
         } else {
-            for chunk in PyIterator::from_object(result)? {
+            for chunk in iterator(result)? {
                 let chunk = chunk?;
                 let mut responder = responder.borrow_mut();
                 responder.send(py, bytes(&chunk)?)?;
@@ -169,6 +173,21 @@ fn bytes<'a>(chunk: &'a Bound<'_, PyAny>) -> PyResult<&'a [u8]> {
             chunk.get_type()
         ))),
     }
+}
+
+/// The iterator of what the application returned.
+fn iterator<'py>(result: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
+    PyIterator::from_object(result).map_err(|error| {
+        let py = result.py();
+        // An exception of its `__iter__` is the application's own.
+        if !error.is_instance_of::<PyTypeError>(py) || result.hasattr("__iter__").unwrap_or(true) {
+            return error;
+        }
+        PyTypeError::new_err(format!(
+            "the application returned not an iterable object, but `{}`",
+            result.get_type()
+        ))
+    })
 }
 
 /// How many references to an object there are.

@@ -44,6 +44,8 @@ final class Stream implements HttpStream, Runnable {
     private long received;
     private final Socket socket;
     private volatile boolean isCommitted;
+    /** The head that the application wanted could not be sent; the client has an error in its place. */
+    private volatile boolean isReplaced;
     /** Gives the fields behind the body, once it is whole; null for none. */
     private Supplier<HttpFields> trailers;
     /** It has become a WebSocket. */
@@ -252,9 +254,11 @@ final class Stream implements HttpStream, Runnable {
                     source.remaining(),
                     !last);
             if (taken == Native.REFUSED) {
-                isCommitted = false;
-                byte[] fault = Native.fault(head.exchange);
-                callback.failed(new IOException(new String(fault, StandardCharsets.UTF_8)));
+                String fault = new String(Native.fault(head.exchange), StandardCharsets.UTF_8);
+                if (first != null && first.isFinal()) {
+                    replace(fault);
+                }
+                callback.failed(new IOException(fault));
                 return;
             }
             if (taken < 0) {
@@ -284,6 +288,17 @@ final class Stream implements HttpStream, Runnable {
             }
         }
         callback.succeeded();
+    }
+
+    /** Answers in place of a response whose head cannot be sent: Jetty would try the same fields again. */
+    private void replace(String fault) {
+        Log.error(head + ": the response cannot be sent: " + fault, null);
+        isReplaced = true;
+        byte[] body = "500 Internal Server Error\n".getBytes(StandardCharsets.ISO_8859_1);
+        HttpFields fields = HttpFields.build().add("Content-Type", "text/plain").asImmutable();
+        ResponseHead bytes = new ResponseHead(HttpStatus.INTERNAL_SERVER_ERROR_500, fields);
+        int length = HttpMethod.HEAD.is(head.method) ? 0 : body.length;
+        Native.send(head.exchange, bytes.bytes(), bytes.length(), null, body, 0, length, false);
     }
 
     private static ByteBuffer copy(ByteBuffer from) {
@@ -350,7 +365,9 @@ final class Stream implements HttpStream, Runnable {
 
     @Override
     public void failed(Throwable failure) {
-        if (open.remove(this)) {
+        if (isReplaced) {
+            end();
+        } else if (open.remove(this)) {
             Native.abort(head.exchange);
             open.noteEnd();
         }
@@ -360,8 +377,10 @@ final class Stream implements HttpStream, Runnable {
     private static final class ResponseHead {
         private byte[] bytes = new byte[256];
         private int length;
+        private final int status;
 
         ResponseHead(int status, HttpFields fields) {
+            this.status = status;
             bytes[length++] = (byte) (status >> 8);
             bytes[length++] = (byte) status;
             for (HttpField field : fields) {
@@ -381,6 +400,11 @@ final class Stream implements HttpStream, Runnable {
             }
             System.arraycopy(more, 0, bytes, length, more.length);
             length += more.length;
+        }
+
+        /** No other head follows it, and it is none. */
+        boolean isFinal() {
+            return status >= HttpStatus.OK_200 || status == HttpStatus.SWITCHING_PROTOCOLS_101;
         }
 
         byte[] bytes() {

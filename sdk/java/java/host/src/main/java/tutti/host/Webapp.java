@@ -33,7 +33,8 @@ final class Webapp {
     /** Puts the web application into the server. */
     static void install(Server server, Settings settings) throws Throwable {
         WebAppClassLoading.addHiddenClasses(server, HIDDEN);
-        Class<?> type = Class.forName("org.eclipse.jetty." + settings.get("generation") + ".webapp.WebAppContext");
+        // A WebAppContext of the generation that is on the class path (sdk/java/java/contexts).
+        Class<?> type = Class.forName("tutti.host.generation.Context");
         Object webapp = type.getConstructor().newInstance();
         call(webapp, "setServer", Server.class, server);
         call(webapp, "setContextPath", String.class, "/");
@@ -60,7 +61,7 @@ final class Webapp {
         // A stack is for the log: a client is never shown one.
         call(errors, "setShowStacks", boolean.class, false);
         Object handler = webapp instanceof Supplier<?> nested ? nested.get() : webapp;
-        server.setHandler((Handler) handler);
+        server.setHandler(new Welcome(webapp, (Handler) handler));
     }
 
     /**
