@@ -10,7 +10,7 @@ use tutti_document::{
     Diagnostic, Document, MOST_FAULTS, Member, Node, Place, Span, Unknown, Value, shorten, suggest,
 };
 
-use crate::table::{COMMON, Kind, Names, Object, Opt, ROOT, TYPES, Text};
+use crate::table::{ApplicationType, COMMON, Kind, Names, Object, Opt, ROOT, TYPES, Text};
 
 /// Collects faults, with the place of each.
 pub(crate) struct Faults<'d> {
@@ -435,8 +435,8 @@ fn application(faults: &mut Faults<'_>, node: &Node, place: &Place<'_>) {
         wrong_type(faults, "a string", kind, &type_place);
         return common_options(faults, node, place);
     };
-    let word = text.split(' ').next().unwrap_or_default();
-    let Some(known) = TYPES.iter().find(|known| known.name == word) else {
+    let Some((known, _)) = ApplicationType::of(text) else {
+        let word = text.split(' ').next().unwrap_or_default();
         let mut diagnostic = Diagnostic::new(
             type_place.pointer(),
             format!("there are no applications of type `{}`", shorten(word)),
@@ -447,9 +447,7 @@ fn application(faults: &mut Faults<'_>, node: &Node, place: &Place<'_>) {
             None if matches!(word, "nodejs" | "node.js") => {
                 Some("Node.js applications are of type `node`".to_owned())
             }
-            None if matches!(word, "go" | "golang") => {
-                Some("Go applications are of type `external`".to_owned())
-            }
+            None if word == "golang" => Some("Go applications are of type `external`".to_owned()),
             None => None,
         };
         let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
