@@ -79,6 +79,8 @@ pub struct AppStatus {
     pub running: u32,
     /// Workers being started.
     pub starting: u32,
+    /// True once a worker has been ready for requests.
+    pub started: bool,
     /// Running workers that have nothing to do.
     pub idle: u32,
     /// Requests taken and not yet answered.
@@ -237,6 +239,7 @@ impl Application {
         AppStatus {
             running,
             starting: counters.starting.load(Ordering::Acquire),
+            started: counters.started.load(Ordering::Relaxed),
             idle: running.saturating_sub(gauge.busy),
             active: gauge.active + waiting,
             queued: gauge.queued + waiting,

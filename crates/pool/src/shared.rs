@@ -44,6 +44,8 @@ pub(crate) struct Process {
 pub(crate) struct Counters {
     pub(crate) running: AtomicU32,
     pub(crate) starting: AtomicU32,
+    /// A worker has been ready for requests.
+    pub(crate) started: AtomicBool,
     pub(crate) restarts: AtomicU64,
     /// Starts that failed.
     pub(crate) failures: AtomicU64,
