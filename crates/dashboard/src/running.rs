@@ -209,6 +209,6 @@ mod tests {
         assert!(shown(false, failed.clone()).contains("has never started"));
         assert!(shown(true, failed).contains("cannot start"));
         assert!(shown(false, Value::Null).contains("not started yet"));
-        assert!(shown(true, Value::Null).contains("asleep"));
+        assert!(shown(true, Value::Null).contains("idle"));
     }
 }

@@ -353,7 +353,7 @@ fn without_spare_workers_one_is_tried_and_let_go() {
     assert!(pool.log.has("Warn: application \"demo\" failed to start"));
     let app = pool.manager.application("demo").unwrap();
     assert!(!app.status().started);
-    // What is mended is tried, and runs only when it is wanted.
+    // A mended one is tried, and runs only when it is wanted.
     let app = pool.app(pool.spec("demo", dynamic(3, 0, Duration::from_secs(60))));
     let status = app.status();
     assert!(status.started && status.running == 0, "{status:?}");

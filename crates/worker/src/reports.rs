@@ -52,8 +52,8 @@ pub(crate) fn report_of(control: &OwnedFd, worker: u32, pid: i32, error: StartEr
     }
 }
 
-/// Of a text that is too long for a message: its beginning, which names the place, and its end, which has the exception of a
-/// traceback. Whole characters are left out.
+/// Cuts the middle of a text that is too long for a message: the beginning names the place, and the end of a traceback has the
+/// exception. Whole characters are left out.
 pub(crate) fn cut(text: String) -> String {
     /// Bytes of the beginning; the end has the rest.
     const HEAD: usize = MAX_TEXT / 4;
