@@ -410,15 +410,11 @@ fn alternatives(names: &[&str]) -> String {
     names.join(", ")
 }
 
-fn type_of(word: &str) -> Option<&'static ApplicationType> {
-    TYPES.iter().find(|known| known.name == word)
-}
-
 /// The options of an application: those of its type, or those of all types where its type is not known.
 pub(crate) fn application_table(node: &Node) -> &'static Object {
     let text = node.child("type").and_then(Node::as_str);
-    let word = text.and_then(|text| text.split(' ').next());
-    word.and_then(type_of).map_or(&COMMON, |known| known.object)
+    let known = text.and_then(ApplicationType::of);
+    known.map_or(&COMMON, |(known, _)| known.object)
 }
 
 fn application(faults: &mut Faults<'_>, node: &Node, place: &Place<'_>) {
@@ -446,8 +442,8 @@ fn application(faults: &mut Faults<'_>, node: &Node, place: &Place<'_>) {
         wrong_type(faults, "a string", kind, &type_place);
         return common_options(faults, node, place);
     };
-    let word = text.split(' ').next().unwrap_or_default();
-    let Some(known) = type_of(word) else {
+    let Some((known, _)) = ApplicationType::of(text) else {
+        let word = text.split(' ').next().unwrap_or_default();
         let mut diagnostic = Diagnostic::new(
             type_place.pointer(),
             format!("there are no applications of type `{}`", shorten(word)),
@@ -458,9 +454,7 @@ fn application(faults: &mut Faults<'_>, node: &Node, place: &Place<'_>) {
             None if matches!(word, "nodejs" | "node.js") => {
                 Some("Node.js applications are of type `node`".to_owned())
             }
-            None if matches!(word, "go" | "golang") => {
-                Some("Go applications are of type `external`".to_owned())
-            }
+            None if word == "golang" => Some("Go applications are of type `external`".to_owned()),
             None => None,
         };
         let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();

@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 use tutti_document::{Diagnostic, Document, Member, Node, Place, Value, shorten};
 
-use crate::table::{Kind, ROOT, TYPES};
+use crate::table::{ApplicationType, Kind, ROOT};
 
 /// Where the values of variables come from.
 pub type Environment<'e> = dyn Fn(&str) -> Option<String> + 'e;
@@ -183,8 +183,7 @@ fn member_kind(kind: &'static Kind, name: &str, of_type: Option<&str>) -> Option
         Kind::Object(table) => table().option(name).map(|option| &option.kind),
         Kind::Map(_, values) => Some(values),
         Kind::Application => {
-            let word = of_type?.split(' ').next();
-            let known = TYPES.iter().find(|known| Some(known.name) == word)?;
+            let (known, _) = ApplicationType::of(of_type?)?;
             known.object.option(name).map(|option| &option.kind)
         }
         Kind::OneOf(kinds) => kinds

@@ -32,12 +32,14 @@ const SCHEMA: &str = "$schema";
 /// The faults of all files, each with its file, line and column.
 pub fn combine(files: &[File], environment: &Environment<'_>) -> Result<Document, Diagnostics> {
     let mut faults = Vec::new();
+    let mut remarks = Vec::new();
     let mut documents = Vec::new();
     for file in files {
         let format = Format::of_file(&file.name).unwrap_or_default();
         match read_source(Source::new(&file.bytes, format).named(&file.name)) {
             Ok(mut document) => {
                 faults.extend(interpolate(&mut document, environment));
+                remarks.extend_from_slice(document.remarks());
                 documents.push(document);
             }
             Err(of_file) => faults.extend(of_file.0),
@@ -78,7 +80,7 @@ pub fn combine(files: &[File], environment: &Environment<'_>) -> Result<Document
         merge.faults.push(Diagnostic::more(merge.more));
     }
     if merge.faults.is_empty() {
-        Ok(Document::from_sources(whole, merge.sources))
+        Ok(Document::from_sources(whole, merge.sources).with_remarks(remarks))
     } else {
         Err(Diagnostics(merge.faults))
     }

@@ -8,11 +8,13 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use tutti_document::{Diagnostic, Diagnostics, Document, Member, Node, Pointer, Value};
+use tutti_options::processes::Processes;
+use tutti_options::types::Special;
 
 use crate::build::patterns;
 use crate::check::{self, Faults};
 use crate::pattern::{Patterns, percent_decode};
-use crate::table::DECODED;
+use crate::table::{ApplicationType, DECODED};
 
 /// Steps of routes that are looked at. Beyond, a configuration is not looked at any further.
 const MOST_STEPS: usize = 1_000_000;
@@ -40,7 +42,8 @@ const HARMLESS: [&str; 5] = [
 pub fn warnings(document: &Document, names_in: &dyn Fn(&Path) -> Vec<String>) -> Diagnostics {
     let mut faults = Faults::new(document);
     check::check(document, &mut faults);
-    let mut warnings = std::mem::take(&mut faults.warnings);
+    let mut warnings = document.remarks().to_vec();
+    warnings.append(&mut faults.warnings);
     let mut walk = Walk::new(document.root());
     for shared in walk.fixed.iter().take(MOST) {
         if names_in(&shared.folder).is_empty() {
@@ -50,6 +53,10 @@ pub fn warnings(document: &Document, names_in: &dyn Fn(&Path) -> Vec<String>) ->
         document.locate(&mut warning, shared.node.span);
         warnings.push(warning);
     }
+    for (mut warning, node) in capped(document.root()) {
+        document.locate(&mut warning, node.span);
+        warnings.push(warning);
+    }
     for found in walk.exposed(names_in) {
         let mut warning = found.warning();
         document.locate(&mut warning, found.node.span);
@@ -57,6 +64,42 @@ pub fn warnings(document: &Document, names_in: &dyn Fn(&Path) -> Vec<String>) ->
     }
     warnings.sort_by_key(|warning| warning.location.map(|location| location.offset));
     Diagnostics(warnings)
+}
+
+/// Numbers of processes that are greater than there can be.
+fn capped(root: &Node) -> Vec<(Diagnostic, &Node)> {
+    let applications = root.child("applications").map(Node::members);
+    let mut found = Vec::new();
+    for member in applications.unwrap_or_default().iter().take(MOST) {
+        let known = member.node.child("type").and_then(Node::as_str);
+        let known = known.and_then(ApplicationType::of);
+        let special = known.and_then(|(known, _)| Special::of(known.name, &member.node));
+        let (Some(special), Some(processes)) = (special, member.node.child("processes")) else {
+            continue;
+        };
+        let most = Processes::most(special.threads()).max(1);
+        let place = Pointer::root().child("applications").child(&member.name);
+        let place = place.child("processes");
+        let of_object = ["max", "spare"].into_iter();
+        let of_object =
+            of_object.filter_map(|name| Some((place.child(name), processes.child(name)?)));
+        for (place, node) in std::iter::once((place.clone(), processes)).chain(of_object) {
+            if node
+                .whole_number()
+                .is_some_and(|number| number > most.into())
+            {
+                let message = match special.threads() {
+                    0 | 1 => format!("there are at most {most} processes"),
+                    threads => {
+                        format!("there are at most {most} processes of {threads} threads each")
+                    }
+                };
+                let warning = Diagnostic::new(place, message);
+                found.push((warning.suggest(format!("write {most}")), node));
+            }
+        }
+    }
+    found
 }
 
 /// Files that belong to an application.
@@ -451,7 +494,7 @@ fn sources(root: &Node) -> Vec<Sources<'_>> {
                 folders: Vec::new(),
                 endings: &[],
             };
-            match kind.split(' ').next()? {
+            match ApplicationType::of(kind)?.0.name {
                 "php" => php(&member.node, &mut sources),
                 "python" => python(&member.node, &mut sources),
                 "perl" => {

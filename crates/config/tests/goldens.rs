@@ -3,7 +3,8 @@
 //! A case has sections, each begun by a line `=== NAME`:
 //! `document` (what is there before; optional), one of `put PATH`, `post PATH`, `patch PATH`, `delete PATH` (what is sent; the path
 //! is percent-encoded, `/` is the whole; `put.yaml` and `put.toml` for other languages), then `result`: the tree, as it would be read back, or the answer of the control
-//! API, or with `typed` instead of `result` the typed configuration, of which only what is not the default is shown. Set `BLESS=1` to write what comes out.
+//! API, or with `typed` instead of `result` the typed configuration, of which only what is not the default is shown, or with
+//! `warned` the same and the warnings. Set `BLESS=1` to write what comes out.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -14,6 +15,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tutti_config::{Context, Diagnostics, Document, FaultKind, Format, parse, read, validate};
+
+/// The sections that say what comes out: the document or its faults, its typed form, the same with the warnings.
+const KINDS: [&str; 3] = ["result", "typed", "warned"];
 
 fn cases() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/config");
@@ -136,10 +140,17 @@ fn outcome(case: &str, sections: &[Section]) -> String {
         .iter()
         .find(|section| matches!(section.verb(), "put" | "post" | "patch" | "delete"))
         .unwrap();
-    let wants_typed = sections.iter().any(|section| section.name == "typed");
+    let wants = |kind: &str| sections.iter().any(|section| section.name == kind);
+    let (wants_typed, wants_warnings) = (wants("typed"), wants("warned"));
     let (document, changed) = change(before, sent);
     let validated = changed.and_then(|()| validate(&document, &context(case)));
     match validated {
+        Ok(config) if wants_warnings => {
+            let warnings = tutti_config::warnings(&document, &|_| Vec::new());
+            let sent = [("sent.json", &*bytes(&sent.text))];
+            let warnings = tutti_config::excerpt_of_warnings(&warnings, &sent, false);
+            format!("{}\n{warnings}", shown::differing(&config))
+        }
         Ok(config) if wants_typed => shown::differing(&config),
         Ok(_) => {
             let text = document.to_json();
@@ -203,7 +214,7 @@ fn every_case_comes_out_as_written() {
         let sections = sections(&text);
         let expected = sections
             .iter()
-            .find(|section| matches!(section.name.as_str(), "result" | "typed"));
+            .find(|section| KINDS.contains(&section.name.as_str()));
         let name = path.file_name().unwrap().to_string_lossy();
         let came = outcome(&name, &sections);
         if expected.map(|section| section.text.as_str()) == Some(came.as_str()) {
@@ -211,13 +222,10 @@ fn every_case_comes_out_as_written() {
         }
         if bless {
             let kind = expected.map_or("result", |section| section.name.as_str());
-            let head = text
-                .split("=== result")
-                .next()
-                .unwrap()
-                .split("=== typed")
-                .next()
-                .unwrap();
+            let ends = KINDS
+                .iter()
+                .filter_map(|kind| text.find(&format!("=== {kind}")));
+            let head = &text[..ends.min().unwrap_or(text.len())];
             fs::write(&path, format!("{head}=== {kind}\n{came}")).unwrap();
         } else {
             wrong.push(format!("{}:\n{came}", name));

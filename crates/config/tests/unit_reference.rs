@@ -591,7 +591,7 @@ fn applications() {
             ("CHANGES 1.36.0", r#""stdout": """#, Refused("P/stdout")),
             ("CHANGES 1.36.0", r#""stderr": "a\u0000b""#, Refused("P/stderr")),
             ("Applications", r#""working_directory": "/www""#, Taken),
-            ("CHANGES 1.36.0", r#""working_directory": """#, Refused("P/working_directory")),
+            ("issue 28", r#""working_directory": """#, Taken),
             ("CHANGES 1.36.0", r#""working_directory": "a\u0000b""#, Refused("P/working_directory")),
             ("Request limits", r#""limits": {"timeout": 10, "requests": 1000}"#, Taken),
             ("Request limits", r#""limits": {}"#, Taken),

@@ -10,7 +10,8 @@ use std::os::fd::AsFd;
 
 use tokio::net::UnixStream;
 use tutti_http::{Method, RequestView, split_port};
-use tutti_protocol::Access;
+use tutti_protocol::{Access, ROUTER_TITLE};
+use tutti_sys::{proc, process};
 
 use crate::answer::Answer;
 
@@ -38,6 +39,17 @@ pub(crate) fn check_peer(access: &Access, stream: &UnixStream, peer: &str) -> Re
     ))
 }
 
+/// True for a router of this server: a child of main, as this process is, and called so. What it sends is said by its clients, whom a
+/// `proxy` has let in.
+pub(crate) fn is_router(stream: &UnixStream) -> bool {
+    let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
+    let is_ours = |pid: i32| {
+        let is_sibling = proc::stat(pid).is_ok_and(|stat| stat.parent == process::parent());
+        is_sibling && proc::command_line(pid).is_ok_and(|title| title == ROUTER_TITLE)
+    };
+    peer.is_some_and(is_ours)
+}
+
 /// Checks what a request says about where it comes from.
 pub(crate) fn check(access: &Access, request: &RequestView<'_>) -> Result<(), Answer> {
     check_token(access, request)?;
@@ -45,7 +57,8 @@ pub(crate) fn check(access: &Access, request: &RequestView<'_>) -> Result<(), An
     check_browser(request)
 }
 
-fn check_token(access: &Access, request: &RequestView<'_>) -> Result<(), Answer> {
+/// Checks the token that the request bears.
+pub(crate) fn check_token(access: &Access, request: &RequestView<'_>) -> Result<(), Answer> {
     let Some(token) = &access.token else {
         return Ok(());
     };

@@ -46,6 +46,18 @@ impl Api {
         Api { service, changes }
     }
 
+    /// Answers a request of a router: nothing but reading the status is there.
+    pub(crate) async fn answer_of_status(&self, request: Request) -> Answer {
+        let names = segments(&request.path).unwrap_or_default();
+        if names.first().is_none_or(|name| name != "status") {
+            return Answer::missing();
+        }
+        if !matches!(request.method, Method::Get | Method::Head) {
+            return Answer::method(READ_ONLY);
+        }
+        self.answer(request).await
+    }
+
     /// Answers a request, however long it takes.
     pub(crate) async fn answer(&self, request: Request) -> Answer {
         let Some(segments) = segments(&request.path) else {

@@ -208,7 +208,7 @@ impl Changes {
                     restore(&self, &*service, number, cause).await
                 }
                 Change::Reload => match self.reload(&*service, &cause.by).await {
-                    Ok(Some(warnings)) => done(&*service, warnings).await,
+                    Ok(Some(warnings)) => done(service.document(), warnings).await,
                     Ok(None) => Answer::success("The files say what is in force already."),
                     Err(faults) if faults.0.is_empty() => Answer::error(
                         409,
@@ -278,17 +278,16 @@ async fn put_in_force(
     cause: Cause,
 ) -> Answer {
     if document == *service.document() {
-        return done(service, Diagnostics::default()).await;
+        return done(Arc::new(document), Diagnostics::default()).await;
     }
     match changes.apply(service, document, cause).await {
-        Ok(warnings) => done(service, warnings).await,
+        Ok(warnings) => done(service.document(), warnings).await,
         Err(faults) => Answer::faults(&faults),
     }
 }
 
 /// The answer to a change that is in force: with its warnings and those of the configuration.
-async fn done(service: &dyn Service, mut warnings: Diagnostics) -> Answer {
-    let document = service.document();
+async fn done(document: Arc<Document>, mut warnings: Diagnostics) -> Answer {
     // It looks at folders, which may be on another machine.
     let looking = tokio::task::spawn_blocking(move || {
         tutti_config::warnings(&document, &tutti_sys::file::names_in)

@@ -36,8 +36,19 @@ pub(crate) struct Caller {
     /// As far as the system can tell.
     pub(crate) name: String,
     pub(crate) access: Arc<Access>,
+    /// The part of the API that is there for it.
+    pub(crate) scope: Scope,
     /// The answer to everything, for whom the API is not there.
     pub(crate) refusal: Option<Answer>,
+}
+
+/// How much of the API a caller may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// All of it.
+    Everything,
+    /// Reading `/status`: the caller is a router, which passes on what any client of a listener has sent.
+    Status,
 }
 
 impl Caller {
@@ -45,6 +56,7 @@ impl Caller {
         Caller {
             name,
             access: Arc::clone(access),
+            scope: Scope::Everything,
             refusal: None,
         }
     }
@@ -98,7 +110,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Err(Refusal(answer)) => return self.refuse(api, &answer).await,
             };
             let _due = api.changes.owe();
-            let answer = api.answer(request).await;
+            let answer = match self.caller.scope {
+                Scope::Everything => api.answer(request).await,
+                Scope::Status => api.answer_of_status(request).await,
+            };
             self.write(api, &answer, framing, keep_alive).await?;
             if !keep_alive {
                 return self.client.close().await;
@@ -142,7 +157,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 request.body = body;
                 Ok(Ok(request))
             }
-            Ok(Err(error)) => Ok(Err(refused_body(error))),
+            Ok(Err(error)) => Ok(Err(self.caller.refused_body(error))),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(Err(too_slow())),
             Err(error) => Err(error),
         }
@@ -187,9 +202,37 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 }
 
 impl Caller {
+    /// Bytes that a request body may have.
+    fn max_body(&self) -> u64 {
+        match self.scope {
+            Scope::Everything => MAX_BODY,
+            Scope::Status => 0,
+        }
+    }
+
+    fn refused_body(&self, error: BodyError) -> Refusal {
+        let (what, detail) = match error.status() {
+            413 => (
+                "Request body is too large.",
+                format!("A request body may have {} bytes.", self.max_body()),
+            ),
+            _ => ("Invalid request body.", format!("{error}.")),
+        };
+        Refusal(Answer::error(error.status(), what, Some(&detail)))
+    }
+
     /// Reads what a head asks; the answer to one that may not.
     fn opening(&self, view: &RequestView<'_>, limits: &Limits) -> Result<Opening, Refusal> {
-        access::check(&self.access, view).map_err(Refusal)?;
+        let checked = match self.scope {
+            Scope::Everything => access::check(&self.access, view),
+            // `Host` and `Origin` are those of a site, and nothing can be changed.
+            Scope::Status => access::check_token(&self.access, view),
+        };
+        checked.map_err(Refusal)?;
+        let limits = Limits {
+            max_body_size: self.max_body(),
+            ..limits.clone()
+        };
         let target = view.origin_target();
         let path = target
             .split(|&byte| byte == b'?')
@@ -199,7 +242,8 @@ impl Caller {
             if_match: Condition::read(view.get_all(b"if-match")),
             if_none_match: Condition::read(view.get_all(b"if-none-match")),
         };
-        let decoder = BodyDecoder::new(view.body_length(), limits).map_err(refused_body)?;
+        let decoder = BodyDecoder::new(view.body_length(), &limits);
+        let decoder = decoder.map_err(|error| self.refused_body(error))?;
         let facts = view.facts();
         let field = |name: &[u8]| {
             let value = view.get_all(name).next().unwrap_or_default();
@@ -236,21 +280,4 @@ impl Caller {
 
 fn too_slow() -> Refusal {
     Refusal(Answer::error(408, "Request timed out.", None))
-}
-
-fn refused_body(error: BodyError) -> Refusal {
-    let status = error.status();
-    if status == 413 {
-        let detail = format!("A request body may have {MAX_BODY} bytes.");
-        return Refusal(Answer::error(
-            413,
-            "Request body is too large.",
-            Some(&detail),
-        ));
-    }
-    Refusal(Answer::error(
-        status,
-        "Invalid request body.",
-        Some(&format!("{error}.")),
-    ))
 }

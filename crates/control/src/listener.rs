@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, UnixListener};
-use tutti_protocol::Access;
+use tutti_protocol::{Access, Token};
 
 use crate::access;
 use crate::api::Api;
 use crate::change::Changes;
-use crate::connection::{self, Caller};
+use crate::connection::{self, Caller, Scope};
 use crate::service::Service;
 
 /// How long to wait when the process has run out of descriptors, which accept(2) reports again and again.
@@ -32,6 +32,8 @@ enum Socket {
     Abstract(UnixListener),
     /// `127.0.0.1:8443`
     Tcp(TcpListener),
+    /// The one for routers, which has a name that only they are told.
+    Status(UnixListener),
 }
 
 impl Listener {
@@ -67,6 +69,25 @@ impl Listener {
             access: Arc::new(access),
         })
     }
+
+    /// Takes the listening socket at which routers of this user read the status; their clients show the token, if there is one. To be
+    /// called on the runtime that will serve it.
+    ///
+    /// # Errors
+    /// The system refuses the descriptor.
+    pub fn of_status(fd: OwnedFd, token: Option<Token>) -> io::Result<Listener> {
+        let listener = std::os::unix::net::UnixListener::from(fd);
+        listener.set_nonblocking(true)?;
+        let access = Access {
+            users: vec![tutti_sys::credentials::current_user()],
+            groups: Vec::new(),
+            token,
+        };
+        Ok(Listener {
+            socket: Socket::Status(UnixListener::from_std(listener)?),
+            access: Arc::new(access),
+        })
+    }
 }
 
 /// Serves the API for ever, one task per connection. Who serves it again later passes the same `changes`.
@@ -76,11 +97,19 @@ pub async fn serve(listener: Listener, service: Arc<dyn Service>, changes: Arc<C
     loop {
         let accepted = match &listener.socket {
             Socket::Path(socket) => socket.accept().await.map(|(stream, _)| {
-                let caller = Caller::new(user_of(&stream), &access);
+                let mut caller = Caller::new(user_of(&stream), &access);
+                caller.scope = scope_of(&stream);
                 tokio::spawn(connection::run(stream, caller, Arc::clone(&api)));
             }),
             Socket::Abstract(socket) => socket.accept().await.map(|(stream, _)| {
                 let mut caller = Caller::new(user_of(&stream), &access);
+                caller.scope = scope_of(&stream);
+                caller.refusal = access::check_peer(&caller.access, &stream, &caller.name).err();
+                tokio::spawn(connection::run(stream, caller, Arc::clone(&api)));
+            }),
+            Socket::Status(socket) => socket.accept().await.map(|(stream, _)| {
+                let mut caller = Caller::new(user_of(&stream), &access);
+                caller.scope = Scope::Status;
                 caller.refusal = access::check_peer(&caller.access, &stream, &caller.name).err();
                 tokio::spawn(connection::run(stream, caller, Arc::clone(&api)));
             }),
@@ -94,6 +123,14 @@ pub async fn serve(listener: Listener, service: Arc<dyn Service>, changes: Arc<C
         if accepted.is_err() {
             tokio::time::sleep(ACCEPT_PAUSE).await;
         }
+    }
+}
+
+/// A `proxy` to the control socket must give no client of a listener the control of the server, whoever the router runs as.
+fn scope_of(stream: &tokio::net::UnixStream) -> Scope {
+    match access::is_router(stream) {
+        true => Scope::Status,
+        false => Scope::Everything,
     }
 }
 

@@ -40,10 +40,12 @@ pub(crate) fn keep(current: &Document, document: &mut Document) {
     }
     let kept = current.get(&PLACE).map(|node| node.to_json());
     // It is read as it was printed: that cannot fail.
-    if let Some(kept) = kept
+    if let Some(mut kept) = kept
         .ok()
         .and_then(|text| tutti_config::parse(text.as_bytes()).ok())
     {
+        // Faults and warnings are located in what was sent.
+        kept.forget_source();
         let mut with = document.clone();
         // A document that cannot take it is no configuration, and will be told so.
         if put(&mut with, kept).is_ok() {

@@ -173,6 +173,13 @@ fn start(service: Fake) -> Server {
 }
 
 fn start_for(service: Fake, access: Access) -> Server {
+    start_at(service, move |socket| Listener::from_fd(socket, access))
+}
+
+fn start_at(
+    service: Fake,
+    listen: impl FnOnce(std::os::fd::OwnedFd) -> std::io::Result<Listener> + Send + 'static,
+) -> Server {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("control.sock");
     let socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
@@ -182,7 +189,7 @@ fn start_for(service: Fake, access: Access) -> Server {
             .build()
             .unwrap();
         runtime.block_on(async {
-            let listener = Listener::from_fd(socket.into(), access).unwrap();
+            let listener = listen(socket.into()).unwrap();
             serve(listener, Arc::new(service), Arc::default()).await;
         });
     });
@@ -1044,6 +1051,86 @@ fn a_token_is_asked_for_where_there_is_one() {
     assert_eq!(with(&format!("{right}{right}")).status, 401);
 }
 
+/// Issue 28: the router passes on what any client sends.
+#[test]
+fn at_the_socket_for_routers_there_is_the_status_and_nothing_else() {
+    let fake = Fake::default();
+    let applied = Arc::clone(&fake.applied);
+    let server = start_at(fake, |socket| Listener::of_status(socket, None));
+    let ask = |request: &str| {
+        let fields = "Host: shop.example\r\nOrigin: https://a.example\r\nConnection: close\r\n";
+        server.raw(format!("{request} HTTP/1.1\r\n{fields}\r\n").as_bytes())
+    };
+    for path in [
+        "/status",
+        "/status/",
+        "/status/connections/active",
+        "/st%61tus?a=1",
+    ] {
+        let answer = ask(&format!("GET {path}"));
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{path}: {answer}");
+    }
+    assert!(ask("HEAD /status").starts_with("HTTP/1.1 200 "));
+    assert!(ask("GET /status/none").starts_with("HTTP/1.1 404 "));
+    for path in [
+        "/",
+        "/config",
+        "/config/routes",
+        "//status",
+        "/status/../config",
+        "/metrics",
+        "/schema",
+        "/control/stop",
+    ] {
+        let answer = ask(&format!("GET {path}"));
+        assert!(answer.starts_with("HTTP/1.1 404 "), "{path}: {answer}");
+    }
+    for method in ["PUT", "POST", "PATCH", "DELETE"] {
+        let answer = ask(&format!("{method} /status"));
+        assert!(answer.starts_with("HTTP/1.1 405 "), "{method}: {answer}");
+        let answer = ask(&format!("{method} /config"));
+        assert!(answer.starts_with("HTTP/1.1 404 "), "{method}: {answer}");
+    }
+    // No client can have it keep a body.
+    let put = b"PUT /config HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}";
+    assert!(server.raw(put).starts_with("HTTP/1.1 413 "));
+    assert!(applied.lock().unwrap().is_empty());
+    // Where the control API asks for a token, so does this.
+    let token = Token::read(&"t".repeat(32)).unwrap();
+    let server = start_at(Fake::default(), |socket| {
+        Listener::of_status(socket, Some(token))
+    });
+    let line = "GET /status HTTP/1.1\r\nHost: a\r\nConnection: close\r\n";
+    let shown = format!("{line}Authorization: Bearer {}\r\n\r\n", "t".repeat(32));
+    assert!(
+        server
+            .raw(format!("{line}\r\n").as_bytes())
+            .starts_with("HTTP/1.1 401 ")
+    );
+    assert!(server.raw(shown.as_bytes()).starts_with("HTTP/1.1 200 "));
+}
+
+/// Issue 28: the warning comes also where the change makes no difference, and tells the place in the whole.
+#[test]
+fn a_comma_before_a_bracket_is_taken_with_a_warning() {
+    let server = start(Fake::default());
+    for _ in 0..2 {
+        let answer = server.with(
+            "PUT",
+            "/config/settings",
+            "",
+            r#"{"http": {"idle_timeout": 7,}}"#,
+        );
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let warning = answer.json()["warnings"][0].clone();
+        assert_eq!(warning["message"], "a stray comma stands before `}`");
+        assert_eq!(warning["pointer"], "/settings/http");
+        assert_eq!(warning["offset"], 27);
+    }
+    let answer = server.with("PUT", "/config/settings", "", r#"{"http": {},,}"#);
+    assert_eq!(answer.status, 400, "{answer:?}");
+}
+
 /// Issue 10, 1.3.
 #[test]
 fn a_tcp_port_is_not_served_without_a_token() {
@@ -1115,7 +1202,7 @@ fn what_is_odd_in_a_change_that_works_is_told_beside_success() {
     );
 }
 
-/// Issue 10, 2.15: as FreeUnit's CHANGES have it (1.36.1).
+/// Issue 10, 2.15, and issue 28: FreeUnit's `path` is that of the invalid member.
 #[test]
 fn errors_tell_path_and_suggestion_at_the_top() {
     let server = start(Fake::default());
@@ -1127,8 +1214,7 @@ fn errors_tell_path_and_suggestion_at_the_top() {
     )
     .unwrap_err();
     let report = faults.to_json();
-    // An unknown option is a fault of the object that it is in.
-    assert_eq!(report["path"], "/applications/a/processes");
+    assert_eq!(report["path"], "/applications/a/processes/idle_timout");
     assert_eq!(report["location"]["path"], report["path"]);
     assert_eq!(report["suggestion"], "idle_timeout");
     assert_eq!(

@@ -8,7 +8,7 @@ use tutti_config::{Diagnostics, Document};
 use tutti_log::Level;
 use tutti_log::Log;
 use tutti_protocol::{Cause, ControllerHello, FromController};
-use tutti_role::{context, log_faults};
+use tutti_role::{context, log_faults, log_remarks};
 
 use super::certificate_files::{self, Read};
 use super::files::{combine, unreadable};
@@ -83,7 +83,10 @@ impl Beginning {
             Some(Err(reason)) => Err(unreadable(reason)),
         };
         let checked = match files {
-            Ok(document) => usable(service, hello, document).await,
+            Ok(document) => {
+                log_remarks(log, &document);
+                usable(service, hello, document).await
+            }
             Err(faults) => Err(faults),
         };
         match (checked, stored) {

@@ -1,12 +1,13 @@
 //! The control socket as this controller serves it, or leaves it to wait for another.
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
 use tutti_config::Diagnostics;
-use tutti_control::{Access, Cause, Changes};
+use tutti_control::{Access, Cause, Changes, Listener};
 use tutti_log::Level;
 use tutti_log::Log;
 
@@ -19,25 +20,32 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub(super) struct Control(Arc<Inner>);
 
+/// The sockets of the control API.
+pub(super) struct Sockets {
+    pub(super) control: OwnedFd,
+    /// The one at which routers read the status.
+    pub(super) status: OwnedFd,
+}
+
 struct Inner {
-    socket: OwnedFd,
+    sockets: Sockets,
     access: Access,
     service: ControllerService,
     log: Log,
-    serving: Mutex<Option<AbortHandle>>,
+    serving: Mutex<Vec<AbortHandle>>,
     /// One order for all changes, also those of connections from before a rest.
     changes: Arc<Changes>,
 }
 
 impl Control {
     pub(super) fn new(
-        socket: OwnedFd,
+        sockets: Sockets,
         access: Access,
         service: ControllerService,
         log: Log,
     ) -> Control {
         Control(Arc::new(Inner {
-            socket,
+            sockets,
             access,
             service,
             log,
@@ -67,27 +75,32 @@ impl Control {
             .serving
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if serving.is_some() {
+        if !serving.is_empty() {
             return;
         }
-        let listener = self
-            .0
-            .socket
-            .try_clone()
-            .and_then(|socket| tutti_control::Listener::from_fd(socket, self.0.access.clone()));
-        match listener {
-            Ok(listener) => {
-                let service = Arc::new(self.0.service.clone());
-                let changes = Arc::clone(&self.0.changes);
-                self.0.service.open_dashboard(&changes);
-                let task = tokio::spawn(tutti_control::serve(listener, service, changes));
-                *serving = Some(task.abort_handle());
+        match self.listeners() {
+            Ok(listeners) => {
+                self.0.service.open_dashboard(&self.0.changes);
+                serving.extend(listeners.map(|listener| {
+                    let service = Arc::new(self.0.service.clone());
+                    let changes = Arc::clone(&self.0.changes);
+                    let task = tokio::spawn(tutti_control::serve(listener, service, changes));
+                    task.abort_handle()
+                }));
             }
             Err(error) => self.0.log.line(
                 Level::Alert,
                 &format!("cannot serve the control socket: {error}"),
             ),
         }
+    }
+
+    fn listeners(&self) -> io::Result<[Listener; 2]> {
+        let Sockets { control, status } = &self.0.sockets;
+        Ok([
+            Listener::from_fd(control.try_clone()?, self.0.access.clone())?,
+            Listener::of_status(status.try_clone()?, self.0.access.token.clone())?,
+        ])
     }
 
     /// Accepts no more: whoever connects waits in the socket's queue. Connections there are go on.
@@ -97,7 +110,7 @@ impl Control {
             .serving
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if let Some(task) = serving.take() {
+        for task in serving.drain(..) {
             task.abort();
         }
         self.0.service.close_dashboard();

@@ -31,11 +31,10 @@ use tutti_config::Document;
 use tutti_log::Level;
 use tutti_log::Log;
 use tutti_protocol::{ControllerHello, FromController, ToController};
-use tutti_role::log_faults;
-use tutti_role::{own_log, unprivileged};
+use tutti_role::{log_faults, log_remarks, own_log, unprivileged};
 use tutti_sys::daemon;
 
-use self::control::Control;
+use self::control::{Control, Sockets};
 use self::line::Link;
 use self::service::ControllerService;
 
@@ -47,7 +46,7 @@ pub fn run() -> ExitCode {
 /// The whole controller, in one function.
 async fn serve(line: OwnedFd) -> io::Result<()> {
     let link = Arc::new(Link::new(line)?);
-    let (hello, socket, log) = greeting(&link).await?;
+    let (hello, sockets, log) = greeting(&link).await?;
     unprivileged::report_panics("controller", &log);
     unprivileged::give_up_rights("controller", None, &log);
     tokio::spawn({
@@ -55,7 +54,7 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
         async move { link.write_waiting().await }
     });
     let service = ControllerService::new(Arc::clone(&link), log.clone(), &hello);
-    let control = Control::new(socket, hello.access.clone(), service.clone(), log.clone());
+    let control = Control::new(sockets, hello.access.clone(), service.clone(), log.clone());
     begin(&service, &link, hello, &log);
     loop {
         let Some((news, descriptors)) = link.news().await? else {
@@ -110,18 +109,18 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-async fn greeting(link: &Link) -> io::Result<(ControllerHello, OwnedFd, Log)> {
+async fn greeting(link: &Link) -> io::Result<(ControllerHello, Sockets, Log)> {
     let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let Some((ToController::Hello(hello), descriptors)) = link.news().await? else {
         return Err(invalid("main did not greet"));
     };
     let mut descriptors = descriptors.into_iter();
-    match (descriptors.next(), descriptors.next()) {
-        (Some(control), Some(log)) => {
+    match (descriptors.next(), descriptors.next(), descriptors.next()) {
+        (Some(control), Some(status), Some(log)) => {
             // Standard error is where a crash is told of.
             daemon::redirect_stderr(log.as_fd())?;
             let log = Log::of_threads(log, &hello.log, "controller");
-            Ok((*hello, control, log))
+            Ok((*hello, Sockets { control, status }, log))
         }
         _ => Err(invalid("main's greeting came without its descriptors")),
     }
@@ -156,6 +155,7 @@ fn stored_configuration(hello: &ControllerHello, log: &Log) -> (Option<Document>
     };
     match tutti_config::parse(text.as_bytes()) {
         Ok(mut document) => {
+            log_remarks(log, &document);
             document.forget_source();
             (Some(document), false)
         }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use tutti_config::Node;
+use tutti_config::table::ApplicationType;
 use tutti_config::{Context, Document, File, Format};
 use tutti_main::{config_files, modules as hosts, stored};
 use tutti_protocol::Store;
@@ -182,6 +183,6 @@ fn names_what_is_stored(document: &Document) -> bool {
 
 /// A machine that has every module the configuration names.
 pub(super) fn with_what_it_asks_for(document: &Document) -> Context {
-    let types = applications(document);
-    Context::with_modules(types.map(|named| named.split_once(' ').unwrap_or((named, "1"))))
+    let types = applications(document).filter_map(ApplicationType::of);
+    Context::with_modules(types.map(|(known, version)| (known.name, version.unwrap_or("1"))))
 }

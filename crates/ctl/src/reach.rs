@@ -23,7 +23,7 @@ pub(super) fn default_sockets() -> Vec<PathBuf> {
         PathBuf::from("/run/tutti/control.sock"),
         PathBuf::from("/var/run/control.unit.sock"),
     ];
-    if let Endpoint::Path(own) = tutti_main::flags::default_control(false) {
+    if let Endpoint::Path(own) = tutti_main::flags::default_control() {
         sockets.insert(0, own);
     }
     sockets

@@ -48,28 +48,57 @@ fn is_command(program: &str, first: Option<&OsString>) -> bool {
 }
 
 fn run_daemon(program: &str, arguments: Vec<OsString>) -> ExitCode {
-    let flags = match Flags::try_parse_from(&arguments) {
+    let mut flags = match Flags::try_parse_from(&arguments) {
         Ok(flags) => flags,
         Err(error) => return tutti_ctl::usage::refuse(&error, 1, &[]),
     };
+    flags.as_unit = flags::is_unit_name(program);
     if flags.version {
         use std::io::Write;
-        let _ = writeln!(
-            std::io::stdout(),
-            "tutti version: {}",
-            env!("CARGO_PKG_VERSION")
-        );
+        let _ = writeln!(std::io::stdout(), "{}", version(&flags));
         return ExitCode::SUCCESS;
     }
     if flags.takeover_trial {
         return tutti_main::try_takeover();
     }
-    tutti_main::run(&flags, flags::is_unit_name(program), &arguments)
+    tutti_main::run(&flags, &arguments)
+}
+
+/// The version of NGINX Unit whose configurations work unchanged (docs/compat.md).
+const UNIT_VERSION: &str = "1.35.0";
+
+/// The answer to `--version`. Under Unit's name it has the two lines that scripts for Unit look into, and one of our own.
+fn version(flags: &Flags) -> String {
+    let own = format!("tutti version: {}", env!("CARGO_PKG_VERSION"));
+    if !flags.as_unit {
+        return own;
+    }
+    let places = flags.places();
+    format!(
+        "unit version: {UNIT_VERSION}\nconfigured as ./configure --modulesdir={} --statedir={} --tmpdir={} --control={} --pid={}\n{own}",
+        places.modules.display(),
+        places.state.display(),
+        places.temporary.display(),
+        places.control,
+        places.pid.display(),
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_version_has_units_form_under_its_name() {
+        let mut flags = Flags::default();
+        assert!(version(&flags).starts_with("tutti version: "));
+        flags.as_unit = true;
+        let version = version(&flags);
+        let lines: Vec<&str> = version.lines().collect();
+        assert_eq!(lines[0], "unit version: 1.35.0");
+        assert!(lines[1].starts_with("configured as ./configure --modulesdir=/"));
+        assert!(lines[2].starts_with("tutti version: "));
+    }
 
     #[test]
     fn only_tutti_has_commands() {

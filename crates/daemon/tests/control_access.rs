@@ -8,9 +8,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::{Start, TUTTI};
+use support::{Start, TUTTI, plain_configuration};
 use tutti_sys::signal;
-use tutti_testkit::{free_port, is_root, processes, skipped};
+use tutti_testkit::{client, files, free_port, is_root, processes, skipped, wait_until};
 
 const TOKEN: &str = "4c9ae1c40ac1c4ac85b94f6a9d8bd8d5";
 
@@ -100,6 +100,137 @@ fn a_tcp_port_without_a_token_is_refused_with_the_cure() {
         assert!(stderr.contains(part), "{part} in {stderr}");
     }
     assert!(!start.path("pid").exists());
+}
+
+/// Issue 28: images for Unit ask for a TCP port, run it without root, and without a home: the program ended.
+#[test]
+fn under_units_name_a_tcp_port_without_a_token_is_left_out_with_a_warning() {
+    let folder = files::public_folder();
+    let unitd = folder.path().join("unitd");
+    std::os::unix::fs::symlink(TUTTI, &unitd).unwrap();
+    let (control, port) = (free_port(), free_port());
+    let log = folder.path().join("log");
+    let mut command = match is_root() {
+        true => {
+            let mut command = Command::new("setpriv");
+            command.args([
+                "--reuid",
+                "nobody",
+                "--regid",
+                "nogroup",
+                "--clear-groups",
+                "--",
+            ]);
+            command.arg(&unitd);
+            command
+        }
+        false => Command::new(&unitd),
+    };
+    let mut child = command
+        .arg("--no-daemon")
+        .arg(format!("--control=127.0.0.1:{control}"))
+        .env("HOME", "/nonexistent")
+        .env("XDG_RUNTIME_DIR", folder.path().join("run"))
+        .env_remove("XDG_STATE_HOME")
+        .stderr(std::fs::File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    let socket = folder.path().join("run/tutti/control.sock");
+    let configuration = plain_configuration(port).to_string();
+    wait_until("it takes a configuration where no TCP port is", || {
+        let put = client::control(&socket, "PUT", "/config", configuration.as_bytes());
+        put.is_ok_and(|reply| reply.status == 200) || child.try_wait().unwrap().is_some()
+    });
+    let log = std::fs::read_to_string(&log).unwrap();
+    let get = |port: u16| curl(None, &[&format!("http://127.0.0.1:{port}/")]).0;
+    assert_eq!(get(port), 200, "{log}");
+    assert_eq!(get(control), 0, "nothing listens");
+    assert!(
+        log.contains("[warn]") && log.contains("is not served"),
+        "{log}"
+    );
+    assert!(folder.path().join("run/tutti/state/conf.json").exists());
+    let all = processes::tree(i32::try_from(child.id()).unwrap());
+    signal::send(i32::try_from(child.id()).unwrap(), libc::SIGTERM).unwrap();
+    child.wait().unwrap();
+    processes::wait_until_gone(&all);
+}
+
+/// Issue 28: monitoring of NetBox and others reads the status that way. The router has another user than the socket's, or the same one:
+/// either way its clients get nothing else.
+#[test]
+fn a_proxy_to_the_control_socket_reads_the_status_and_nothing_else() {
+    let port = free_port();
+    let mut start = Start::new(TUTTI);
+    let (status, stderr) = start.finish();
+    assert!(status.success(), "{stderr}");
+    let socket = start.path("control.sock");
+    // By another name, too: a link to it.
+    let link = start.path("link.sock");
+    std::os::unix::fs::symlink(&socket, &link).unwrap();
+    let configuration = serde_json::json!({
+        "listeners": {format!("127.0.0.1:{port}"): {"pass": "routes"}},
+        "routes": [
+            {"match": {"headers": {"Via-Link": "yes"}}, "action": {"proxy": format!("http://unix:{}", link.display())}},
+            {"action": {"proxy": format!("http://unix:{}", socket.display())}},
+        ],
+    })
+    .to_string();
+    let put = |path: &str, body: &str| {
+        let reply = client::control(&socket, "PUT", path, body.as_bytes()).unwrap();
+        assert_eq!(reply.status, 200, "{}", reply.text());
+    };
+    put("/config", &configuration);
+    for by_link in ["no", "yes"] {
+        let ask = |arguments: &[&str], path: &str| {
+            let url = format!("http://127.0.0.1:{port}{path}");
+            let header = format!("Via-Link: {by_link}");
+            let mut all = vec!["--path-as-is", "-H", &header, "-H", "Host: shop.example"];
+            all.extend(arguments);
+            all.push(&url);
+            curl(None, &all)
+        };
+        let (status, body) = ask(&[], "/status");
+        assert_eq!(status, 200, "{body}");
+        assert!(
+            body.contains("\"accepted\"") && body.contains("\"pid\""),
+            "{body}"
+        );
+        assert_eq!(ask(&[], "/status/requests/total").0, 200);
+        assert_eq!(ask(&[], "/status/").0, 200);
+        assert_eq!(ask(&["-I"], "/status").0, 200);
+        for path in [
+            "/",
+            "/config",
+            "/certificates",
+            "/history",
+            "/metrics",
+            "/statusx",
+            "/config/status",
+            "/status/..%2fconfig",
+        ] {
+            let (status, body) = ask(&[], path);
+            assert!(matches!(status, 400 | 404), "{path}: {status} {body}");
+            assert!(!body.contains("listeners"), "{path}: {body}");
+        }
+        for method in ["PUT", "POST", "DELETE", "PATCH"] {
+            for path in ["/status", "/config", "/control/stop"] {
+                let (status, body) = ask(&["-X", method], path);
+                assert!(
+                    matches!(status, 404 | 405),
+                    "{method} {path}: {status} {body}"
+                );
+                let (status, body) = ask(&["-X", method, "--data-binary", "{}"], path);
+                assert!(
+                    matches!(status, 404 | 405 | 413 | 502),
+                    "{method} {path}: {status} {body}"
+                );
+            }
+        }
+    }
+    // Who may use the socket itself still may do everything.
+    put("/config/routes", "[]");
+    stop(&start);
 }
 
 #[test]

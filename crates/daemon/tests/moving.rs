@@ -12,10 +12,10 @@ use support::{TUTTI, modules};
 use tutti_sys::signal;
 use tutti_testkit::{Server, ServerOptions, client, files, free_port, guide, processes};
 
-/// Compact, as Unit stores it, with an escaped slash.
+/// Compact, as Unit stores it, with an escaped slash; and with a comma that people leave (issue 28: the server began empty).
 fn stored(port: u16) -> String {
     format!(
-        r#"{{"listeners":{{"127.0.0.1:{port}":{{"pass":"routes"}}}},"routes":[{{"match":{{"uri":"\/old\/*"}},"action":{{"return":301,"location":"\/new"}}}},{{"action":{{"pass":"applications\/blog"}}}}],"applications":{{"blog":{{"type":"php 8","root":"\/tmp","processes":1}}}}}}"#
+        r#"{{"listeners":{{"127.0.0.1:{port}":{{"pass":"routes"}}}},"routes":[{{"match":{{"uri":"\/old\/*"}},"action":{{"return":301,"location":"\/new"}}}},{{"action":{{"pass":"applications\/blog"}}}}],"applications":{{"blog":{{"type":"php 8","root":"\/tmp","processes":1}},}}}}"#
     )
 }
 
@@ -67,6 +67,11 @@ fn a_state_folder_of_unit_is_taken_over_under_its_name_and_flags() {
         200
     );
     assert_eq!(server.status("/applications/blog/processes/running"), 1);
+    let log = server.log();
+    assert!(
+        log.contains("[warn]") && log.contains("a stray comma stands before `}`"),
+        "{log}"
+    );
     assert_eq!(
         std::fs::read_to_string(state.join("certs/bundle")).unwrap(),
         "left alone"

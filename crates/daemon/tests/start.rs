@@ -34,6 +34,14 @@ fn version_and_help_are_no_errors() {
         format!("tutti version: {}\n", env!("CARGO_PKG_VERSION"))
     );
     let link = files::public_folder();
+    let unitd = link.path().join("unitd");
+    std::os::unix::fs::symlink(TUTTI, &unitd).unwrap();
+    let (ok, stdout, _) = output(unitd.to_str().unwrap(), &["--version"]);
+    assert!(ok && stdout.starts_with("unit version: "), "{stdout}");
+    assert!(
+        stdout.contains("\nconfigured as ./configure --"),
+        "{stdout}"
+    );
     let tuttid = link.path().join("tuttid");
     std::os::unix::fs::symlink(TUTTI, &tuttid).unwrap();
     let (ok, stdout, _) = output(tuttid.to_str().unwrap(), &["--help"]);

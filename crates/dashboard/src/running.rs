@@ -92,7 +92,10 @@ fn state_of(status: &Value) -> Markup {
     let has_failed = status
         .pointer("/failures/last")
         .is_some_and(Value::is_object);
+    let has_never_started = status.get("started") == Some(&Value::Bool(false));
     match (number("/processes/running"), has_failed) {
+        (0, true) if has_never_started => state("has never started", Mood::Bad),
+        (0, false) if has_never_started => state("not started yet", Mood::Doubtful),
         (0, true) => state("cannot start", Mood::Bad),
         (_, true) => state("some cannot start", Mood::Doubtful),
         (0, false) => state("idle", Mood::Good),
@@ -186,5 +189,26 @@ fn mules(heading: &str, name: &str, status: &Value) -> Markup {
         @if !rows.is_empty() {
             (any_table(&format!("{heading}-mules"), &format!("Mules of {name}"), &columns, &rows))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Issue 28: an application that could not be started had a green mark until its first request.
+    #[test]
+    fn an_application_that_has_never_started_is_not_well() {
+        let shown = |started: bool, last: Value| {
+            let status = json!({"started": started, "processes": {"running": 0}, "failures": {"last": last}});
+            state_of(&status).into_string()
+        };
+        let failed = json!({"message": "no such module"});
+        assert!(shown(false, failed.clone()).contains("has never started"));
+        assert!(shown(true, failed).contains("cannot start"));
+        assert!(shown(false, Value::Null).contains("not started yet"));
+        assert!(shown(true, Value::Null).contains("idle"));
     }
 }

@@ -4,6 +4,7 @@
 //! that does not start). One diagnostic is one fault; a [`Diagnostics`] holds all of them, in the order of the
 //! document. A location always points into the bytes that the client sent last, never into older ones.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -72,8 +73,7 @@ pub struct Diagnostic {
     pub expected: Option<String>,
     /// The cure.
     pub suggestion: Option<String>,
-    /// An option that does not exist: the one that was meant, if that is clear. The fault is then one of the object at
-    /// [`Diagnostic::parent`], as FreeUnit counts it.
+    /// An option that does not exist: the one that was meant, if that is clear.
     pub unknown: Option<Unknown>,
     /// So many faults are not listed, and this stands for them; 0 for a fault of its own.
     pub more: usize,
@@ -129,15 +129,6 @@ impl Diagnostic {
         Diagnostic {
             more: count,
             ..Diagnostic::new(Pointer::root(), message)
-        }
-    }
-
-    /// The object that an unknown option is in; for other faults the value itself.
-    fn path(&self) -> &str {
-        let pointer = self.pointer.as_str();
-        match (&self.unknown, pointer.rfind('/')) {
-            (Some(_), Some(end)) => pointer.get(..end).unwrap_or_default(),
-            _ => pointer,
         }
     }
 
@@ -237,12 +228,12 @@ impl Diagnostics {
             if let Some(location) = first.location {
                 let mut location = json!({"offset": location.offset, "line": location.line, "column": location.column});
                 if let (true, Some(location)) = (has_path, location.as_object_mut()) {
-                    location.insert("path".to_owned(), first.path().into());
+                    location.insert("path".to_owned(), first.pointer.as_str().into());
                 }
                 object.insert("location".to_owned(), location);
             }
             if has_path {
-                object.insert("path".to_owned(), first.path().into());
+                object.insert("path".to_owned(), first.pointer.as_str().into());
             }
             if let Some(meant) = first
                 .unknown
@@ -382,23 +373,47 @@ impl Source {
 
     /// The bytes as text.
     pub(crate) fn text(&self) -> Result<&str, Diagnostics> {
-        match std::str::from_utf8(&self.bytes) {
-            Ok(text) if u32::try_from(text.len()).is_ok() => Ok(text),
-            Ok(_) => Err(Diagnostics::one(self.slip(
-                Pointer::root(),
-                0..1,
-                "the document is larger than 4 GB",
-            ))),
-            Err(error) => {
-                let at = error.valid_up_to();
-                let byte = self.bytes.get(at).copied().unwrap_or_default();
-                let message = format!("byte 0x{byte:02x} is not UTF-8 here");
-                let slip = self.slip(Pointer::root(), at..at + 1, message);
-                Err(Diagnostics::one(
-                    slip.suggest("a configuration is encoded in UTF-8"),
-                ))
+        self.check_size()?;
+        std::str::from_utf8(&self.bytes).map_err(|error| self.not_utf8(error.valid_up_to()))
+    }
+
+    /// The bytes as text of the same length, and the places of those that are not UTF-8: `?` stands for each of them.
+    pub(crate) fn text_with_foreign_bytes(
+        &self,
+    ) -> Result<(Cow<'_, str>, Vec<usize>), Diagnostics> {
+        self.check_size()?;
+        if let Ok(text) = std::str::from_utf8(&self.bytes) {
+            return Ok((text.into(), Vec::new()));
+        }
+        let mut text = String::with_capacity(self.bytes.len());
+        let mut places = Vec::new();
+        for chunk in self.bytes.utf8_chunks() {
+            text.push_str(chunk.valid());
+            for _ in chunk.invalid() {
+                places.push(text.len());
+                text.push('?');
             }
         }
+        Ok((text.into(), places))
+    }
+
+    fn check_size(&self) -> Result<(), Diagnostics> {
+        if u32::try_from(self.bytes.len()).is_ok() {
+            return Ok(());
+        }
+        Err(Diagnostics::one(self.slip(
+            Pointer::root(),
+            0..1,
+            "the document is larger than 4 GB",
+        )))
+    }
+
+    /// The fault of a byte outside of comments.
+    pub(crate) fn not_utf8(&self, at: usize) -> Diagnostics {
+        let byte = self.bytes.get(at).copied().unwrap_or_default();
+        let message = format!("byte 0x{byte:02x} is not UTF-8 here");
+        let slip = self.slip(Pointer::root(), at..at + 1, message);
+        Diagnostics::one(slip.suggest("a configuration is encoded in UTF-8"))
     }
 
     /// A fault of the language, at these bytes.

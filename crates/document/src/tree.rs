@@ -17,6 +17,8 @@ pub struct Document {
     root: Node,
     /// The bytes of the last change: one text, or several files.
     sent: Vec<Source>,
+    /// Slips in those bytes that the parser accepted.
+    remarks: Vec<Diagnostic>,
 }
 
 /// A value and where it was written.
@@ -161,6 +163,7 @@ impl Document {
                 span: Span::default(),
             },
             sent: Vec::new(),
+            remarks: Vec::new(),
         }
     }
 
@@ -170,7 +173,23 @@ impl Document {
 
     /// A tree that was made of several texts.
     pub fn from_sources(root: Node, sent: Vec<Source>) -> Self {
-        Document { root, sent }
+        Document {
+            root,
+            sent,
+            remarks: Vec::new(),
+        }
+    }
+
+    /// Adds slips that the parser accepted, each with its place.
+    #[must_use]
+    pub fn with_remarks(mut self, remarks: Vec<Diagnostic>) -> Self {
+        self.remarks = remarks;
+        self
+    }
+
+    /// Slips in the bytes of the last change that the parser accepted: warnings for the user.
+    pub fn remarks(&self) -> &[Diagnostic] {
+        &self.remarks
     }
 
     /// Its tree and where it was written, apart.
@@ -186,6 +205,22 @@ impl Document {
     /// Forgets the bytes that were sent: later diagnostics have no location.
     pub fn forget_source(&mut self) {
         self.sent.clear();
+        self.remarks.clear();
+    }
+
+    /// Takes over the places of a part that now stands at this path. A part without any leaves those of the change as they are.
+    fn locate_part<S: AsRef<str>>(
+        &mut self,
+        path: &[S],
+        sent: Vec<Source>,
+        remarks: Vec<Diagnostic>,
+    ) {
+        if sent.is_empty() {
+            return;
+        }
+        let base = Pointer::from_segments(path);
+        self.sent = sent;
+        self.remarks = Diagnostics(remarks).under(&base).0;
     }
 
     /// The value at this path.
@@ -252,7 +287,7 @@ impl Document {
                 )));
             }
         }
-        self.sent = part.sent;
+        self.locate_part(path, part.sent, part.remarks);
         Ok(())
     }
 
@@ -263,7 +298,12 @@ impl Document {
     pub fn post<S: AsRef<str>>(&mut self, path: &[S], part: Document) -> Result<(), Diagnostics> {
         let node = descend(&mut self.root, path)?;
         match &mut node.value {
-            Value::Array(elements) => elements.push(part.root),
+            Value::Array(elements) => {
+                elements.push(part.root);
+                let mut place: Vec<String> = path.iter().map(|one| one.as_ref().into()).collect();
+                place.push((elements.len() - 1).to_string());
+                self.locate_part(&place, part.sent, part.remarks);
+            }
             _ => {
                 let message = format!(
                     "POST appends to an array, but this is {}",
@@ -275,7 +315,6 @@ impl Document {
                 ));
             }
         }
-        self.sent = part.sent;
         Ok(())
     }
 
@@ -285,11 +324,15 @@ impl Document {
     /// # Errors
     /// As [`Document::put`].
     pub fn patch<S: AsRef<str>>(&mut self, path: &[S], patch: Document) -> Result<(), Diagnostics> {
+        let remarks = patch.remarks.clone();
         let (change, sent) = patch.into_parts();
         let before = self.get(path).ok().cloned();
         let mut node = before.unwrap_or_else(|| Document::empty().root);
         merge_patch(&mut node, change);
-        self.put(path, Document::from_sources(node, sent))
+        self.put(
+            path,
+            Document::from_sources(node, sent).with_remarks(remarks),
+        )
     }
 
     /// Removes the value at this path; of the whole document, `{}` is left.
@@ -316,7 +359,7 @@ impl Document {
         if found.is_none() {
             return Err(not_found(parent, path, parents.len()));
         }
-        self.sent.clear();
+        self.forget_source();
         Ok(())
     }
 

@@ -58,7 +58,15 @@ pub(crate) fn wanted(flags: &Flags, endpoint: &Endpoint) -> io::Result<Access> {
 }
 
 /// Tells what is worth a second thought.
-pub(crate) fn warn(endpoint: &Endpoint, log: &Log) {
+pub(crate) fn warn(flags: &Flags, endpoint: &Endpoint, log: &Log) {
+    if let Some(address) = flags.unserved_control() {
+        let text = format!(
+            "`--control {address}` is not served: without a token, every user of the machine, and any web page that one of them opens, \
+             could run code through it as the server; the control API is at `{endpoint}`; hint: name a socket, `--control unix:PATH`, or \
+             keep a secret in a file and add `--control-token FILE`"
+        );
+        log.line(Level::Warn, &text);
+    }
     if let Endpoint::Inet(address) = endpoint {
         let clear = if address.ip().is_loopback() {
             "a unix socket needs no secret"

@@ -60,6 +60,7 @@ impl Supervisor {
         };
         let descriptors = vec![
             self.instance.control.try_clone()?,
+            self.instance.status.socket.try_clone()?,
             self.instance.log.descriptor()?,
         ];
         let hello = ToController::Hello(Box::new(hello));

@@ -112,6 +112,10 @@ pub struct Flags {
     /// Print the version and end
     #[arg(short = 'V', long)]
     pub version: bool,
+
+    /// The program was called by the name of NGINX Unit: its places and users are the defaults
+    #[arg(skip)]
+    pub as_unit: bool,
 }
 
 /// Where the log goes.
@@ -226,15 +230,67 @@ pub fn is_unit_name(program: &str) -> bool {
         .is_some_and(|name| name == "unitd")
 }
 
-/// The control socket when nobody says another.
-pub fn default_control(as_unit: bool) -> Endpoint {
-    let path = match (as_unit, credentials::is_root()) {
-        // Where Debian's packages of NGINX Unit have it.
-        (true, true) => PathBuf::from("/var/run/control.unit.sock"),
-        (_, true) => PathBuf::from("/var/run/tutti/control.sock"),
-        (_, false) => user_run_folder().join("control.sock"),
-    };
-    Endpoint::Path(path)
+/// The control socket of a server that was started without `--control`.
+pub fn default_control() -> Endpoint {
+    Endpoint::Path(Defaults::own().control)
+}
+
+/// Where everything is unless a flag says otherwise.
+struct Defaults {
+    control: PathBuf,
+    pid: PathBuf,
+    state: PathBuf,
+    log: PathBuf,
+}
+
+impl Defaults {
+    /// For root below `/var`, for other users in their own folders.
+    fn own() -> Defaults {
+        if credentials::is_root() {
+            return Defaults {
+                control: "/var/run/tutti/control.sock".into(),
+                pid: "/var/run/tutti/tutti.pid".into(),
+                state: "/var/lib/tutti".into(),
+                log: "/var/log/tutti.log".into(),
+            };
+        }
+        let (run, state) = (user_run_folder(), user_state_folder());
+        Defaults {
+            control: run.join("control.sock"),
+            pid: run.join("tutti.pid"),
+            log: state.join("tutti.log"),
+            state,
+        }
+    }
+
+    /// Those of Debian's packages of NGINX Unit below `root`, which is `/`; our own where the user may not write to them.
+    fn of_unit(root: &Path) -> Defaults {
+        let own = Defaults::own();
+        let choose = |path: &str, own: PathBuf, may_use: fn(&Path) -> bool| {
+            let path = root.join(path);
+            if may_use(&path) { path } else { own }
+        };
+        Defaults {
+            // It is bound anew at each start.
+            control: choose("var/run/control.unit.sock", own.control, may_make),
+            pid: choose("var/run/unit.pid", own.pid, may_write_or_make),
+            state: choose("var/lib/unit", own.state, may_write_or_make),
+            log: choose("var/log/unit.log", own.log, may_write_or_make),
+        }
+    }
+}
+
+/// True if this user may make a file of this name.
+fn may_make(path: &Path) -> bool {
+    path.parent().is_some_and(credentials::may_write)
+}
+
+/// True if this user may write to what is there, or may make it.
+fn may_write_or_make(path: &Path) -> bool {
+    match path.exists() {
+        true => credentials::may_write(path),
+        false => may_make(path),
+    }
 }
 
 fn user_run_folder() -> PathBuf {
@@ -250,8 +306,10 @@ fn user_state_folder() -> PathBuf {
             .filter(|v| !v.is_empty())
             .map(PathBuf::from)
     };
+    // The home of a user for services may not exist.
+    let home = || from("HOME").filter(|home| home.is_dir());
     from("XDG_STATE_HOME")
-        .or_else(|| from("HOME").map(|home| home.join(".local/state")))
+        .or_else(|| home().map(|home| home.join(".local/state")))
         .map_or_else(
             || user_run_folder().join("state"),
             |folder| folder.join("tutti"),
@@ -283,44 +341,37 @@ impl Flags {
         }
     }
 
-    /// Fills in the defaults: for root under `/var`, for others in their own folders.
-    pub fn places(&self, as_unit: bool) -> Places {
-        let is_root = credentials::is_root();
-        let (run, state, log) = match (as_unit, is_root) {
-            (true, true) => (
-                "/var/run/unit.pid".into(),
-                "/var/lib/unit".into(),
-                "/var/log/unit.log".into(),
-            ),
-            (_, true) => (
-                "/var/run/tutti/tutti.pid".into(),
-                "/var/lib/tutti".into(),
-                "/var/log/tutti.log".into(),
-            ),
-            (_, false) => {
-                let state = user_state_folder();
-                (
-                    user_run_folder().join("tutti.pid"),
-                    state.clone(),
-                    state.join("tutti.log"),
-                )
+    /// The TCP address of `--control` that is not served: NGINX Unit serves it without a token, and images for Unit ask for it.
+    pub(crate) fn unserved_control(&self) -> Option<SocketAddr> {
+        match &self.control {
+            Some(Endpoint::Inet(address)) if self.as_unit && self.control_token.is_none() => {
+                Some(*address)
             }
+            _ => None,
+        }
+    }
+
+    /// Fills in the defaults.
+    pub fn places(&self) -> Places {
+        let defaults = match self.as_unit {
+            true => Defaults::of_unit(Path::new("/")),
+            false => Defaults::own(),
         };
         let log = match &self.log {
             Some(LogTo::File(path)) => Some(path.clone()),
             Some(LogTo::Stderr | LogTo::Syslog(_)) => None,
-            None => Some(log).filter(|_| !self.no_daemon),
+            None => Some(defaults.log).filter(|_| !self.no_daemon),
+        };
+        let control = match self.unserved_control() {
+            Some(_) => None,
+            None => self.control.clone(),
         };
         Places {
-            control: absolute_endpoint(
-                self.control
-                    .clone()
-                    .unwrap_or_else(|| default_control(as_unit)),
-            ),
-            pid: absolute(self.pid.clone().unwrap_or(run)),
+            control: absolute_endpoint(control.unwrap_or(Endpoint::Path(defaults.control))),
+            pid: absolute(self.pid.clone().unwrap_or(defaults.pid)),
             log: log.map(absolute),
             modules: absolute(self.modulesdir.clone().unwrap_or_else(default_modules)),
-            state: absolute(self.statedir.clone().unwrap_or(state)),
+            state: absolute(self.statedir.clone().unwrap_or(defaults.state)),
             config: self.config.clone().map(absolute),
             is_lenient: self.lenient,
             is_watching: self.watch,
@@ -383,6 +434,38 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(error.contains("--no-daemon"), "{error}");
+    }
+
+    /// Issue 28: a server without root looked for its home, and none of Unit's places was used.
+    #[test]
+    fn units_places_are_used_where_they_can_be_written_to() {
+        let root = tempfile::tempdir().unwrap();
+        let place = |path: &str| root.path().join(path);
+        let own = Defaults::own();
+        let defaults = Defaults::of_unit(root.path());
+        assert_eq!((&defaults.state, &defaults.pid), (&own.state, &own.pid));
+        for folder in ["var/lib", "var/run"] {
+            std::fs::create_dir_all(place(folder)).unwrap();
+        }
+        let defaults = Defaults::of_unit(root.path());
+        assert_eq!(defaults.state, place("var/lib/unit"));
+        assert_eq!(defaults.pid, place("var/run/unit.pid"));
+        assert_eq!(defaults.control, place("var/run/control.unit.sock"));
+        assert_eq!(defaults.log, own.log);
+    }
+
+    #[test]
+    fn tcp_without_a_token_is_left_out_under_units_name_only() {
+        let read = |as_unit: bool, more: &[&str]| {
+            let words = ["unitd", "--control", "127.0.0.1:8000"];
+            let mut flags = Flags::try_parse_from(words.iter().chain(more)).unwrap();
+            flags.as_unit = as_unit;
+            let is_tcp = matches!(flags.places().control, Endpoint::Inet(_));
+            (flags.unserved_control().is_some(), is_tcp)
+        };
+        assert_eq!(read(true, &[]), (true, false));
+        assert_eq!(read(false, &[]), (false, true));
+        assert_eq!(read(true, &["--control-token", "/token"]), (false, true));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use tutti_sys::credentials::Credentials;
 
 use super::flags::Places;
 use super::pid_file::PidFile;
+use super::status_socket::StatusSocket;
 use super::temporary;
 
 /// Everything that main knows once it has started, for good.
@@ -25,7 +26,9 @@ pub(crate) struct Instance {
     pub(crate) default_user: Option<String>,
     pub(crate) modules: Vec<Module>,
     pub(crate) control: OwnedFd,
-    /// Who may use it.
+    /// The one at which routers read the status.
+    pub(crate) status: StatusSocket,
+    /// Who may use the control socket.
     pub(crate) access: Access,
     /// The folder of temporary files was made by this process.
     pub(crate) has_own_temporary_folder: bool,

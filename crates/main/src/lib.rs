@@ -44,6 +44,7 @@ mod shared;
 mod sockets;
 mod source;
 mod state;
+mod status_socket;
 pub mod stored;
 mod successors;
 mod supervisor;
@@ -79,6 +80,7 @@ use crate::flags::{Flags, Places};
 use crate::handover::Handover;
 use crate::instance::Instance;
 use crate::pid_file::PidFile;
+use crate::status_socket::StatusSocket;
 use crate::supervisor::Supervisor;
 use crate::users::{default_credentials, own_credentials};
 
@@ -94,12 +96,12 @@ const SIGNALS: [i32; 7] = [
 ];
 
 /// Runs the server until it is told to stop.
-pub fn run(flags: &Flags, as_unit: bool, arguments: &[OsString]) -> ExitCode {
+pub fn run(flags: &Flags, arguments: &[OsString]) -> ExitCode {
     if let Some(number) = flags.takeover {
         return take_over(flags, number, arguments);
     }
     let (arguments, program) = takeover::call(arguments);
-    let places = flags.places(as_unit);
+    let places = flags.places();
     let starter = if flags.no_daemon {
         daemon::foreground()
     } else {
@@ -189,6 +191,7 @@ fn adopt(
         default_user,
         modules,
         control: inherited(handover.control)?,
+        status: StatusSocket::open()?,
         has_own_temporary_folder: handover.has_own_temporary_folder,
         is_daemon: handover.is_daemon,
         state_lock: inherited(handover.state_lock)?.into(),
@@ -276,7 +279,7 @@ fn start(
     let default_credentials = default_credentials(flags, &log)?;
     let own_credentials = own_credentials(flags, &log)?;
     let access = control_access::wanted(flags, &places.control)?;
-    control_access::warn(&places.control, &log);
+    control_access::warn(flags, &places.control, &log);
     if let Err(error) = process::raise_descriptor_limit() {
         log.line(Level::Warn, &error.to_string());
     }
@@ -317,6 +320,7 @@ fn start(
         default_user,
         modules,
         control,
+        status: StatusSocket::open()?,
         access,
         has_own_temporary_folder,
         is_daemon: !flags.no_daemon,

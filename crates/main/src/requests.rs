@@ -579,7 +579,7 @@ mod tests {
             ..Flags::default()
         };
         Instance {
-            places: flags.places(false),
+            places: flags.places(),
             log: Log::to(log::open(&folder.join("log")).unwrap()),
             default_credentials: None,
             own_credentials: None,
@@ -592,6 +592,7 @@ mod tests {
                 libraries: Vec::new(),
             }],
             control: std::fs::File::open("/dev/null").unwrap().into(),
+            status: crate::status_socket::StatusSocket::open().unwrap(),
             access: tutti_protocol::Access::default(),
             has_own_temporary_folder: false,
             is_daemon: false,

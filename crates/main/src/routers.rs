@@ -42,6 +42,7 @@ impl Supervisor {
             follows_source: self.instance.places.source.is_some(),
             nodes: self.nodes_of_fleet(),
             is_upgrade,
+            status: self.instance.status.place(&self.instance.places.control),
             quic: QuicHello {
                 bank,
                 secret: self.holdings.quic_secret()?,

@@ -10,7 +10,7 @@ use super::flags::Flags;
 /// Whom applications run as that name nobody; `None` where the server was not started by root.
 pub(super) fn default_credentials(flags: &Flags, log: &Log) -> io::Result<Option<Credentials>> {
     if credentials::is_root() {
-        let user = flags.user.as_deref().unwrap_or(NOBODY);
+        let user = default_user(flags, |name| credentials::user_number(name).is_ok());
         return credentials::lookup(user, flags.group.as_deref()).map(Some);
     }
     if flags.user.is_some() || flags.group.is_some() || flags.router_user.is_some() {
@@ -21,6 +21,18 @@ pub(super) fn default_credentials(flags: &Flags, log: &Log) -> io::Result<Option
     }
     Ok(None)
 }
+
+fn default_user(flags: &Flags, exists: impl Fn(&str) -> bool) -> &str {
+    match &flags.user {
+        Some(user) => user,
+        // Images for Unit give it the files that applications write.
+        None if flags.as_unit && exists(UNIT_USER) => UNIT_USER,
+        None => NOBODY,
+    }
+}
+
+/// The user that packages and images of NGINX Unit make for applications.
+const UNIT_USER: &str = "unit";
 
 /// The user that packages make for controller and router.
 const OWN_USER: &str = "tutti";
@@ -53,4 +65,27 @@ pub(super) fn own_credentials(flags: &Flags, log: &Log) -> io::Result<Option<Cre
 /// know, and any without rights will do.
 pub(super) fn without_rights() -> io::Result<Credentials> {
     credentials::lookup(OWN_USER, None).or_else(|_| credentials::lookup(NOBODY, None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Issue 28: applications could not write files that images give to Unit's user.
+    #[test]
+    fn under_units_name_applications_are_units_user_where_it_exists() {
+        let unit = Flags {
+            as_unit: true,
+            ..Flags::default()
+        };
+        let exists = |name: &str| name == "unit";
+        assert_eq!(default_user(&unit, exists), "unit");
+        assert_eq!(default_user(&unit, |_| false), "nobody");
+        assert_eq!(default_user(&Flags::default(), exists), "nobody");
+        let given = Flags {
+            user: Some("www-data".to_owned()),
+            ..unit
+        };
+        assert_eq!(default_user(&given, exists), "www-data");
+    }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::isolation::Isolation;
 use crate::mules::Mule;
-use crate::processes::{Limits, Processes};
+use crate::processes::{Limits, MOST_WORKERS, Processes};
 use crate::table::{Kind, Names, Text};
 use crate::{Complaints, Named, Options, Typed as _, Unread, options};
 
@@ -31,7 +31,7 @@ options! {
         /// Group they run as; the user's own unless given
         group: Option<String> [],
         /// Their working directory; the server's unless given
-        working_directory: Option<PathBuf> [],
+        working_directory: Option<PathBuf> [kind(Kind::String(Text::PathOrEmpty))],
         /// File for their standard output
         stdout: Option<PathBuf> [],
         /// File for their standard error; the log unless given
@@ -63,6 +63,8 @@ impl Common {
 pub trait Application: Options {
     /// True if a version may follow in `type`.
     const HAS_VERSIONS: bool;
+    /// Another word for it in `type`, of older versions of NGINX Unit.
+    const OLDER_NAME: Option<&'static str> = None;
     /// True if its host may run event loops, which are woken by events of their own.
     const MAY_RUN_EVENT_LOOPS: bool = false;
     /// True if its applications may take connections over, and serve other requests beside them.
@@ -108,7 +110,7 @@ options! {
     #[derive(Copy, Eq)]
     pub struct Threads: THREADS = "threads" {
         /// Threads of a process that handle requests
-        threads: u32 [kind(Kind::Integer(1, 0x7fff_ffff)), default("1"), unit("threads")],
+        threads: u32 [kind(Kind::Integer(1, MOST_WORKERS as i64)), default("1"), unit("threads")],
         /// Stack of such a thread: a multiple of the page size, 4096
         thread_stack_size: Option<usize> [kind(Kind::Integer(MIN_STACK, 0x7fff_ffff)), unit("bytes")],
     }

@@ -44,6 +44,7 @@ words! {
 
 impl Application for External {
     const HAS_VERSIONS: bool = false;
+    const OLDER_NAME: Option<&'static str> = Some("go");
     const MAY_RUN_EVENT_LOOPS: bool = true;
 
     fn check(&self, complaints: &mut Complaints<'_>) {

@@ -5,8 +5,12 @@ use std::time::Duration;
 use crate::table::Kind;
 use crate::{Complaints, Limit, Options, Scalar, Shape, Tree, Typed, Unread, Unreadable, options};
 
-/// The most workers a transport segment holds (`spec/wire.md`).
-const MAX_PROCESSES: i64 = 4096;
+/// The most worker threads of an application: half of the numbers that a transport segment has (`spec/wire.md`), as the workers of a
+/// restart come up beside those that leave.
+pub const MOST_WORKERS: u32 = 2048;
+
+/// The largest number that NGINX Unit takes; what is beyond [`MOST_WORKERS`] is capped.
+const LARGEST: i64 = 0x7fff_ffff;
 
 /// The longest time that can be told: 68 years.
 const MAX_SECONDS: i64 = 0x7fff_ffff;
@@ -15,10 +19,10 @@ options! {
     /// As many processes as are needed, within limits
     #[derive(Copy, Eq)]
     pub struct ScaledProcesses: PROCESSES = "processes" {
-        /// Most processes, busy and idle
-        max: u32 [kind(Kind::Integer(1, MAX_PROCESSES)), default("1"), unit("processes")],
+        /// Most processes, busy and idle; 2048 divided by `threads` is the most that there can be, also where this number is greater
+        max: u32 [kind(Kind::Integer(1, LARGEST)), default("1"), unit("processes")],
         /// Idle processes to keep ready
-        spare: u32 [kind(Kind::Integer(0, MAX_PROCESSES)), default("0"), unit("processes")],
+        spare: u32 [kind(Kind::Integer(0, LARGEST)), default("0"), unit("processes")],
         /// Time after which an idle process that is not needed is ended
         idle_timeout: Duration [kind(Kind::Integer(0, MAX_SECONDS)), default("15"), unit("seconds")],
     }
@@ -42,6 +46,24 @@ impl Processes {
         }
     }
 
+    /// The most processes of so many threads each.
+    pub fn most(threads: u32) -> u32 {
+        MOST_WORKERS / threads.max(1)
+    }
+
+    /// The same with no more than `most` processes.
+    #[must_use]
+    pub fn capped(self, most: u32) -> Self {
+        match self {
+            Processes::Fixed(count) => Processes::Fixed(count.min(most)),
+            Processes::Scaled(scaled) => Processes::Scaled(ScaledProcesses {
+                max: scaled.max.min(most),
+                spare: scaled.spare.min(most),
+                ..scaled
+            }),
+        }
+    }
+
     pub(crate) fn check(&self, complaints: &mut Complaints<'_>) {
         if let Processes::Scaled(ScaledProcesses { max, spare, .. }) = self
             && spare > max
@@ -54,7 +76,7 @@ impl Processes {
 }
 
 impl Typed for Processes {
-    const KIND: Kind = Kind::OneOf(&[Kind::Integer(1, MAX_PROCESSES), ScaledProcesses::KIND]);
+    const KIND: Kind = Kind::OneOf(&[Kind::Integer(1, LARGEST), ScaledProcesses::KIND]);
     const SHAPE: Shape = Shape::Any;
 
     fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {

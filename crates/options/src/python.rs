@@ -16,7 +16,7 @@ options! {
         /// Virtual environment
         home: Option<PathBuf> [],
         /// Folders put before `sys.path`
-        path: Vec<PathBuf> [kind(Kind::OneOf(&[Kind::String(Text::Path), Kind::Array(&Kind::String(Text::Path))]))],
+        path: Vec<PathBuf> [kind(Kind::OneOf(&[Kind::String(Text::PathOrEmpty), Kind::Array(&Kind::String(Text::PathOrEmpty))]))],
         /// Interface; found out unless given
         protocol: Option<Protocol> [],
     }

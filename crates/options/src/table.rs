@@ -90,6 +90,8 @@ pub enum Text {
     NotEmpty,
     /// A path of the file system.
     Path,
+    /// The same, or nothing: as if the option were not there.
+    PathOrEmpty,
     /// One of these words.
     Word(&'static [&'static str]),
     /// One of these words, in any case of letters.
@@ -336,6 +338,10 @@ impl Text {
             Text::Path => (
                 "path",
                 "A path of the file system. Refused: an empty one, one with NUL",
+            ),
+            Text::PathOrEmpty => (
+                "path or nothing",
+                "A path of the file system. The empty string means the same as leaving the option out. Refused: a path with NUL",
             ),
             Text::Template | Text::TemplateOrEmpty => (
                 "template",

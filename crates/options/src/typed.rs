@@ -278,12 +278,14 @@ impl Typed for String {
     }
 }
 
+/// The empty string is no path: where it is allowed, it is as if the option were not there.
 impl Typed for PathBuf {
     const KIND: Kind = Kind::String(Text::Path);
     const SHAPE: Shape = Shape::Text;
 
     fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {
-        String::read(tree).map(PathBuf::from)
+        let path = String::read(tree).filter(|path| !path.is_empty());
+        path.map(PathBuf::from)
     }
 
     fn missing() -> Self {

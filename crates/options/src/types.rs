@@ -21,10 +21,33 @@ use crate::{Complaints, Options, Tree};
 pub struct ApplicationType {
     /// First word of `type`.
     pub name: &'static str,
+    /// Another word for it, of older versions of NGINX Unit.
+    pub older_name: Option<&'static str>,
     /// Its options.
     pub object: &'static Object,
     /// True if a version may follow.
     pub versions: bool,
+}
+
+impl ApplicationType {
+    /// The type that a value of `type` names, and the version in it: behind a space (`php 8.2`) or directly behind the name (`php8.2`).
+    pub fn of(text: &str) -> Option<(&'static ApplicationType, Option<&str>)> {
+        let (word, version) = match text.split_once(' ') {
+            Some((word, version)) => (word, Some(version.trim())),
+            None => (text, None),
+        };
+        let is_named =
+            |known: &&ApplicationType| known.name == word || known.older_name == Some(word);
+        if let Some(known) = TYPES.iter().find(is_named) {
+            return Some((known, version));
+        }
+        let joined = |known: &'static ApplicationType| {
+            let version = text.strip_prefix(known.name)?;
+            (known.versions && version.starts_with(|first: char| first.is_ascii_digit()))
+                .then_some((known, Some(version)))
+        };
+        TYPES.iter().find_map(joined)
+    }
 }
 
 macro_rules! types {
@@ -33,6 +56,7 @@ macro_rules! types {
         pub static TYPES: &[ApplicationType] = &[$(
             ApplicationType {
                 name: $variant::TABLE.name,
+                older_name: $variant::OLDER_NAME,
                 object: $variant::TABLE,
                 versions: $variant::HAS_VERSIONS,
             },
@@ -132,4 +156,32 @@ types! {
     Java,
     Wasm,
     Wasi,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_may_follow_with_or_without_a_space() {
+        let named = |text| ApplicationType::of(text).map(|(known, version)| (known.name, version));
+        assert_eq!(named("php"), Some(("php", None)));
+        assert_eq!(named("php  8.2 "), Some(("php", Some("8.2"))));
+        assert_eq!(named("php7.4"), Some(("php", Some("7.4"))));
+        assert_eq!(named("python3"), Some(("python", Some("3"))));
+        assert_eq!(named("java11"), Some(("java", Some("11"))));
+        assert_eq!(named("go"), Some(("external", None)));
+        for unknown in [
+            "phpp",
+            "php-8",
+            "node22",
+            "go1.22",
+            "external1",
+            "",
+            " php",
+            "golang",
+        ] {
+            assert_eq!(named(unknown), None, "{unknown}");
+        }
+    }
 }

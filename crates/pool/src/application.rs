@@ -81,6 +81,8 @@ pub struct AppStatus {
     pub starting: u32,
     /// Workers and prototypes that a signal has stopped.
     pub stopped: u32,
+    /// True once a worker has been ready for requests.
+    pub started: bool,
     /// Running workers that have nothing to do.
     pub idle: u32,
     /// Requests taken and not yet answered.
@@ -245,6 +247,7 @@ impl Application {
             running,
             starting: counters.starting.load(Ordering::Acquire),
             stopped: counters.stopped.load(Ordering::Acquire),
+            started: counters.started.load(Ordering::Relaxed),
             idle: running.saturating_sub(gauge.busy),
             active: gauge.active + waiting,
             queued: gauge.queued + waiting,

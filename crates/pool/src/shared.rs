@@ -48,6 +48,8 @@ pub(crate) struct Counters {
     pub(crate) starting: AtomicU32,
     /// Processes that a signal has stopped.
     pub(crate) stopped: AtomicU32,
+    /// A worker has been ready for requests.
+    pub(crate) started: AtomicBool,
     pub(crate) restarts: AtomicU64,
     /// Starts that failed.
     pub(crate) failures: AtomicU64,

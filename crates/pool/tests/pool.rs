@@ -341,6 +341,29 @@ fn without_spare_workers_nothing_runs_before_the_first_request() {
     wait_until("it runs", || app.status().running == 1);
 }
 
+/// Issue 28: languages load an application in a worker, and a change that asked for none was taken without a warning.
+#[test]
+fn without_spare_workers_one_is_tried_and_let_go() {
+    let pool = Pool::new();
+    let mut spec = pool.spec("demo", dynamic(3, 0, Duration::from_secs(60)));
+    options(&mut spec, json!({"fail_worker": "no database"}));
+    let unstarted = pool.unstarted(spec);
+    assert_eq!(unstarted.len(), 1);
+    assert_eq!(unstarted[0].message, "no database");
+    assert!(pool.log.has("Warn: application \"demo\" failed to start"));
+    let app = pool.manager.application("demo").unwrap();
+    assert!(!app.status().started);
+    // A mended one is tried, and runs only when it is wanted.
+    let app = pool.app(pool.spec("demo", dynamic(3, 0, Duration::from_secs(60))));
+    let status = app.status();
+    assert!(status.started && status.running == 0, "{status:?}");
+    let pids = pool.launcher.pids.lock().unwrap().clone();
+    wait_until("all have ended", || {
+        !pids.iter().any(|&pid| signal::exists(pid))
+    });
+    assert_eq!(app.status().restarts, 0);
+}
+
 /// Clocks of a machine with one busy core, of which this router has all or nothing.
 struct Shared {
     begun: Instant,
@@ -402,13 +425,7 @@ fn without_spare_workers_what_cannot_start_yet_is_accepted_and_its_requests_are_
     std::fs::write(&missing, "").unwrap();
     let mut spec = pool.spec("demo", dynamic(3, 0, Duration::from_secs(60)));
     options(&mut spec, json!({"fail_prototype_while": missing}));
-    let manager = pool.manager.clone();
-    let unstarted = pool.control(async move {
-        let prepared = manager.prepare(vec![spec]).await.unwrap();
-        let unstarted = prepared.unstarted().to_vec();
-        prepared.commit();
-        unstarted
-    });
+    let unstarted = pool.unstarted(spec);
     assert_eq!(unstarted.len(), 1);
     assert!(unstarted[0].message.contains("not yet"), "{unstarted:?}");
     assert!(pool.log.has("Warn: application \"demo\" failed to start"));

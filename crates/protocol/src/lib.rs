@@ -51,7 +51,7 @@ pub use fleet::{
 pub use grants::{ApplicationGrant, CacheGrant, CommandGrant, Grants, PlaceGrant};
 pub use packet::{LONGEST, LONGEST_OF_ROUTER, Packet, read_large, receive};
 pub use purge::Purge;
-pub use router::{FromRouter, QuicHello, RouterHello, ToRouter, Told};
+pub use router::{FromRouter, QuicHello, RouterHello, StatusPlace, ToRouter, Told};
 use serde::{Deserialize, Serialize};
 pub use shared::{SharedAnswer, SharedDocument, SharedNews, SharedRequest};
 use tutti_sys::listen::Endpoint;

@@ -36,12 +36,26 @@ pub struct RouterHello {
     pub nodes: Option<u32>,
     /// Another router serves until this one does: failing to apply the configuration is told, and nothing else done.
     pub is_upgrade: bool,
+    /// Where it reads the status, for clients of a `proxy` that leads to the control socket.
+    #[serde(default)]
+    pub status: StatusPlace,
     /// The beginning of QUIC.
     #[serde(default)]
     pub quic: QuicHello,
     /// Seconds after which a process of an application that is stopped by a signal is killed; `None`: it is not.
     #[serde(default)]
     pub watchdog: Option<u64>,
+}
+
+/// The socket at which a router may read `/status`, in place of the control socket.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatusPlace {
+    /// Its name, that of an abstract socket.
+    pub name: String,
+    /// The address of the control socket: `unix:/path`, `unix:@name`, or that of a TCP port, for which nothing takes its place.
+    pub control: String,
+    /// Device and inode of its file.
+    pub file: Option<(u64, u64)>,
 }
 
 /// A router's part of what all generations of routers share of QUIC.

@@ -1,6 +1,6 @@
 //! The knowledge that a configuration is checked against, and how its faults are told.
 
-use tutti_config::{Context, Diagnostic, Diagnostics, Pointer};
+use tutti_config::{Context, Diagnostic, Diagnostics, Document, Pointer};
 use tutti_log::Level;
 use tutti_log::Log;
 use tutti_protocol::Module;
@@ -25,8 +25,17 @@ pub fn fault(pointer: Pointer, message: String, hint: Option<String>) -> Diagnos
 
 /// Writes each fault of a configuration to the log.
 pub fn log_faults(log: &Log, faults: &Diagnostics) {
-    for fault in &faults.0 {
+    log_each(log, Level::Alert, &faults.0);
+}
+
+/// Writes to the log which slips of a configuration the parser accepted.
+pub fn log_remarks(log: &Log, document: &Document) {
+    log_each(log, Level::Warn, document.remarks());
+}
+
+fn log_each(log: &Log, level: Level, faults: &[Diagnostic]) {
+    for fault in faults {
         let text = format!("configuration: {}{}", fault.place(), fault.detail());
-        log.line(Level::Alert, &text);
+        log.line(level, &text);
     }
 }

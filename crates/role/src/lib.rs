@@ -29,4 +29,4 @@ pub mod partial;
 pub mod standing;
 pub mod unprivileged;
 
-pub use configuration::{context, fault, log_faults};
+pub use configuration::{context, fault, log_faults, log_remarks};

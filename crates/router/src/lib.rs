@@ -46,7 +46,7 @@ use tutti_protocol::{FromRouter, RouterHello, Status, ToRouter};
 use tutti_role::certificates::Certificates;
 use tutti_role::unprivileged;
 use tutti_role::{context, js_modules};
-use tutti_server::{FileWanted, Nodes, Options, Scrape, Server};
+use tutti_server::{FileWanted, Nodes, Options, Scrape, Server, status_place};
 use tutti_sys::{daemon, log_stream, proc};
 use tutti_telemetry::Exporters;
 
@@ -96,6 +96,8 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         let link = Arc::clone(&link);
         async move { link.write_waiting().await }
     });
+    let status = &hello.status;
+    status_place::set(status.control.clone(), status.file, &status.name)?;
     let document = configuration(&hello)?;
     let count = thread_count(document.as_ref(), &hello);
     let threads = Threads::new(count)?;

@@ -105,6 +105,7 @@ fn application_status(measures: &AppMeasures) -> Value {
     let status = &measures.status;
     let mut shown = json!({
         "processes": { "running": status.running, "starting": status.starting, "idle": status.idle },
+        "started": status.started,
         "pids": measures.pids,
         "memory": measures.memory(),
         "requests": {

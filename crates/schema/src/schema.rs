@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use tutti_config::table::{Kind, Names, Object, ROOT, TYPES, Text};
+use tutti_config::table::{ApplicationType, Kind, Names, Object, ROOT, TYPES, Text};
 
 /// The schema, in the dialect of 2020-12.
 pub fn schema() -> Value {
@@ -175,10 +175,26 @@ fn string(text: &Text) -> Value {
             json!({"type": "string", "pattern": format!("^({})$", words.join("|"))})
         }
         Text::Module => {
-            let types: Vec<&str> = TYPES.iter().map(|known| known.name).collect();
-            json!({"type": "string", "pattern": format!("^({})( [^ ]+)?$", types.join("|"))})
+            let versions = |known: &ApplicationType| {
+                if known.versions {
+                    "( [^ ]+|[0-9][^ ]*)?"
+                } else {
+                    ""
+                }
+            };
+            let types = TYPES.iter().map(|known| names(known) + versions(known));
+            json!({"type": "string", "pattern": format!("^({})$", types.collect::<Vec<_>>().join("|"))})
         }
+        Text::PathOrEmpty => json!({"type": "string"}),
         _ => json!({"type": "string", "minLength": 1}),
+    }
+}
+
+/// A pattern of the names of a type.
+fn names(known: &ApplicationType) -> String {
+    match known.older_name {
+        Some(older) => format!("({}|{older})", known.name),
+        None => known.name.to_owned(),
     }
 }
 
@@ -205,11 +221,8 @@ fn name_pattern(names: Names) -> Option<&'static str> {
 fn application(definitions: &mut Definitions) -> Value {
     let mut schema = json!({});
     for known in TYPES.iter().rev() {
-        let pattern = if known.versions {
-            format!("^{}( |$)", known.name)
-        } else {
-            format!("^{}$", known.name)
-        };
+        let end = if known.versions { "([ 0-9]|$)" } else { "$" };
+        let pattern = format!("^{}{end}", names(known));
         schema = json!({
             "if": {"properties": {"type": {"pattern": pattern}}, "required": ["type"]},
             "then": reference(known.object, definitions),

@@ -71,4 +71,4 @@ pub use tutti_guard::SharedLimit;
 pub use tutti_proxy::{FileWanted, Nodes};
 pub use tutti_quic::Datagrams;
 pub use tutti_snapshot::{Prepared, SpoolsNeeded, Surroundings};
-pub use tutti_upstream::{Health, ServerStatus};
+pub use tutti_upstream::{Health, ServerStatus, status_place};

@@ -7,7 +7,7 @@
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nix::unistd::{Group, User};
 use rustix::process::DumpableBehavior;
@@ -30,6 +30,12 @@ pub struct Credentials {
 /// True if this process runs as root, that is, can become others.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
+}
+
+/// True if this process may write to the file or folder.
+pub fn may_write(path: &Path) -> bool {
+    use rustix::fs::{Access, AtFlags, CWD, accessat};
+    accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok()
 }
 
 /// Effective user number of this process.

@@ -16,14 +16,8 @@ pub(crate) fn key(certificate: &X509Certificate<'_>) -> String {
     }
     match certificate.public_key().parsed() {
         Ok(PublicKey::RSA(key)) => format!("RSA ({} bits)", key.key_size()),
-        Ok(PublicKey::EC(point)) => {
-            // The smallest number of bits that P-521's coordinates, of 66 bytes, are said to have.
-            let bits = match point.key_size() {
-                528 => 521,
-                bits => bits,
-            };
-            format!("EC ({bits} bits)")
-        }
+        // NGINX Unit's word for keys of elliptic curves.
+        Ok(PublicKey::EC(_)) => "ECDH".to_owned(),
         _ => "unknown".to_owned(),
     }
 }

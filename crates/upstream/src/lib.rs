@@ -26,6 +26,7 @@ mod pools;
 mod queue;
 mod server;
 mod services;
+pub mod status_place;
 mod stream;
 mod target;
 

@@ -17,6 +17,7 @@ use tutti_tls::Client;
 use crate::checks::{CheckStatus, Checks, Health};
 use crate::contention::Contention;
 use crate::queue::Queue;
+use crate::status_place;
 use crate::target::Target;
 use crate::{Millis, micros, millis};
 
@@ -324,10 +325,14 @@ impl Server {
             | UpstreamAddress::Fleet { .. } => {
                 return Err(std::io::ErrorKind::AddrNotAvailable.into());
             }
-            UpstreamAddress::Unix(path) => Endpoint::Unix(net::SocketAddr::from_pathname(path)?),
-            UpstreamAddress::Abstract(name) => {
-                Endpoint::Unix(net::SocketAddr::from_abstract_name(name)?)
-            }
+            UpstreamAddress::Unix(path) => match status_place::instead_of(&self.address) {
+                Some(status) => Endpoint::Unix(status),
+                None => Endpoint::Unix(net::SocketAddr::from_pathname(path)?),
+            },
+            UpstreamAddress::Abstract(name) => match status_place::instead_of(&self.address) {
+                Some(status) => Endpoint::Unix(status),
+                None => Endpoint::Unix(net::SocketAddr::from_abstract_name(name)?),
+            },
         })
     }
 }

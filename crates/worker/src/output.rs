@@ -1,34 +1,34 @@
 //! The application's own output files (`stdout`, `stderr`).
 
 use std::fs::{File, OpenOptions};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 
-use crate::error::StartError;
-
-/// Opens the configured files, to append, and puts them in the place of the descriptors 1 and 2.
-pub(crate) fn redirect(stdout: Option<&str>, stderr: Option<&str>) -> Result<(), StartError> {
-    if let Some(path) = stdout {
-        let file = open("stdout", path)?;
-        rustix::stdio::dup2_stdout(&file)
-            .map_err(|error| StartError::new("redirecting stdout", error))?;
-    }
-    if let Some(path) = stderr {
-        let file = open("stderr", path)?;
-        rustix::stdio::dup2_stderr(&file)
-            .map_err(|error| StartError::new("redirecting stderr", error))?;
-    }
-    Ok(())
+/// Opens the configured files, to append, and puts them in the place of the descriptors 1 and 2. A file that cannot be opened is no
+/// reason not to serve: `warn` gets the reason, and the descriptor stays what it is, which is the server's log until a file is opened.
+pub(crate) fn redirect(stdout: Option<&str>, stderr: Option<&str>, mut warn: impl FnMut(String)) {
+    let mut replace = |option: &str, path: Option<&str>, replace: fn(&File) -> io::Result<()>| {
+        let Some(path) = path else { return };
+        if let Err(error) = open(path).and_then(|file| replace(&file)) {
+            warn(format!(
+                "cannot open the `{option}` file `{path}`: {error}; the output stays where it was, at first in the server's log; \
+                 hint: the folder must exist and be writable by the application's user"
+            ));
+        }
+    };
+    // Standard error last: a warning about the other may still be on its way to the log.
+    replace("stdout", stdout, |file| {
+        Ok(rustix::stdio::dup2_stdout(file)?)
+    });
+    replace("stderr", stderr, |file| {
+        Ok(rustix::stdio::dup2_stderr(file)?)
+    });
 }
 
-fn open(option: &str, path: &str) -> Result<File, StartError> {
+fn open(path: &str) -> io::Result<File> {
     OpenOptions::new()
         .append(true)
         .create(true)
         .mode(0o640)
         .open(path)
-        .map_err(|error| {
-            StartError::new(format!("opening `{option}` file `{path}`"), error)
-                .hint("the folder must exist and be writable by the application's user")
-                .member(option)
-        })
 }

@@ -138,6 +138,16 @@ fn watch(start: &Start, control: &OwnedFd) -> io::Result<Option<Watch>> {
     }
 }
 
+/// Opens the files for the application's output. What cannot be opened is a warning in the server's log.
+fn redirect(start: &Start, control: &OwnedFd) {
+    output::redirect(start.stdout.as_deref(), start.stderr.as_deref(), |reason| {
+        let level = "warn".to_owned();
+        let message = format!("\"{}\": {reason}", start.name);
+        // Without a router there is no log either, and this process ends.
+        let _ = send(control, &FromPrototype::Log { level, message });
+    });
+}
+
 fn prepare<H: Host>(control: &OwnedFd) -> Result<(Inherited, H::App), StartError> {
     let unreadable = |error| StartError::new("reading the start document", error);
     let start_file = spawn::inherited(FD_START).map_err(unreadable)?;
@@ -175,7 +185,7 @@ fn prepare<H: Host>(control: &OwnedFd) -> Result<(Inherited, H::App), StartError
         workers,
         spool: spawn::inherited(FD_SPOOL).ok(),
     };
-    output::redirect(start.stdout.as_deref(), start.stderr.as_deref())?;
+    redirect(&start, control);
     for (name, value) in &start.environment {
         tutti_sys::fork::set_variable(name, value)
             .map_err(|error| StartError::new("setting the environment", error))?;
@@ -367,10 +377,7 @@ impl Prototype<'_> {
             Ok(ToPrototype::Fork { worker, threads }) => return self.fork(worker, threads),
             Ok(ToPrototype::Quit) => self.quitting = true,
             Ok(ToPrototype::Reopen) => {
-                let (stdout, stderr) = (start.stdout.as_deref(), start.stderr.as_deref());
-                if let Err(error) = output::redirect(stdout, stderr) {
-                    self.log("error", error.to_string())?;
-                }
+                redirect(start, self.control);
             }
             Ok(ToPrototype::WorkerEvents { .. }) => {
                 self.log("alert", "workers' events came late".to_owned())?;

@@ -11,7 +11,7 @@ use tutti_wire::control::{FromPrototype, encode};
 use crate::error::StartError;
 use crate::log::line;
 
-/// Longest text of a failure; the whole message must fit `MAX_MESSAGE`, escapes included.
+/// Longest text of a failure, but for the note that something is left out; the whole message must fit `MAX_MESSAGE`, escapes included.
 const MAX_TEXT: usize = 8 * 1024;
 
 /// Warnings about options that are not as they should be, until the router is told.
@@ -81,16 +81,25 @@ pub(crate) fn report_of(control: &OwnedFd, worker: u32, pid: i32, error: StartEr
     }
 }
 
-/// Cuts a text that is too long for a message, at a character.
-pub(crate) fn cut(mut text: String) -> String {
-    if text.len() > MAX_TEXT {
-        let end = (0..=MAX_TEXT)
-            .rev()
-            .find(|&end| text.is_char_boundary(end))
-            .unwrap_or(0);
-        text.truncate(end);
+/// Cuts the middle of a text that is too long for a message: the beginning names the place, and the end of a traceback has the
+/// exception. Whole characters are left out.
+pub(crate) fn cut(text: String) -> String {
+    /// Bytes of the beginning; the end has the rest.
+    const HEAD: usize = MAX_TEXT / 4;
+    if text.len() <= MAX_TEXT {
+        return text;
     }
-    text
+    let is_boundary = |at: &usize| text.is_char_boundary(*at);
+    let head = (0..=HEAD).rev().find(is_boundary).unwrap_or(0);
+    let tail = text.len() - (MAX_TEXT - HEAD);
+    let tail = (tail..=text.len()).find(is_boundary).unwrap_or(text.len());
+    let (beginning, end) = (text.get(..head), text.get(tail..));
+    format!(
+        "{}\n[… {} bytes left out …]\n{}",
+        beginning.unwrap_or_default(),
+        tail - head,
+        end.unwrap_or_default()
+    )
 }
 
 /// The message of a panic.
@@ -100,4 +109,21 @@ pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
         .map(|text| (*text).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned());
     format!("panic: {}", text.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Issue 28: of a long traceback the end was cut off, which has the exception.
+    #[test]
+    fn a_long_text_keeps_both_of_its_ends() {
+        assert_eq!(cut("short".to_owned()), "short");
+        let long = format!("Traceback: é{}é ValueError: no", "ö".repeat(10_000));
+        let shown = cut(long);
+        assert!(shown.starts_with("Traceback: é"), "{shown}");
+        assert!(shown.ends_with("é ValueError: no"), "{shown}");
+        assert!(shown.contains("bytes left out"), "{shown}");
+        assert!(shown.len() <= MAX_TEXT + 64);
+    }
 }

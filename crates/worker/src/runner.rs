@@ -130,7 +130,9 @@ fn begin(control: &OwnedFd, is_look: bool) -> Result<Option<Begun>, StartError> 
     }
     lifeline::tie_own_group_to_tell(lifeline.as_fd()).map_err(at("tying the lifeline"))?;
     process::become_subreaper().map_err(at("becoming subreaper"))?;
-    output::redirect(start.stdout.as_deref(), start.stderr.as_deref())?;
+    output::redirect(start.stdout.as_deref(), start.stderr.as_deref(), |reason| {
+        crate::log::line("warn", "", reason.as_bytes());
+    });
     if let Some(folder) = &start.working_directory {
         std::env::set_current_dir(folder).map_err(|error| {
             StartError::new(format!("entering the working directory `{folder}`"), error)

@@ -15,6 +15,8 @@ pub(crate) use tutti_options::php::Mode;
 use tutti_options::php::{Php, PhpTarget};
 use tutti_options::{Named, Options as _, Unreadable};
 
+use crate::log;
+
 /// Why the application cannot start: for the person who configured it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -153,19 +155,19 @@ impl PhpOptions {
     /// The directives for php.ini.
     ///
     /// # Errors
-    /// When the file is missing, or a name or value cannot be written as a directive.
+    /// When a name or value cannot be written as a directive.
     pub(crate) fn ini(&self) -> Result<Ini, LoadError> {
         let file = match &self.own.options.file {
             None => None,
             Some(path) => {
-                fs::File::open(path).map_err(|error| {
-                    LoadError::new(
-                        "options",
-                        format!("cannot read `{}`: {error}", path.display()),
-                        "it must exist, and the application's user must be allowed to read it",
-                    )
-                    .at("options/file")
-                })?;
+                // PHP starts without it, as under NGINX Unit.
+                if let Err(error) = fs::File::open(path) {
+                    let path = path.display();
+                    log::warn(&format!(
+                        "`options.file`: cannot read `{path}`: {error}; PHP goes on without a php.ini; \
+                         hint: it must exist, and the application's user must be allowed to read it"
+                    ));
+                }
                 Some(c_string(path.as_os_str().as_bytes())?)
             }
         };

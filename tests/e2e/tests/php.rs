@@ -447,6 +447,31 @@ fn directives_come_from_file_admin_and_user() {
     assert_eq!(limit["before"], "100K");
 }
 
+/// Issue 28: a configuration that works under Unit was refused as a whole.
+#[test]
+fn a_php_ini_or_an_output_file_that_cannot_be_opened_is_a_warning() {
+    let site = Site::start(&json!({}));
+    site.configure(&json!({
+        "stdout": "/no/such/folder/out.log", "stderr": "/no/such/folder/err.log",
+        "options": {"file": "/no/such/php.ini", "admin": {"memory_limit": "99M"}}
+    }));
+    let limit = site.get("/ini.php?name=memory_limit").json();
+    assert_eq!(limit["before"], "99M");
+    // Without a php.ini, PHP shows its warnings too.
+    assert!(site.get("/log.php").text().ends_with("logged"));
+    for text in [
+        "cannot open the `stdout` file `/no/such/folder/out.log`",
+        "cannot open the `stderr` file `/no/such/folder/err.log`",
+        "cannot read `/no/such/php.ini`",
+        "straight to stderr\n",
+    ] {
+        site.wait_for_log(text);
+    }
+    let log = site.server.log();
+    let line = log.lines().find(|line| line.contains("err.log")).unwrap();
+    assert!(line.contains(" [warn] "), "{line}");
+}
+
 #[test]
 fn targets_script_and_index_choose_the_script() {
     let site = Site::start(&json!({}));
@@ -503,11 +528,6 @@ fn an_application_that_cannot_start_is_refused_and_says_why() {
     for (path, value, expected) in [
         ("root", json!("/no/such/root"), "/no/such/root"),
         ("script", json!("none.php"), "none.php"),
-        (
-            "options",
-            json!({"file": "/no/such/php.ini"}),
-            "/no/such/php.ini",
-        ),
         (
             "options",
             json!({"admin": {"opcache.preload": "/no/such/preload.php"}}),

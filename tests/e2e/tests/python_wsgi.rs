@@ -488,6 +488,38 @@ fn options_reach_the_interpreter() {
     assert_eq!(environ["wsgi.multiprocess"], true);
 }
 
+/// Issue 28: with `spare` 0 it was taken without a word, and each request got 503.
+#[test]
+fn without_spare_processes_what_does_not_start_is_a_warning() {
+    let site = PythonSite::bare();
+    let state = || {
+        let status = site.server.status("/applications/app");
+        (
+            status["started"].clone(),
+            status["processes"]["running"].clone(),
+        )
+    };
+    let on_demand = json!({"processes": {"max": 2, "spare": 0}, "module": "no_such"});
+    let put = |configuration: &Value| site.server.call("PUT", "/config", configuration);
+    let reply = put(&site.configuration(&on_demand));
+    let warning = reply.json()["warnings"][0]["message"].clone();
+    let warning = warning.as_str().unwrap_or_default();
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert!(
+        warning.contains("no module named `no_such`")
+            && warning.ends_with("get 503 until it starts"),
+        "{}",
+        reply.text()
+    );
+    assert_eq!(site.get("/").status, 503);
+    assert_eq!(state(), (json!(false), json!(0)));
+    // One that starts is tried as well, and nothing of it runs until it is asked for.
+    let reply = put(&site.configuration(&json!({"processes": {"max": 2, "spare": 0}})));
+    assert_eq!(reply.json()["warnings"], Value::Null, "{}", reply.text());
+    assert_eq!(state(), (json!(true), json!(0)));
+    assert_eq!(site.get("/").status, 200);
+}
+
 #[test]
 fn an_application_that_does_not_start_says_why() {
     let site = PythonSite::bare();

@@ -148,7 +148,11 @@ fn s_client(server: &Server, authority: &Authority, arguments: &str) -> String {
 #[test]
 fn a_bundle_is_stored_shown_used_and_kept() {
     let (mut server, authority) = start();
-    let pem = authority.bundle("site", "rsa:2048", "DNS:example.com,DNS:www.example.com");
+    let pem = authority.bundle(
+        "site",
+        "rsa:2048",
+        "DNS:example.com,DNS:www.example.com,IP:192.0.2.1",
+    );
     let reply = upload(&server, "site", &pem);
     assert_eq!(
         reply.json(),
@@ -157,7 +161,7 @@ fn a_bundle_is_stored_shown_used_and_kept() {
     let shown = server.call("GET", "/certificates", &Value::Null).json();
     assert_eq!(shown["site"]["key"], "RSA (2048 bits)");
     let leaf = &shown["site"]["chain"][0];
-    let subject = json!({"common_name": "site", "alt_names": ["example.com", "www.example.com"], "country": "US",
+    let subject = json!({"common_name": "site", "alt_names": ["example.com", "www.example.com", "192.0.2.1"], "country": "US",
                          "state_or_province": "CA", "organization": "Acme"});
     assert_eq!(leaf["subject"], subject);
     assert_eq!(leaf["issuer"]["common_name"], "sub");
@@ -287,7 +291,7 @@ fn errors_name_what_is_wrong_and_order_does_not_matter() {
             "RSA (2048 bits)",
         ),
         (&["a.pkcs1", "a.pem"], "RSA (2048 bits)"),
-        (&["b.sec1", "sub.pem", "b.pem"], "EC (256 bits)"),
+        (&["b.sec1", "sub.pem", "b.pem"], "ECDH"),
         (&["e.pem", "e.key"], "Ed25519 (256 bits)"),
     ] {
         must_upload(&server, "x", &of(names));

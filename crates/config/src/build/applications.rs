@@ -2,12 +2,13 @@
 
 use tutti_document::{Diagnostic, Member, Node, Pointer, shorten};
 use tutti_options::application::Common;
+use tutti_options::processes::Processes;
 use tutti_options::{Complaint, Complaints, Part};
 
 use super::builder::Builder;
 use super::reader::Reader;
 use crate::model::{Application, ModuleReference, Special};
-use crate::table::TYPES;
+use crate::table::ApplicationType;
 
 impl<'d> Builder<'d> {
     pub(super) fn application(
@@ -17,16 +18,18 @@ impl<'d> Builder<'d> {
     ) -> Option<Application> {
         let node = &member.node;
         let text = node.child(Common::module.name)?.as_str()?;
-        let word = text.split(' ').next()?;
-        let known = TYPES.iter().find(|known| known.name == word)?;
+        let (known, version) = ApplicationType::of(text)?;
         let reader = Reader::new(node, pointer.clone());
-        let module = self.module(&reader, text, known.versions);
-        let common: Common = reader.read();
+        let module = self.module(&reader, known, version);
+        let mut common: Common = reader.read();
         let special = Special::of(known.name, node)?;
         let is_written = |path: &[String]| at(node, path).is_some();
         let mut complaints = Complaints::new(&is_written);
         common.check(&mut complaints);
         special.check(&mut complaints);
+        // More are no mistake, as NGINX Unit takes them: a warning says how many there are. Too many threads leave none, which is one.
+        let most = Processes::most(special.threads()).max(1);
+        common.processes = common.processes.capped(most);
         for complaint in complaints.into_list() {
             self.complain(node, &pointer, complaint);
         }
@@ -71,15 +74,12 @@ impl<'d> Builder<'d> {
     fn module(
         &mut self,
         reader: &Reader<'d>,
-        text: &str,
-        versions: bool,
+        known: &ApplicationType,
+        requested: Option<&str>,
     ) -> Option<ModuleReference> {
         let (node, pointer) = reader.get(&Common::module)?;
-        let (kind, requested) = match text.split_once(' ') {
-            Some((kind, version)) => (kind, Some(version.trim())),
-            None => (text, None),
-        };
-        if !versions && requested.is_some() {
+        let kind = known.name;
+        if !known.versions && requested.is_some() {
             let diagnostic = Diagnostic::new(pointer, format!("the type `{kind}` has no versions"));
             self.faults
                 .value(diagnostic.suggest(format!("write `{kind}`")), node);

@@ -6,7 +6,7 @@ use tutti_document::{Node, Value, shorten, suggest};
 use crate::check::is_misspelt;
 use crate::model::{Destination, Part, Pass};
 use crate::references::segments_of;
-use crate::table::TYPES;
+use crate::table::ApplicationType;
 use crate::template::Template;
 
 /// Why a destination cannot be used.
@@ -260,9 +260,8 @@ pub(super) fn application(
 /// True if the application's targets have been reported: their name is misspelt, or its `type` is not known.
 fn may_have_targets(application: &Node) -> bool {
     let text = application.child("type").and_then(Node::as_str);
-    let word = text.and_then(|text| text.split(' ').next());
-    let known = TYPES.iter().find(|known| Some(known.name) == word);
-    known.is_none_or(|known| is_misspelt(application, known.object, "targets"))
+    let known = text.and_then(ApplicationType::of);
+    known.is_none_or(|(known, _)| is_misspelt(application, known.object, "targets"))
 }
 
 fn upstream(sections: &Sections<'_>, name: &str) -> Result<Destination, Fault> {

@@ -45,8 +45,8 @@ pub(super) fn of_text(text: &Text, value: &str) -> Grammar {
             .map(drop)
             .map_err(|(error, hint)| (error.to_string(), hint)),
         Text::Path if value.is_empty() => bad("the path is empty"),
-        Text::Path if value.contains('\0') => bad("a path cannot contain NUL"),
-        Text::Path => Ok(()),
+        Text::Path | Text::PathOrEmpty if value.contains('\0') => bad("a path cannot contain NUL"),
+        Text::Path | Text::PathOrEmpty => Ok(()),
         Text::Word(words) if words.contains(&value) => Ok(()),
         Text::AnyCase(words) if words.iter().any(|word| word.eq_ignore_ascii_case(value)) => Ok(()),
         Text::Word(words) | Text::AnyCase(words) => {

@@ -266,6 +266,10 @@ fn table(applications: &Map<String, Value>, width: usize) -> Vec<String> {
 /// Under an application: its processes, and what is not as it should be.
 fn application_notes(application: &Value, width: usize) -> Vec<String> {
     let mut notes = Vec::new();
+    // A server of an older version does not tell.
+    if application.get("started") == Some(&Value::Bool(false)) {
+        notes.push("has never started".to_owned());
+    }
     let counts = [
         ("starting", "/processes/starting"),
         ("failed starts", "/failures/total"),
@@ -607,6 +611,20 @@ mod tests {
             },
             "problems": [{"pointer": "/listeners/*:80", "message": "in use"}, {"pointer": "/applications/blog/script", "message": "twice"}]
         })
+    }
+
+    #[test]
+    fn an_application_that_has_never_started_says_so() {
+        let of = |started: bool| {
+            let application = json!({"started": started, "failures": {"total": 2}});
+            page(&json!({"applications": {"blog": application}})).join("\n")
+        };
+        assert!(
+            of(false).contains("  has never started, 2 failed starts"),
+            "{}",
+            of(false)
+        );
+        assert!(!of(true).contains("never"), "{}", of(true));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! JSON (RFC 8259) with comments and a byte-order mark, to a [`Document`] with spans.
 //!
-//! Called for whatever a client sends and for the stored configuration. It goes on after a slip whose meaning is
-//! clear (a stray or missing comma, an unquoted name, a number spelled wrong, a repeated name), so that one attempt
-//! shows them all; a document with any slip is refused all the same. It never panics and never recurses deeper than
-//! [`DEPTH_LIMIT`].
+//! Called for what a client sends and for the stored configuration. Two slips are accepted with a remark, as NGINX Unit accepts them:
+//! one comma before a closing bracket, and bytes in a comment that are not UTF-8. After any other slip whose meaning is clear (a
+//! repeated or missing comma, an unquoted name, a number spelled wrong, a repeated name) it continues, so that one attempt shows them
+//! all, and refuses the document. It never panics and never recurses deeper than [`DEPTH_LIMIT`].
 
 mod scalar;
 
@@ -22,6 +22,9 @@ pub(crate) const DEPTH_LIMIT: usize = 128;
 /// Slips reported before giving up: after so many it is some other kind of file.
 const SLIP_LIMIT: usize = 20;
 
+/// Accepted slips reported; to find the place of each costs a search of the text.
+const REMARK_LIMIT: usize = 20;
+
 /// Objects with fewer members are searched for repeated names one by one.
 const SMALL_OBJECT: usize = 16;
 
@@ -35,17 +38,26 @@ pub fn parse(bytes: &[u8]) -> Result<Document, Diagnostics> {
 
 /// Parses bytes that may have a name.
 pub(crate) fn parse_source(source: Source) -> Result<Document, Diagnostics> {
+    let (text, foreign) = source.text_with_foreign_bytes()?;
     let mut parser = Parser {
         source: &source,
-        text: source.text()?,
+        text: &text,
         position: 0,
         slips: Vec::new(),
+        remarks: Vec::new(),
+        foreign: foreign.into_iter().peekable(),
     };
     let root = parser.document();
+    let position = parser.position;
+    // Bytes that are not UTF-8 explain the slips around them.
+    if let Some(at) = parser.foreign.next().filter(|at| *at < position) {
+        return Err(source.not_utf8(at));
+    }
     if parser.slips.is_empty()
         && let Ok(root) = root
     {
-        return Ok(Document::from_source(root, source));
+        let remarks = parser.remarks;
+        return Ok(Document::from_source(root, source).with_remarks(remarks));
     }
     Err(Diagnostics(parser.slips))
 }
@@ -60,6 +72,9 @@ struct Parser<'s> {
     text: &'s str,
     position: usize,
     slips: Vec<Diagnostic>,
+    remarks: Vec<Diagnostic>,
+    /// Places of bytes that are not UTF-8, in order; those in comments that have been passed are removed.
+    foreign: std::iter::Peekable<std::vec::IntoIter<usize>>,
 }
 
 impl<'s> Parser<'s> {
@@ -261,8 +276,7 @@ impl<'s> Parser<'s> {
         match self.peek() {
             Some(byte) if byte == close => {
                 if commas == 1 && !first {
-                    let message = format!("a stray comma stands before `{}`", char::from(close));
-                    self.slip(place, before, 1, &message, Some("remove it"))?;
+                    self.trailing_comma(place, before, close);
                 }
                 self.position += 1;
                 Ok(false)
@@ -307,6 +321,15 @@ impl<'s> Parser<'s> {
                 Ok(true)
             }
         }
+    }
+
+    fn trailing_comma(&mut self, place: &Place<'_>, at: usize, close: u8) {
+        if self.remarks.len() >= REMARK_LIMIT {
+            return;
+        }
+        let message = format!("a stray comma stands before `{}`", char::from(close));
+        let remark = self.source.slip(place.pointer(), at..at + 1, message);
+        self.remarks.push(remark.suggest("remove it"));
     }
 
     /// Where the item before ended: `position` without the white space before it (comments are left alone).
@@ -362,10 +385,11 @@ impl<'s> Parser<'s> {
             match rest {
                 [b' ' | b'\t' | b'\n' | b'\r', ..] => self.position += 1,
                 [b'/', b'/', ..] => {
-                    self.position += memchr::memchr(b'\n', rest).unwrap_or(rest.len())
+                    let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+                    self.comment(end);
                 }
                 [b'/', b'*', inside @ ..] => match memchr::memmem::find(inside, b"*/") {
-                    Some(end) => self.position += end + 4,
+                    Some(end) => self.comment(end + 4),
                     None => {
                         return self.lost(
                             place,
@@ -390,6 +414,18 @@ impl<'s> Parser<'s> {
                 _ => return Ok(()),
             }
         }
+    }
+
+    /// Steps over a comment of this length, which may have bytes that are not UTF-8.
+    fn comment(&mut self, length: usize) {
+        let start = self.position;
+        self.position += length;
+        let end = self.position;
+        while self
+            .foreign
+            .next_if(|at| (start..end).contains(at))
+            .is_some()
+        {}
     }
 
     fn peek(&self) -> Option<u8> {

@@ -25,6 +25,7 @@ mod table;
 mod worker;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -67,6 +68,9 @@ const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Most worker numbers in a segment, [`tutti_wire::layout::MAX_WORKERS`]; half of them for those that are leaving.
 pub(crate) const MAX_PROCESSES: u32 = tutti_wire::layout::MAX_WORKERS / 2;
+
+// The configuration caps `processes` at it.
+const _: () = assert!(MAX_PROCESSES == tutti_options::processes::MOST_WORKERS);
 
 /// When the supervisor did for the last time what it does at intervals.
 #[derive(Debug, Default)]
@@ -328,6 +332,7 @@ impl Supervisor {
         }
         self.backoff.succeeded();
         self.shared.set_failure(None);
+        self.shared.counters.started.store(true, Ordering::Relaxed);
         if self.shared.admission() == Admit::Failing {
             self.shared.set_admission(Admit::Open);
         }

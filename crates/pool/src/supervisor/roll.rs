@@ -34,7 +34,12 @@ impl Supervisor {
         let generation = self.app.generation.load_full();
         let launched =
             Prototype::launch(serial, &self.app, &generation, &self.context, &self.sender);
-        self.roll = Some(Roll::new(serial, target, replies));
+        // A start of the server brings up many at once, and nobody waits for a warning.
+        let is_trial = self.mode == Mode::Starting && !self.first_start.is_lenient && target == 0;
+        self.roll = Some(match is_trial {
+            true => Roll::trial(serial),
+            false => Roll::new(serial, target, replies),
+        });
         match launched {
             Ok(prototype) => self.table.prototypes.push(prototype),
             Err(failure) => self.start_failed(Some(serial), Instant::now(), failure),
@@ -102,6 +107,10 @@ impl Supervisor {
             .drain_prototypes(|prototype| prototype.serial != serial);
         self.mode = self.mode.started();
         self.first_start.tell_up(None);
+        if roll.is_trial {
+            self.table
+                .tell_to_leave(|worker| worker.prototype == serial);
+        }
         if !self.is_wanted() {
             // It was only to be seen that it can be started.
             self.release_prototype(serial);
@@ -140,9 +149,21 @@ impl Supervisor {
     /// The first start showed what is missing. The application is there all the same, and its requests are told until it can
     /// be started.
     pub(super) fn accept_unstarted(&mut self, prototype: u64, failure: StartFailure) {
+        self.be_lenient(&failure);
+        self.start_failed(Some(prototype), self.begun(prototype), failure);
+    }
+
+    fn be_lenient(&mut self, failure: &StartFailure) {
         self.first_start.tell_up(Some(failure.clone()));
         self.first_start.is_lenient = true;
-        self.start_failed(Some(prototype), self.begun(prototype), failure);
+    }
+
+    /// True if what failed is the worker of a trial: its prototype was ready.
+    fn is_trial_of_a_worker(&self, prototype: Option<u64>) -> bool {
+        let trial = self.roll.as_ref().filter(|roll| roll.is_trial);
+        let of_trial = trial.and_then(|roll| self.table.prototype(roll.prototype));
+        let ready = of_trial.filter(|of_trial| of_trial.stage == Stage::Ready);
+        ready.is_some_and(|of_trial| Some(of_trial.serial) == prototype)
     }
 
     /// When the start of this prototype was begun.
@@ -159,6 +180,9 @@ impl Supervisor {
         failure: StartFailure,
     ) {
         let now = Instant::now();
+        if self.is_trial_of_a_worker(prototype) {
+            self.be_lenient(&failure);
+        }
         self.shared.set_failure(Some(failure.clone()));
         self.shared
             .counters

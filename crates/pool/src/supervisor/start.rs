@@ -73,6 +73,8 @@ pub(super) struct Roll {
     pub(super) target: u32,
     /// Workers of it that were up, and have left since at their own limit of requests.
     pub(super) left: u32,
+    /// Nobody needs its worker: it is started only to see that the application can be.
+    pub(super) is_trial: bool,
     /// Who asked for it.
     replies: Vec<oneshot::Sender<Restarted>>,
 }
@@ -87,7 +89,16 @@ impl Roll {
             prototype,
             target,
             left: 0,
+            is_trial: false,
             replies,
+        }
+    }
+
+    /// One whose worker is started only to see whether that is possible. Most languages load an application in a worker, not before.
+    pub(super) fn trial(prototype: u64) -> Self {
+        Roll {
+            is_trial: true,
+            ..Roll::new(prototype, 1, Vec::new())
         }
     }
 

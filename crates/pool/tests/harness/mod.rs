@@ -136,6 +136,17 @@ impl Pool {
         })
     }
 
+    /// Makes this the one application; why it could not be started, where the change was made all the same.
+    pub fn unstarted(&self, spec: AppSpec) -> Vec<StartFailure> {
+        let manager = self.manager.clone();
+        self.control(async move {
+            let prepared = manager.prepare(vec![spec]).await.unwrap();
+            let unstarted = prepared.unstarted().to_vec();
+            prepared.commit();
+            unstarted
+        })
+    }
+
     /// One application, up.
     pub fn app(&self, spec: AppSpec) -> Arc<Application> {
         let name = Arc::clone(&spec.name);
