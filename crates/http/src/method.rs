@@ -51,3 +51,11 @@ impl Method {
         }
     }
 }
+
+/// Returns true for methods that the IANA registry of HTTP methods lists as safe: a request only reads (RFC 9110 §9.2.1).
+pub fn is_safe(method: &[u8]) -> bool {
+    matches!(
+        method,
+        b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"QUERY" | b"PROPFIND" | b"REPORT" | b"SEARCH"
+    )
+}
