@@ -70,5 +70,7 @@ pub use tutti_options::application::COMMON;
 pub use tutti_options::source::{
     ETCD, ETCD_TLS, EtcdOptions, EtcdTlsOptions, SOURCE, SourceOptions,
 };
-pub use tutti_options::table::{CASELESS, DECODED, Kind, Names, Object, Opt, Origin, PLAIN, Text};
+pub use tutti_options::table::{
+    CASELESS, DECODED, Kind, Names, Object, Opt, Origin, PLAIN, QUERY, Text,
+};
 pub use tutti_options::types::{ApplicationType, TYPES};
