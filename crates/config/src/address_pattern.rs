@@ -11,7 +11,7 @@ use std::str::FromStr;
 pub struct AddressError(pub(crate) String);
 
 /// A set of address patterns, matched as [`crate::pattern::Patterns`] are.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct AddressSet {
     list: Vec<AddressPattern>,
     has_positive: bool,
@@ -41,15 +41,15 @@ pub enum IpRange {
     Unix,
 }
 
-impl AddressSet {
-    /// A set of these.
-    pub fn new(list: Vec<AddressPattern>) -> Self {
-        let has_positive = list.iter().any(|pattern| !pattern.negated);
-        AddressSet { list, has_positive }
+impl Default for AddressSet {
+    fn default() -> Self {
+        Self::new(Vec::new())
     }
+}
 
-    /// The set of those who are believed. One without patterns has nobody in it, where one that asks nothing has everybody.
-    pub fn trusted(list: Vec<AddressPattern>) -> Self {
+impl AddressSet {
+    /// A set of these. A set without patterns has no address in it: an allowlist that has become empty must not admit every client.
+    pub fn new(list: Vec<AddressPattern>) -> Self {
         let has_positive = list.is_empty() || list.iter().any(|pattern| !pattern.negated);
         AddressSet { list, has_positive }
     }

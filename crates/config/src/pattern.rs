@@ -5,10 +5,12 @@
 //! [`BACKTRACK_LIMIT`] steps. Must never: take a value for which they run out for one that the set has, or for one that it
 //! has not. A set may say whom to let in or whom to keep out, so either answer would open a door: there is none.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use fancy_regex::{BytesMode, Regex, RegexBuilder};
+use fancy_regex::{BytesMode, CompileError, Regex, RegexBuilder};
 use memchr::memmem;
 
 pub use tutti_options::table::{Case, Syntax};
@@ -16,8 +18,17 @@ pub use tutti_options::table::{Case, Syntax};
 /// Steps a regular expression may backtrack on one value. A tenth of the library's default: about 5 ms.
 pub const BACKTRACK_LIMIT: usize = 100_000;
 
-/// Bytes a compiled expression may take; a pattern like `(\d{1000}){1000}` is refused when it is checked.
-const REGEX_SIZE_LIMIT: usize = 10 * 1024 * 1024;
+/// Bytes that the automaton of one expression may take, in steps: an expression is counted with the first step that suffices, because
+/// the library does not tell its size. A pattern like `(\d{1000}){1000}` is refused when it is checked. What is built from an automaton
+/// takes up to five times as much.
+const SIZES: [usize; 4] = [4 << 10, 32 << 10, 256 << 10, 2 << 20];
+
+/// Bytes that the automata of all expressions of a configuration may take, by [`SIZES`]: 8,000 usual expressions, and half a second
+/// of work (decision 0712).
+const TOTAL_SIZE: usize = 32 << 20;
+
+/// Instructions of the program that runs what automata cannot do; calls of groups are copied into it.
+const MAX_INSTRUCTIONS: usize = 65_536;
 
 /// A set of patterns: matches if one of those without `!` does (or there are none), and none of those with `!`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -61,6 +72,12 @@ pub enum PatternError {
     /// The regular expression does not compile.
     #[error("the regular expression cannot be compiled: {0}")]
     Regex(String),
+    /// The regular expression needs too much memory.
+    #[error("the regular expression is too large: it needs more than {} MiB", SIZES[SIZES.len() - 1] >> 20)]
+    TooLarge,
+    /// This and the regular expressions before it need too much memory.
+    #[error("this regular expression and those before it need more than {} MiB", TOTAL_SIZE >> 20)]
+    TooMany,
     /// `%` without two hexadecimal digits.
     #[error("`%` is not followed by two hexadecimal digits")]
     Percent,
@@ -124,7 +141,9 @@ impl Pattern {
             None => (false, source),
         };
         let kind = if let Some(regex) = rest.strip_prefix('~') {
-            PatternKind::Regex(Arc::new(compile(regex, syntax.case)?))
+            PatternKind::Regex(expression(regex, syntax.case)?)
+        } else if syntax.plus && rest.contains('+') {
+            PatternKind::Regex(expression(&with_plus(rest)?, syntax.case)?)
         } else {
             literal(rest, syntax)?
         };
@@ -200,14 +219,101 @@ fn wildcard(case: Case, first: &[u8], middle: &[Box<[u8]>], last: &[u8], value: 
     true
 }
 
-fn compile(source: &str, case: Case) -> Result<Regex, PatternError> {
-    RegexBuilder::new(source)
-        .bytes_mode(BytesMode::Ascii)
-        .case_insensitive(case == Case::Ignore)
-        .backtrack_limit(BACKTRACK_LIMIT)
-        .delegate_size_limit(REGEX_SIZE_LIMIT)
-        .build()
-        .map_err(|error| PatternError::Regex(error.to_string()))
+/// The regular expressions of the configuration that is being checked.
+#[derive(Default)]
+struct Expressions {
+    compiled: HashMap<(Case, Box<str>), Result<Arc<Regex>, PatternError>>,
+    /// Bytes that they take, by [`SIZES`].
+    bytes: usize,
+}
+
+thread_local! {
+    /// Set while a configuration is checked. It is not passed as an argument because patterns are parsed far below the code that knows
+    /// where a configuration begins, and twice: when the text is checked and when the configuration is built.
+    static EXPRESSIONS: RefCell<Option<Expressions>> = const { RefCell::new(None) };
+}
+
+/// Runs `work`, which checks one configuration: equal regular expressions are compiled once, and all together are bounded.
+pub(crate) fn within_bounds<T>(work: impl FnOnce() -> T) -> T {
+    EXPRESSIONS.set(Some(Expressions::default()));
+    let outcome = work();
+    EXPRESSIONS.set(None);
+    outcome
+}
+
+/// Compiles an expression, or returns the one that is equal.
+fn expression(source: &str, case: Case) -> Result<Arc<Regex>, PatternError> {
+    EXPRESSIONS.with_borrow_mut(|expressions| {
+        let Some(Expressions { compiled, bytes }) = expressions else {
+            return compile(source, case, TOTAL_SIZE).map(|(regex, _)| regex);
+        };
+        let key = (case, Box::from(source));
+        if let Some(known) = compiled.get(&key) {
+            return known.clone();
+        }
+        let made = compile(source, case, TOTAL_SIZE - *bytes).map(|(regex, size)| {
+            *bytes += size;
+            regex
+        });
+        compiled.insert(key, made.clone());
+        made
+    })
+}
+
+/// Compiles an expression that may take `left` bytes, and returns how many it is counted with.
+fn compile(source: &str, case: Case, left: usize) -> Result<(Arc<Regex>, usize), PatternError> {
+    // Each group with an extension, such as a look-ahead, may have an automaton of its own.
+    let automata = 1 + memmem::find_iter(source.as_bytes(), b"(?").count();
+    let counted = |size: usize| size.saturating_mul(automata);
+    for size in SIZES {
+        if counted(size) > left {
+            return Err(PatternError::TooMany);
+        }
+        let built = RegexBuilder::new(source)
+            .bytes_mode(BytesMode::Ascii)
+            .case_insensitive(case == Case::Ignore)
+            .backtrack_limit(BACKTRACK_LIMIT)
+            .delegate_size_limit(size)
+            .max_prog_size(MAX_INSTRUCTIONS)
+            .build();
+        match built {
+            Ok(regex) => return Ok((Arc::new(regex), counted(size))),
+            Err(error) if exceeds_size(&error) => {}
+            Err(error) => return Err(PatternError::Regex(error.to_string())),
+        }
+    }
+    Err(PatternError::TooLarge)
+}
+
+fn exceeds_size(error: &fancy_regex::Error) -> bool {
+    match error {
+        fancy_regex::Error::CompileError(error) => match &**error {
+            CompileError::InnerError(error) => error.size_limit().is_some(),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// The regular expression for a pattern in which `+` stands for `+` and for a space.
+fn with_plus(source: &str) -> Result<String, PatternError> {
+    let mut expression = r"(?s)\A".to_owned();
+    for piece in source.split_inclusive(['*', '+']) {
+        let (text, special) = match piece.strip_suffix(['*', '+']) {
+            Some(text) => (text, piece.get(text.len()..).unwrap_or_default()),
+            None => (piece, ""),
+        };
+        for byte in percent_decode(text)? {
+            expression.push_str(&format!(r"\x{byte:02X}"));
+        }
+        expression.push_str(match special {
+            "*" => ".*",
+            "+" => "[+ ]",
+            _ => "",
+        });
+    }
+    expression.push_str(r"\z");
+    Ok(expression)
 }
 
 fn literal(source: &str, syntax: Syntax) -> Result<PatternKind, PatternError> {
@@ -305,6 +411,7 @@ mod tests {
         let syntax = Syntax {
             case: Case::Exact,
             percent: true,
+            plus: false,
         };
         Patterns::new(
             patterns
@@ -353,6 +460,70 @@ mod tests {
         assert!(matches(&[], "anything"));
     }
 
+    /// Issue 28, 2.5.
+    #[test]
+    fn a_plus_in_a_query_stands_for_itself_and_for_a_space() {
+        let is_found = |pattern: &str, value: &[u8]| {
+            let pattern = Pattern::parse(pattern, tutti_options::table::QUERY).unwrap();
+            pattern.found_in(value).unwrap()
+        };
+        for value in ["a+b", "a b"] {
+            assert!(is_found("a+b", value.as_bytes()), "{value}");
+            assert!(is_found("*a+*", value.as_bytes()), "{value}");
+        }
+        assert!(!is_found("a+b", b"axb"));
+        assert!(!is_found("a+b", b"a+b\n"));
+        assert!(is_found("a%2Bb", b"a+b") && !is_found("a%2Bb", b"a b"));
+        assert!(is_found("a%20b", b"a b") && !is_found("a%20b", b"a+b"));
+        assert!(is_found("+%C3%A4.*", " ä.\n".as_bytes()));
+        assert!(
+            !is_found("+.", b" x"),
+            "other characters stand for themselves"
+        );
+        assert_eq!(
+            Pattern::parse("+%", tutti_options::table::QUERY),
+            Err(PatternError::Percent)
+        );
+        assert!(matches(&["a+b"], "a+b") && !matches(&["a+b"], "a b"));
+    }
+
+    /// Issue 28, 1.16: 2,000 patterns took 1 GB and 21 seconds.
+    #[test]
+    fn the_expressions_of_a_configuration_are_bounded_together_and_equal_ones_shared() {
+        let parse = |source: &str| Pattern::parse(source, Syntax::default());
+        let large = |number: usize| format!("~a{number}(b{{1,1000}}){{1,10}}");
+        assert_eq!(parse(r"~(\d{1000}){1000}"), Err(PatternError::TooLarge));
+        let outcomes: Vec<_> =
+            within_bounds(|| (0..100).map(|number| parse(&large(number))).collect());
+        let refused = outcomes.iter().position(Result::is_err).unwrap();
+        assert!((10..=40).contains(&refused), "{refused}");
+        assert_eq!(outcomes[refused], Err(PatternError::TooMany));
+        within_bounds(|| {
+            let first = parse(&large(0)).unwrap();
+            for _ in 0..100 {
+                let PatternKind::Regex(again) = parse(&large(0)).unwrap().kind else {
+                    panic!("a regular expression");
+                };
+                assert!(
+                    matches!(&first.kind, PatternKind::Regex(regex) if Arc::ptr_eq(regex, &again))
+                );
+            }
+            for number in 0..5_000 {
+                parse(&format!("~^/blog/{number}/[^/]+\\.php(/.*)?$")).unwrap();
+            }
+            // Without regard to case it is another one.
+            assert!(parse("~^/blog/").is_ok());
+        });
+        // Each look-ahead has an automaton of its own.
+        let heads = "(?=b{1,1000})".repeat(1000);
+        assert_eq!(
+            within_bounds(|| parse(&format!("~{heads}"))),
+            Err(PatternError::TooMany)
+        );
+        let calls = format!("~(?<a>x){}", r"(\g<a>\g<a>)".repeat(40_000));
+        assert!(matches!(parse(&calls), Err(PatternError::Regex(_))));
+    }
+
     #[test]
     fn percent_masks_special_characters() {
         assert!(matches(&["%21a"], "!a"));
@@ -362,6 +533,7 @@ mod tests {
         let syntax = Syntax {
             case: Case::Exact,
             percent: true,
+            plus: false,
         };
         assert!(
             Pattern::parse("*%C3*", syntax)
@@ -430,6 +602,7 @@ mod tests {
         let syntax = Syntax {
             case: Case::Ignore,
             percent: false,
+            plus: false,
         };
         assert!(
             Pattern::parse("*GZIP*", syntax)

@@ -13,7 +13,7 @@ use tutti_options::types::Special;
 
 use crate::build::patterns;
 use crate::check::{self, Faults};
-use crate::pattern::{Patterns, percent_decode};
+use crate::pattern::{Patterns, percent_decode, within_bounds};
 use crate::table::{ApplicationType, DECODED};
 
 /// Steps of routes that are looked at. Beyond, a configuration is not looked at any further.
@@ -40,6 +40,10 @@ const HARMLESS: [&str; 5] = [
 /// Warns of what is odd about a document that is valid. `names_in` gives the names in a folder, those of folders with a slash
 /// at the end; none if the folder cannot be read.
 pub fn warnings(document: &Document, names_in: &dyn Fn(&Path) -> Vec<String>) -> Diagnostics {
+    within_bounds(|| find_warnings(document, names_in))
+}
+
+fn find_warnings(document: &Document, names_in: &dyn Fn(&Path) -> Vec<String>) -> Diagnostics {
     let mut faults = Faults::new(document);
     check::check(document, &mut faults);
     let mut warnings = document.remarks().to_vec();

@@ -17,6 +17,7 @@ pub mod buffers;
 pub mod clock;
 pub mod connections;
 pub mod counters;
+pub mod departure;
 pub mod holdings;
 pub mod listener;
 pub mod output;

@@ -145,8 +145,8 @@ impl Transport {
         }
     }
 
-    /// Ready when the client has closed its sending side; wakes the task when it does.
-    pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Ready when the client has ended its sending side; wakes the task when it does.
+    pub fn poll_ended(&self, cx: &mut Context<'_>) -> Poll<()> {
         poll_closed(self.io(), cx)
     }
 

@@ -33,7 +33,7 @@ impl Admission {
         }
     }
 
-    /// The request has ended.
+    /// The request has ended, and its client has the whole response.
     pub fn end(&self) {
         if self.is_used.get() {
             self.permits.borrow_mut().clear();

@@ -12,7 +12,11 @@ const PER_MILLISECOND: i64 = 1;
 
 /// The cost of one stream that a client gives up: five hundred at once, fifty a second. A browser resets what a page that is left had
 /// asked for, a hundred streams at most.
-pub const RESET_COST: i64 = 20;
+const RESET_COST: i64 = 20;
+
+/// Streams that a client may give up on one connection. Spaced in time they pass as a flood does not, and each may have cost an upstream a
+/// request. A client that has given up so many opens another connection, which costs it more than it costs the server.
+const MOST_RESETS: u32 = 500;
 
 /// One WINDOW_UPDATE or two are due for so many bytes at most: the smallest window there is, halved again and again by eager clients.
 const BYTES_PER_FRAME: u64 = 1024;
@@ -28,6 +32,8 @@ pub struct Allowance {
     filled: Millis,
     /// Bytes sent that have not been counted as frames.
     sent: u64,
+    /// Streams that the client has given up.
+    resets: u32,
 }
 
 impl Allowance {
@@ -37,6 +43,7 @@ impl Allowance {
             left: BURST,
             filled: now,
             sent: 0,
+            resets: 0,
         }
     }
 
@@ -70,6 +77,20 @@ impl Allowance {
     pub fn spend(&mut self, cost: i64) -> Result<(), Flood> {
         self.left = self.left.saturating_sub(cost);
         if self.left < 0 { Err(Flood) } else { Ok(()) }
+    }
+
+    /// The client has given a stream up.
+    ///
+    /// # Errors
+    /// It was too much.
+    pub fn reset(&mut self) -> Result<(), Flood> {
+        self.resets = self.resets.saturating_add(1);
+        self.spend(RESET_COST)
+    }
+
+    /// True if the client has given up as many streams as it may on one connection, which is to end in good order.
+    pub fn is_worn_out(&self) -> bool {
+        self.resets >= MOST_RESETS
     }
 
     fn fill(&mut self, frames: i64) {

@@ -9,6 +9,7 @@ use crate::error::BodyError;
 use crate::known::Known;
 use crate::limits::Limits;
 use crate::path::hex_value;
+use crate::token::is_token_byte;
 use crate::trailers::Trailers;
 
 /// Digits of a chunk size, leading zeros counted: as many as fit 64 bits.
@@ -23,7 +24,7 @@ enum State {
     /// In a chunk size, after this many digits.
     Size { digits: u8 },
     /// In a chunk extension.
-    Extension,
+    Extension(Extension),
     /// After the CR of a chunk's head.
     SizeLf,
     /// In chunk data; `remaining` bytes of it to come.
@@ -44,6 +45,52 @@ enum State {
     EndLf,
     /// Behind the body.
     Finished,
+}
+
+/// Where in a chunk extension the next byte is: `;` name [`=` value], with spaces around both signs (RFC 9112 §7.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extension {
+    BeforeName,
+    Name,
+    /// In the space behind a name.
+    AfterName,
+    BeforeValue,
+    Token,
+    Quoted,
+    /// After a backslash in a quoted string.
+    Escaped,
+    AfterQuoted,
+    /// In the space behind a value.
+    AfterValue,
+}
+
+impl Extension {
+    /// The place after `byte`; `None` if it must not be there.
+    fn step(self, byte: u8) -> Option<State> {
+        let is_text = matches!(byte, b'\t' | b' '..=b'~' | 0x80..);
+        let next = match (self, byte) {
+            (Self::Name | Self::Token | Self::AfterQuoted, b'\r') => return Some(State::SizeLf),
+            (Self::Quoted, b'"') => Self::AfterQuoted,
+            (Self::Quoted, b'\\') => Self::Escaped,
+            (Self::Quoted | Self::Escaped, _) if is_text => Self::Quoted,
+            (
+                Self::BeforeName | Self::AfterName | Self::BeforeValue | Self::AfterValue,
+                b' ' | b'\t',
+            ) => self,
+            (Self::Name, b' ' | b'\t') => Self::AfterName,
+            (Self::Token | Self::AfterQuoted, b' ' | b'\t') => Self::AfterValue,
+            (Self::Name | Self::AfterName, b'=') => Self::BeforeValue,
+            (Self::BeforeValue, b'"') => Self::Quoted,
+            (Self::BeforeName | Self::Quoted | Self::Escaped | Self::BeforeValue, b';') => {
+                return None;
+            }
+            (_, b';') => Self::BeforeName,
+            (Self::BeforeName | Self::Name, _) if is_token_byte(byte) => Self::Name,
+            (Self::BeforeValue | Self::Token, _) if is_token_byte(byte) => Self::Token,
+            _ => return None,
+        };
+        Some(State::Extension(next))
+    }
 }
 
 /// Decoder of one chunked body.
@@ -124,7 +171,7 @@ impl ChunkedDecoder {
     fn step(&mut self, byte: u8) -> Result<State, BodyError> {
         match self.state {
             State::Size { digits } => self.step_size(byte, digits),
-            State::Extension => self.step_extension(byte),
+            State::Extension(place) => self.step_extension(byte, place),
             State::SizeLf if byte == b'\n' => self.begin_chunk(),
             State::SizeLf => Err(BodyError::ChunkSize),
             State::DataCr if byte == b'\r' => Ok(State::DataLf),
@@ -162,23 +209,17 @@ impl ChunkedDecoder {
                 Ok(State::Size { digits: digits + 1 })
             }
             (None, b'\r') if digits > 0 => Ok(State::SizeLf),
-            (None, b';') if digits > 0 => self.step_extension(byte),
+            (None, b';') if digits > 0 => self.step_extension(byte, Extension::AfterValue),
             _ => Err(BodyError::ChunkSize),
         }
     }
 
-    fn step_extension(&mut self, byte: u8) -> Result<State, BodyError> {
-        match byte {
-            b'\r' => Ok(State::SizeLf),
-            b'\t' | b' '..=b'~' | 0x80.. => {
-                self.extension_allowance = self
-                    .extension_allowance
-                    .checked_sub(1)
-                    .ok_or(BodyError::ChunkExtension)?;
-                Ok(State::Extension)
-            }
-            _ => Err(BodyError::ChunkExtension),
-        }
+    fn step_extension(&mut self, byte: u8, place: Extension) -> Result<State, BodyError> {
+        self.extension_allowance = self
+            .extension_allowance
+            .checked_sub(u32::from(byte != b'\r'))
+            .ok_or(BodyError::ChunkExtension)?;
+        place.step(byte).ok_or(BodyError::ChunkExtension)
     }
 
     fn begin_chunk(&mut self) -> Result<State, BodyError> {
@@ -197,7 +238,7 @@ impl ChunkedDecoder {
             (State::TrailerStart, b'\r') => Ok(State::EndLf),
             (State::TrailerName, b':') if self.name_is_forbidden() => Err(BodyError::Trailer),
             (State::TrailerName, b':') => Ok(State::TrailerValue),
-            (State::TrailerStart | State::TrailerName, _) if crate::token::is_token_byte(byte) => {
+            (State::TrailerStart | State::TrailerName, _) if is_token_byte(byte) => {
                 if self.state == State::TrailerStart {
                     self.name_length = 0;
                 }

@@ -89,7 +89,7 @@ pub enum BodyError {
     /// A chunk size that is not 1 to 16 hexadecimal digits followed by CRLF or an extension.
     #[error("invalid chunk size")]
     ChunkSize,
-    /// A control character in a chunk extension, or more of them than allowed.
+    /// A chunk extension that is not `;` name [`=` value], or more of them than allowed.
     #[error("invalid chunk extension")]
     ChunkExtension,
     /// Chunk data is not followed by CRLF.

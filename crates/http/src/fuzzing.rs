@@ -5,6 +5,7 @@
 
 #![allow(clippy::panic, clippy::expect_used, missing_docs)] // oracles speak by panicking
 
+use crate::fuzzing_chunked;
 pub use crate::fuzzing_http3::{http3, qpack};
 use crate::http2::Opening;
 use crate::websocket::{
@@ -273,75 +274,10 @@ fn decode_split(
 
 /// A second, simpler reading of RFC 9112 §7.1, over complete input only: what it accepts the decoder must accept, and the reverse.
 fn check_against_reference(input: &[u8], outcome: &DecodeOutcome, limits: &Limits) {
-    let reference = reference_decode(input, limits);
+    let reference = fuzzing_chunked::decode(input, limits);
     match &outcome.2 {
         Ok(true) => assert_eq!(reference, Some((outcome.0.clone(), outcome.1))),
         Ok(false) | Err(_) => assert_eq!(reference, None),
-    }
-}
-
-fn reference_decode(input: &[u8], limits: &Limits) -> Option<(Vec<u8>, usize)> {
-    fn line<'a>(input: &'a [u8], position: &mut usize) -> Option<&'a [u8]> {
-        let rest = input.get(*position..)?;
-        let end = rest.windows(2).position(|pair| pair == b"\r\n")?;
-        let line = rest.get(..end)?;
-        *position += end + 2;
-        let is_clean = line
-            .iter()
-            .all(|&byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f));
-        is_clean.then_some(line)
-    }
-    let (mut data, mut position, mut extensions, mut trailers) = (Vec::new(), 0, 0, 0);
-    loop {
-        let head = line(input, &mut position)?;
-        let digits = head.split(|&byte| byte == b';').next()?;
-        extensions += head.len() - digits.len();
-        if digits.is_empty()
-            || digits.len() > 16
-            || extensions > limits.max_chunk_extension_bytes as usize
-        {
-            return None;
-        }
-        if !digits.iter().all(u8::is_ascii_hexdigit) {
-            return None;
-        }
-        let size = usize::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-        if size == 0 {
-            break;
-        }
-        data.extend_from_slice(input.get(position..position.checked_add(size)?)?);
-        position += size;
-        if input.get(position..position + 2)? != b"\r\n" || data.len() as u64 > limits.max_body_size
-        {
-            return None;
-        }
-        position += 2;
-    }
-    loop {
-        let trailer = line(input, &mut position)?;
-        trailers += trailer.len() + 1;
-        if trailers > limits.max_trailer_bytes as usize {
-            return None;
-        }
-        if trailer.is_empty() {
-            return Some((data, position));
-        }
-        let name = trailer.split(|&byte| byte == b':').next()?;
-        let forbidden = [
-            "host",
-            "content-length",
-            "transfer-encoding",
-            "connection",
-            "trailer",
-        ];
-        if name.len() == trailer.len()
-            || !crate::is_field_name(name)
-            || forbidden
-                .iter()
-                .any(|text| name.eq_ignore_ascii_case(text.as_bytes()))
-        {
-            return None;
-        }
     }
 }
 

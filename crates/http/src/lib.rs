@@ -40,6 +40,8 @@ mod framing;
 #[doc(hidden)]
 pub mod fuzzing;
 #[cfg(any(test, fuzzing, feature = "fuzzing"))]
+mod fuzzing_chunked;
+#[cfg(any(test, fuzzing, feature = "fuzzing"))]
 mod fuzzing_http3;
 mod head;
 mod host;
@@ -60,7 +62,7 @@ mod trailers;
 mod version;
 pub mod websocket;
 
-pub use allowance::{Allowance, Flood, RESET_COST};
+pub use allowance::{Allowance, Flood};
 pub use body::{BodyDecoder, BodyLength};
 pub use chunked::{ChunkedDecoder, LAST_CHUNK, chunk_head, write_chunk_head};
 pub use date::{format_date, parse_date};

@@ -571,7 +571,6 @@ fn an_absolute_target_replaces_what_host_says() {
         ("http://a/", "b", "a"),
         ("http://a/", "a:8080", "a"),
         ("https://A.example:8443/", "a", "A.example:8443"),
-        ("http://a/", "", "a"),
         ("http://a/", "a", "a"),
     ] {
         let bytes = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nX: y\r\n\r\n").into_bytes();
@@ -582,4 +581,7 @@ fn an_absolute_target_replaces_what_host_says() {
         let fields: Vec<_> = view.fields().map(|field| field.value).collect();
         assert_eq!(fields, [authority.as_bytes(), b"y"]);
     }
+    // Issue 28, 2.6: an empty one says that there is no authority (RFC 9110 §7.2).
+    let bytes = b"GET http://a/ HTTP/1.1\r\nHost:\r\n\r\n";
+    assert_eq!(refusal(bytes, &Limits::default()), HeadError::HostInvalid);
 }

@@ -474,6 +474,36 @@ fn chunked_framing_is_strict() {
             "5;a=\"\r\n0\r\n\r\n\"\r\n0\r\n\r\n",
             400,
         ),
+        ("extension without a name", "5;\r\nhello\r\n0\r\n\r\n", 400),
+        (
+            "second one without a name",
+            "5;a;\r\nhello\r\n0\r\n\r\n",
+            400,
+        ),
+        ("name that is no token", "5;a(b\r\nhello\r\n0\r\n\r\n", 400),
+        ("two names", "5;a b\r\nhello\r\n0\r\n\r\n", 400),
+        ("value without a name", "5;=b\r\nhello\r\n0\r\n\r\n", 400),
+        ("no value", "5;a=\r\nhello\r\n0\r\n\r\n", 400),
+        (
+            "value that is no token",
+            "5;a=b@\r\nhello\r\n0\r\n\r\n",
+            400,
+        ),
+        (
+            "text behind a quoted value",
+            "5;a=\"b\"c\r\nhello\r\n0\r\n\r\n",
+            400,
+        ),
+        (
+            "quotes not closed",
+            "5;a=\"b\\\"\r\nhello\r\n0\r\n\r\n",
+            400,
+        ),
+        (
+            "space behind an extension",
+            "5;a \r\nhello\r\n0\r\n\r\n",
+            400,
+        ),
         ("NUL in an extension", "5;a\0\r\nhello\r\n0\r\n\r\n", 400),
         (
             "Transfer-Encoding in a trailer",
@@ -550,6 +580,11 @@ fn valid_chunked_bodies_are_read_to_their_end() {
         (
             "extension",
             "5;a=b;c=\"d e\"\r\nhello\r\n0;last\r\n\r\n",
+            "hello",
+        ),
+        (
+            "extensions with spaces, and signs in quotes",
+            "5; a = b\t; c=\"\\\";=\\\\\" ;d\r\nhello\r\n0\r\n\r\n",
             "hello",
         ),
         (

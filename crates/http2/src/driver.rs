@@ -17,7 +17,7 @@ use tutti_conn::connections::NEVER;
 use tutti_conn::output::Gone;
 use tutti_conn::pipe::{Face, Pipe};
 use tutti_conn::socket::Received;
-use tutti_http::http2::{FloodGauge, PREFACE};
+use tutti_http::http2::{FloodGauge, Misuse, PREFACE};
 
 use crate::head::Head;
 use crate::heads::Heads;
@@ -172,20 +172,30 @@ impl<'c, C: Connection> Driver<'c, C> {
                 return Ok(false);
             }
         }
-        let is_flood = self.gauge.received(input, now).is_err();
+        let received = self.gauge.received(input, now);
         self.heads.pass(input);
-        if is_flood {
-            drop(pipe);
-            self.refuse();
+        drop(pipe);
+        match received {
+            Err(misuse) => self.refuse(misuse),
+            Ok(()) if self.gauge.is_worn_out() && !self.is_leaving => self.leave(),
+            Ok(()) => {}
         }
         Ok(true)
     }
 
-    /// The client does what only harms: the connection ends.
-    fn refuse(&mut self) {
-        self.connection
-            .complain("too many frames that ask for nothing");
-        self.end(Reason::ENHANCE_YOUR_CALM);
+    /// The frames of the client end the connection.
+    fn refuse(&mut self, misuse: Misuse) {
+        match misuse {
+            Misuse::Flood => {
+                self.connection
+                    .complain("too many frames that ask for nothing");
+                self.end(Reason::ENHANCE_YOUR_CALM);
+            }
+            Misuse::FrameSize => {
+                self.connection.mention("a GOAWAY frame is too short");
+                self.end(Reason::FRAME_SIZE_ERROR);
+            }
+        }
     }
 
     /// The client has agreed to speak HTTP/2, and does not: it is told, which `h2` does not do.

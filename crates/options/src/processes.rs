@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::table::Kind;
-use crate::{Complaints, Limit, Options, Scalar, Shape, Tree, Typed, Unread, Unreadable, options};
+use crate::{
+    Complaints, Limit, Options, Scalar, Shape, Tree, Typed, Unread, Unreadable, options, words,
+};
 
 /// The most worker threads of an application: half of the numbers that a transport segment has (`spec/wire.md`), as the workers of a
 /// restart come up beside those that leave.
@@ -138,6 +140,18 @@ options! {
         length: u32 [kind(Kind::Integer(0, 1_000_000)), beyond(), default("20000"), unit("requests")],
         /// Time a request may wait; 0: any
         wait: Limit<Duration> [kind(Kind::Integer(0, MAX_SECONDS)), beyond(), default("0"), unit("seconds")],
+        /// Run or drop a request whose client leaves while it waits; unless given, one with a safe method (GET, HEAD, OPTIONS, QUERY …) is dropped, and any other is run
+        abandoned: Option<Abandoned> [beyond()],
+    }
+}
+
+words! {
+    /// The treatment of a request whose client leaves before a process has begun with it.
+    pub enum Abandoned {
+        /// It is run as if its client were there.
+        Run = "run",
+        /// It is dropped, also when its client has only ended its sending side.
+        Drop = "drop",
     }
 }
 

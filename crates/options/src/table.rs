@@ -181,7 +181,7 @@ pub enum Names {
 }
 
 /// How the letters of pattern and value are compared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Case {
     /// As they are.
     #[default]
@@ -197,22 +197,32 @@ pub struct Syntax {
     pub case: Case,
     /// `%XX` stands for a byte (`uri`, `query`, `arguments`); never in a regular expression.
     pub percent: bool,
+    /// `+` stands for `+` and for a space, which a query writes as `+` (`query`, `arguments`); never in a regular expression.
+    pub plus: bool,
 }
 
-/// Patterns of `uri`, `query` and `arguments`.
+/// Patterns of `uri`.
 pub const DECODED: Syntax = Syntax {
     case: Case::Exact,
     percent: true,
+    plus: false,
+};
+/// Patterns of `query` and `arguments`.
+pub const QUERY: Syntax = Syntax {
+    plus: true,
+    ..DECODED
 };
 /// Patterns of `cookies`.
 pub const PLAIN: Syntax = Syntax {
     case: Case::Exact,
     percent: false,
+    plus: false,
 };
 /// Patterns of `host`, `method`, `headers`, and of MIME types (RFC 9110 §8.3.1).
 pub const CASELESS: Syntax = Syntax {
     case: Case::Ignore,
     percent: false,
+    plus: false,
 };
 
 /// An option with no default that this version acts on.

@@ -20,7 +20,7 @@ use crate::exchange::Exchange;
 use crate::failure::StartFailure;
 use crate::generation::{Admission, Generation, Regions};
 use crate::shared::{Admit, Shared};
-use crate::spec::AppSpec;
+use crate::spec::{Abandoned, AppSpec};
 use crate::tally::End;
 use crate::threads;
 use crate::waiting::Source;
@@ -180,6 +180,11 @@ impl Application {
     /// True if a request is handed over with [`Body::Stream`], before its body has been read.
     pub fn streams_requests(&self) -> bool {
         !self.shared.spec.load().request_buffering
+    }
+
+    /// The treatment of a request whose client leaves while it waits; by method if `None`.
+    pub fn abandoned(&self) -> Option<Abandoned> {
+        self.shared.spec.load().limits.abandoned
     }
 
     /// True if requests are relayed to a program that speaks HTTP.

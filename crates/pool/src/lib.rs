@@ -88,8 +88,8 @@ pub use self::{
     readiness::readable,
     scheduling::Clocks,
     spec::{
-        AppSpec, DEFAULT_CONCURRENCY, DEFAULT_MAX_BODY_SIZE, DEFAULT_QUEUE_LENGTH, HostOptions,
-        Limits, Processes,
+        Abandoned, AppSpec, DEFAULT_CONCURRENCY, DEFAULT_MAX_BODY_SIZE, DEFAULT_QUEUE_LENGTH,
+        HostOptions, Limits, Processes,
     },
     supervisor::number_of,
     tally::End,

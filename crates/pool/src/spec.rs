@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tutti_config::model;
 use tutti_options::processes as options;
+pub use tutti_options::processes::Abandoned;
 use tutti_spool::SpoolPlace;
 use tutti_wire::control::Start;
 
@@ -115,6 +116,7 @@ impl AppSpec {
                 timeout: limits.timeout.0,
                 queue_length: limits.queue.length,
                 queue_wait: limits.queue.wait.0,
+                abandoned: limits.queue.abandoned,
                 max_body_size,
                 requests: limits.requests.0.unwrap_or(0),
                 memory: limits.memory.0,
@@ -267,6 +269,8 @@ pub struct Limits {
     pub queue_length: u32,
     /// Longest wait in the queue; more is refused with 503.
     pub queue_wait: Option<Duration>,
+    /// The treatment of a request whose client leaves while it waits; by method if not given.
+    pub abandoned: Option<Abandoned>,
     /// Largest request body that can be spooled.
     pub max_body_size: u64,
     /// Requests after which a worker leaves; 0 for never.
@@ -287,6 +291,7 @@ impl Default for Limits {
             timeout: None,
             queue_length: DEFAULT_QUEUE_LENGTH,
             queue_wait: None,
+            abandoned: None,
             max_body_size: DEFAULT_MAX_BODY_SIZE,
             requests: 0,
             memory: None,

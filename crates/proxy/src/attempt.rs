@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use tutti_conn::clock::{Millis, millis};
 use tutti_conn::output::Gone;
-use tutti_http::{BodyLength, Known, RequestFraming};
+use tutti_http::{BodyLength, Known, RequestFraming, is_field_name};
 use tutti_upstream::{Connection, Failure};
 
 use crate::client::{BodyFault, Client};
@@ -132,7 +132,8 @@ pub(crate) enum Done<E> {
     },
 }
 
-/// The protocol the client asks for, if that is passed on. HTTP/2 is not: its bytes would go past everything that is configured here.
+/// The protocols that the client asks for, if that is passed on. HTTP itself is not, in clear text or within TLS (RFC 2817): its bytes
+/// would go past everything that is configured here. Nor is what is no list of protocols, which a server might read as such.
 pub(crate) fn upgrade<'r>(request: &Request<'r>) -> Option<&'r [u8]> {
     let facts = request.view.facts();
     let has_body =
@@ -140,9 +141,35 @@ pub(crate) fn upgrade<'r>(request: &Request<'r>) -> Option<&'r [u8]> {
     if !facts.wants_upgrade || has_body {
         return None;
     }
-    let protocol = request.view.get(Known::Upgrade)?;
-    let is_http2 = |name: &[u8]| name.trim_ascii().eq_ignore_ascii_case(b"h2c");
-    (!protocol.split(|byte| *byte == b',').any(is_http2)).then_some(protocol)
+    let mut fields = request.view.fields();
+    let mut asked = fields
+        .by_ref()
+        .filter(|field| field.known == Known::Upgrade);
+    let (protocols, None) = (asked.next()?.value, asked.next()) else {
+        return None;
+    };
+    members(protocols)
+        .all(|protocol| may_tunnel(protocol))
+        .then_some(protocols)
+}
+
+/// True if a server that is asked for these protocols may answer that it speaks `answered` from now on (RFC 9110 §7.8).
+pub(crate) fn has_asked_for(protocols: &[u8], answered: &[u8]) -> bool {
+    members(answered).all(|one| members(protocols).any(|asked| asked.eq_ignore_ascii_case(one)))
+}
+
+fn members(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    list.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
+}
+
+/// `protocol-name ["/" protocol-version]`, both tokens, and not HTTP.
+fn may_tunnel(protocol: &[u8]) -> bool {
+    const HTTP: [&[u8]; 4] = [b"h2", b"h2c", b"http", b"tls"];
+    let mut parts = protocol.splitn(2, |byte| *byte == b'/');
+    let name = parts.next().unwrap_or_default();
+    is_field_name(name)
+        && parts.next().is_none_or(is_field_name)
+        && !HTTP.iter().any(|http| name.eq_ignore_ascii_case(http))
 }
 
 /// How the body is framed for the server.

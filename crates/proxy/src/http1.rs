@@ -16,7 +16,9 @@ use tutti_http::{
 };
 use tutti_upstream::{Connection, Failure, Server};
 
-use crate::attempt::{AttemptError, Done, Forwarding, ServerFault, StepError, framing, upgrade};
+use crate::attempt::{
+    AttemptError, Done, Forwarding, ServerFault, StepError, framing, has_asked_for, upgrade,
+};
 use crate::cgi::{self, Incoming};
 use crate::client::{AnswerHead, Client};
 use crate::head::{self, Terms};
@@ -245,9 +247,9 @@ impl<C: Client> Exchange<'_, C> {
                 Some(length) => {
                     let view = self.head.view(&self.received);
                     match view.status() {
-                        101 if upgrade(self.request).is_none() => {
-                            let message = "it changes the protocol without being asked".to_owned();
-                            return Err(Failure::Malformed(message).into());
+                        101 => {
+                            check_switch(&view, upgrade(self.request))?;
+                            return Ok(length);
                         }
                         100 | 102..=199 => {
                             if view.status() == 100 && self.link.awaits_continue() {
@@ -451,6 +453,20 @@ impl<C: Client> Exchange<'_, C> {
             }
         }
     }
+}
+
+/// Checks that a 101 switches to what was asked for: the bytes behind it are not looked at.
+fn check_switch(view: &ResponseView<'_>, asked: Option<&[u8]>) -> Result<(), Failure> {
+    let mut answered = view.fields().filter(|field| field.known == Known::Upgrade);
+    let wrong = match (asked, answered.next(), answered.next()) {
+        (None, ..) => "it changes the protocol without being asked",
+        (_, None, _) => "it changes the protocol and does not say to which",
+        (Some(asked), Some(protocol), None) if has_asked_for(asked, protocol.value) => {
+            return Ok(());
+        }
+        _ => "it changes to a protocol that it was not asked for",
+    };
+    Err(Failure::Malformed(wrong.to_owned()))
 }
 
 /// The fields for the client: all but those of the connection. Cheap to be cloned.

@@ -23,7 +23,9 @@ impl<C: Connection> Driver<C> {
             return;
         }
         match self.leaving {
-            Leaving::No if self.connection.is_ending() => self.leave(now),
+            Leaving::No if self.connection.is_ending() || self.quic.is_worn_out() => {
+                self.leave(now);
+            }
             Leaving::Told(since) if since.saturating_add(HEARING) <= now => {
                 self.leaving = Leaving::From(self.next);
                 self.say_goaway(self.next);

@@ -13,7 +13,6 @@ use quinn_proto::{
 use rustc_hash::FxHashMap;
 use rustls::pki_types::CertificateDer;
 use tokio::time::Sleep;
-use tutti_http::RESET_COST;
 use tutti_http::http3::{
     ALPN, Code, Control, Fault, MessageReader, Note, Part, Section, UniReader, varint,
     write_settings,
@@ -332,7 +331,7 @@ impl<C: Connection> Driver<C> {
                 self.quic.close(Code::CLOSED_CRITICAL_STREAM, reason);
             }
             StreamEvent::Stopped { id, .. } => {
-                if self.quic.spend(RESET_COST).is_ok() {
+                if self.quic.note_reset().is_ok() {
                     self.quic
                         .notify(id, |waits| [waits.write.take(), waits.gone.take()]);
                 }
@@ -401,7 +400,7 @@ impl<C: Connection> Driver<C> {
                     drop(state);
                     // Its answer is not wanted either.
                     quic.give_up(id, Code::REQUEST_CANCELLED);
-                    let _ = quic.spend(RESET_COST);
+                    let _ = quic.note_reset();
                     return;
                 }
             }
@@ -497,7 +496,7 @@ impl<C: Connection> Driver<C> {
             self.connection.mention(&text);
         }
         self.quic.fail(id, fault);
-        let _ = self.quic.spend(RESET_COST);
+        let _ = self.quic.note_reset();
     }
 
     fn accept_one_way(&mut self) {

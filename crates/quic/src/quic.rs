@@ -134,9 +134,23 @@ impl Quic {
 
     /// The client has done something without use, of this cost; too much of it ends the connection.
     pub(crate) fn spend(&self, cost: i64) -> Result<(), Flood> {
+        self.charge(|allowance| allowance.spend(cost))
+    }
+
+    /// The client has given a stream up.
+    pub(crate) fn note_reset(&self) -> Result<(), Flood> {
+        self.charge(Allowance::reset)
+    }
+
+    /// True if the client has given up as many streams as it may.
+    pub(crate) fn is_worn_out(&self) -> bool {
+        self.allowance.borrow().is_worn_out()
+    }
+
+    fn charge(&self, spend: impl FnOnce(&mut Allowance) -> Result<(), Flood>) -> Result<(), Flood> {
         let mut allowance = self.allowance.borrow_mut();
         allowance.pass(now_millis());
-        let outcome = allowance.spend(cost);
+        let outcome = spend(&mut allowance);
         drop(allowance);
         if outcome.is_err() {
             self.close(Code::EXCESSIVE_LOAD, "too much that asks for nothing");

@@ -100,6 +100,19 @@ fn arguments_match_as_documented() {
         r#"{"arguments": {"word": "*%C3*"}}"#,
         get("/?word=%C3%96l")
     ));
+    // Issue 28, 2.5.
+    for query in ["/?q=a+b", "/?q=a%20b", "/?q=a%2Bb"] {
+        assert!(
+            holds(r#"{"arguments": {"q": "a+b"}}"#, get(query)),
+            "{query}"
+        );
+        assert!(holds(r#"{"query": "q=a+b"}"#, get(query)), "{query}");
+        assert!(
+            !holds(r#"{"arguments": {"q": "!a+b"}}"#, get(query)),
+            "{query}"
+        );
+    }
+    assert!(!holds(r#"{"arguments": {"q": "a%2Bb"}}"#, get("/?q=a+b")));
 }
 
 #[test]
@@ -140,6 +153,11 @@ fn addresses_are_compared() {
     assert!(holds(r#"{"source": "unix"}"#, get("/").from("unix")));
     assert!(holds(r#"{"destination": "*:8080"}"#, get("/")));
     assert!(!holds(r#"{"destination": "*:80"}"#, get("/")));
+    // Issue 28, 2.4: they opened the route to every client.
+    for empty in [r#"{"source": []}"#, r#"{"destination": []}"#] {
+        assert!(!holds(empty, get("/")), "{empty}");
+        assert!(!holds(empty, get("/").from("unix")), "{empty}");
+    }
 }
 
 #[test]

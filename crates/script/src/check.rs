@@ -114,7 +114,7 @@ pub fn check_template(source: &str) -> Result<(), Fault> {
     }
     CHECKER.with_borrow_mut(|checker| {
         if checker.is_none() {
-            let engine = Engine::with(&Modules::default(), std::iter::empty());
+            let engine = Engine::new(&Modules::default());
             *checker = Some(engine.map_err(|thrown| Fault::of_template(&thrown, source))?);
         }
         let checked = checker
@@ -136,8 +136,8 @@ pub fn check_template(source: &str) -> Result<(), Fault> {
 pub fn check_module(module: &Module, others: &Modules) -> Result<(), Fault> {
     check_text(module)?;
     let all = others.with(module.clone());
-    Engine::with(&all, std::iter::once(module))
-        .map(drop)
+    Engine::new(&all)
+        .and_then(|engine| engine.load(std::iter::once(module)).map(drop))
         .map_err(|thrown| Fault::of_modules(&thrown, &all))
 }
 
@@ -147,8 +147,8 @@ pub fn check_module(module: &Module, others: &Modules) -> Result<(), Fault> {
 /// The fault of the first that cannot, and its place.
 pub fn check_modules(modules: &Modules) -> Result<(), Fault> {
     modules.iter().try_for_each(check_text)?;
-    Engine::with(modules, modules.iter())
-        .map(drop)
+    Engine::new(modules)
+        .and_then(|engine| engine.load(modules.iter()).map(drop))
         .map_err(|thrown| Fault::of_modules(&thrown, modules))
 }
 

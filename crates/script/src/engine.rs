@@ -1,4 +1,4 @@
-//! A runtime with one context: modules loaded, templates compiled when first needed.
+//! A runtime and its realms: templates compiled when first needed, modules loaded for each request that uses them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,34 +10,57 @@ use rquickjs::{CaughtError, Context, Ctx, Error, Function, Object, Persistent, R
 use crate::builtin;
 use crate::failure::Failure;
 use crate::limits::{MEMORY_LIMIT, SETUP_LIMIT, STACK_LIMIT, TIME_LIMIT, Timer};
+use crate::maker::maker;
 use crate::modules::{Module, Modules, Others};
 use crate::values::{self, Uses, Values};
 
-/// The lines that stand before a template's own when it is compiled.
-const HEAD: &str = "(function (uri, host, remoteAddr, args, cookies, headers, vars) { return (\n";
+/// Stands before a template's own lines when it is compiled, with the names of modules between.
+const HEAD: &str = "(function (uri, host, remoteAddr, args, cookies, headers, vars";
+const HEAD_END: &str = ") { return (\n";
 const TAIL: &str = "\n); })";
 
-/// Lines of [`HEAD`].
+/// Lines of [`HEAD`] and [`HEAD_END`].
 pub(crate) const HEAD_LINES: usize = 1;
 
 /// Templates kept compiled. A configuration has a few; only a server whose configuration changes all day gets so far.
 const KEPT_TEMPLATES: usize = 10_000;
 
 /// The engine of one thread for one set of modules.
+///
+/// No request finds anything that another one has left. Templates share a realm in which nothing can be changed, and the state of
+/// modules is made anew for each value ([`maker`]). Where that cannot be, because a module has to be loaded as one or a script fails, which
+/// may be for what cannot be changed, a value has a realm of its own, as in njs; that costs a thousand times as much (decision 0711).
 pub(crate) struct Engine {
     modules: Modules,
     timer: Timer,
-    // Values before the context, the context before the runtime: dropped in this order.
+    // The realm before the runtime: dropped in this order.
+    shared: Realm,
+    runtime: Runtime,
+}
+
+/// Global objects, and what has been compiled among them.
+pub(crate) struct Realm {
+    // Values before the context: dropped in this order.
     templates: HashMap<Box<str>, Template>,
     wrap_headers: Persistent<Function<'static>>,
     wrap_variables: Persistent<Function<'static>>,
+    /// For every module of the engine, or for none.
+    makers: Vec<Maker>,
     context: Context,
-    runtime: Runtime,
+    timer: Timer,
 }
 
 struct Template {
     function: Persistent<Function<'static>>,
     uses: Uses,
+    /// The realm's makers of which it names the modules.
+    modules: Box<[bool]>,
+}
+
+/// Makes what a module exports, anew for each request.
+struct Maker {
+    name: Arc<str>,
+    function: Persistent<Function<'static>>,
 }
 
 /// Puts an error of the engine into words.
@@ -50,17 +73,8 @@ pub(crate) struct Thrown {
 }
 
 impl Engine {
-    /// A new context with these modules loaded.
-    pub(crate) fn new(modules: &Modules) -> Result<Engine, Failure> {
-        let all = modules.iter();
-        Engine::with(modules, all).map_err(|thrown| thrown.failure)
-    }
-
-    /// A new context with `wanted` loaded, and those of `modules` that they import.
-    pub(crate) fn with<'m>(
-        modules: &Modules,
-        wanted: impl Iterator<Item = &'m Module>,
-    ) -> Result<Engine, Thrown> {
+    /// A new engine for templates that may name these modules.
+    pub(crate) fn new(modules: &Modules) -> Result<Engine, Thrown> {
         let runtime = Runtime::new().map_err(|_| Thrown::memory())?;
         runtime.set_memory_limit(MEMORY_LIMIT);
         runtime.set_max_stack_size(STACK_LIMIT);
@@ -68,29 +82,27 @@ impl Engine {
         timer.begin(SETUP_LIMIT);
         let others = Others(modules.clone());
         runtime.set_loader(others.clone(), others);
-        let context = Context::full(&runtime).map_err(|_| Thrown::memory())?;
-        let (wrap_headers, wrap_variables) = context.with(|ctx| {
-            let wrappers = prelude(&ctx).map_err(|error| thrown(&ctx, error, &timer))?;
-            for module in wanted {
-                let loaded = load(&ctx, module, &timer).and_then(|exported| {
-                    let set = ctx.globals().set(&*module.name, exported);
-                    set.map_err(|error| thrown(&ctx, error, &timer))
-                });
-                loaded.map_err(|thrown| thrown.of(module))?;
-            }
-            Ok(wrappers)
-        })?;
-        let engine = Engine {
+        let mut shared = Realm::new(&runtime, &timer)?;
+        shared.seal()?;
+        shared.makers = shared.makers_of(modules).unwrap_or_default();
+        Ok(Engine {
             modules: modules.clone(),
             timer,
-            templates: HashMap::new(),
-            wrap_headers,
-            wrap_variables,
-            context,
+            shared,
             runtime,
-        };
-        engine.run_jobs();
-        Ok(engine)
+        })
+    }
+
+    /// A realm of its own with `wanted` loaded, and those of the engine's modules that they import.
+    pub(crate) fn load<'m>(
+        &self,
+        wanted: impl Iterator<Item = &'m Module>,
+    ) -> Result<Realm, Thrown> {
+        self.timer.begin(SETUP_LIMIT);
+        let realm = Realm::new(&self.runtime, &self.timer)?;
+        realm.load(wanted)?;
+        self.run_jobs();
+        Ok(realm)
     }
 
     pub(crate) fn is_for(&self, modules: &Modules) -> bool {
@@ -104,7 +116,128 @@ impl Engine {
         values: &dyn Values,
         out: &mut Vec<u8>,
     ) -> Result<(), Failure> {
+        let is_shared = self.shared.templates.contains_key(source) || !self.needs_modules(source);
+        let mut value = None;
+        if is_shared {
+            self.timer.begin(TIME_LIMIT);
+            value = Some(self.shared.evaluate(source, values));
+            self.run_jobs();
+        }
+        let value = match value {
+            None | Some(Err(Failure::Thrown(_))) => self.evaluate_alone(source, values),
+            Some(value) => value,
+        };
+        out.extend_from_slice(value?.as_bytes());
+        Ok(())
+    }
+
+    /// The value of a template in a realm of its own.
+    fn evaluate_alone(&self, source: &str, values: &dyn Values) -> Result<String, Failure> {
+        let loaded = self.load(self.modules.iter());
+        let mut realm = loaded.map_err(|thrown| thrown.failure)?;
         self.timer.begin(TIME_LIMIT);
+        let value = realm.evaluate(source, values);
+        self.run_jobs();
+        drop(realm);
+        // A realm is a circle of references; what it takes must be free before the next one needs it.
+        self.runtime.run_gc();
+        value
+    }
+
+    /// True if the template needs modules that are loaded: it names one, unless all can be made in the shared realm, or may reach one
+    /// without its name.
+    fn needs_modules(&self, source: &str) -> bool {
+        let has = |name: &str| source.contains(name);
+        let mut modules = self.modules.iter().peekable();
+        let is_loaded = self.shared.makers.is_empty();
+        modules.peek().is_some()
+            && (["\\u", "this", "import"].into_iter().any(has)
+                || is_loaded && modules.any(|module| has(&module.name)))
+    }
+
+    /// Compiles a template; whether it can be called is another question.
+    pub(crate) fn check(&self, source: &str) -> Result<(), Thrown> {
+        self.timer.begin(SETUP_LIMIT);
+        self.shared.compile(source).map(drop)
+    }
+
+    /// Runs the jobs that a script has left for later (`Promise`), within its time: nothing is carried to the next request.
+    fn run_jobs(&self) {
+        while !self.timer.is_over() {
+            match self.runtime.execute_pending_job() {
+                Ok(true) => {}
+                Ok(false) => break,
+                // An exception that no code waits for.
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+impl Realm {
+    fn new(runtime: &Runtime, timer: &Timer) -> Result<Realm, Thrown> {
+        let context = Context::full(runtime).map_err(|_| Thrown::memory())?;
+        let [wrap_headers, wrap_variables] =
+            context.with(|ctx| prelude(&ctx).map_err(|error| thrown(&ctx, error, timer)))?;
+        Ok(Realm {
+            templates: HashMap::new(),
+            wrap_headers,
+            wrap_variables,
+            makers: Vec::new(),
+            context,
+            timer: timer.clone(),
+        })
+    }
+
+    /// Makes everything unchangeable that a template can reach and does not make itself.
+    fn seal(&self) -> Result<(), Thrown> {
+        self.context.with(|ctx| {
+            let sealed = ctx.eval::<(), _>(include_str!("seal.js"));
+            sealed.map_err(|error| thrown(&ctx, error, &self.timer))
+        })
+    }
+
+    /// Makers of all these modules; `None` if one of them has to be loaded as a module.
+    fn makers_of(&self, modules: &Modules) -> Option<Vec<Maker>> {
+        let compile = |module: &Module| {
+            let text = maker(module, modules)?;
+            self.context.with(|ctx| {
+                let mut options = EvalOptions::default();
+                options.filename = Some(module.name.to_string());
+                let function = ctx.eval_with_options::<Function<'_>, _>(text, options);
+                // It has to fit into the time of a value.
+                self.timer.begin(TIME_LIMIT / 4);
+                let made = function.and_then(|function| {
+                    function.call::<_, Value<'_>>(())?;
+                    Ok(function)
+                });
+                if made.is_err() {
+                    // The module is loaded where it is needed, and what is wrong with it told there.
+                    let _ = ctx.catch();
+                }
+                Some(Maker {
+                    name: Arc::clone(&module.name),
+                    function: Persistent::save(&ctx, made.ok()?),
+                })
+            })
+        };
+        modules.iter().map(compile).collect()
+    }
+
+    fn load<'m>(&self, wanted: impl Iterator<Item = &'m Module>) -> Result<(), Thrown> {
+        self.context.with(|ctx| {
+            for module in wanted {
+                let loaded = load(&ctx, module, &self.timer).and_then(|exported| {
+                    let set = ctx.globals().set(&*module.name, exported);
+                    set.map_err(|error| thrown(&ctx, error, &self.timer))
+                });
+                loaded.map_err(|thrown| thrown.of(module))?;
+            }
+            Ok(())
+        })
+    }
+
+    fn evaluate(&mut self, source: &str, values: &dyn Values) -> Result<String, Failure> {
         if !self.templates.contains_key(source) {
             let template = self.compile(source).map_err(|thrown| thrown.failure)?;
             if self.templates.len() >= KEPT_TEMPLATES {
@@ -115,24 +248,17 @@ impl Engine {
         let Some(template) = self.templates.get(source) else {
             return Err(Failure::Memory);
         };
-        let evaluated = self.context.with(|ctx| {
+        self.context.with(|ctx| {
             let called = self.call(&ctx, template, values);
             called.map_err(|error| thrown(&ctx, error, &self.timer).failure)
-        });
-        self.run_jobs();
-        out.extend_from_slice(evaluated?.as_bytes());
-        Ok(())
-    }
-
-    /// Compiles a template; whether it can be called is another question.
-    pub(crate) fn check(&self, source: &str) -> Result<(), Thrown> {
-        self.timer.begin(SETUP_LIMIT);
-        self.compile(source).map(drop)
+        })
     }
 
     fn compile(&self, source: &str) -> Result<Template, Thrown> {
         self.context.with(|ctx| {
-            let whole = format!("{HEAD}{source}{TAIL}");
+            let names = self.makers.iter().map(|maker| format!(", {}", maker.name));
+            let names: String = names.collect();
+            let whole = format!("{HEAD}{names}{HEAD_END}{source}{TAIL}");
             let mut options = EvalOptions::default();
             options.filename = Some("template".to_owned());
             let function: Function<'_> = ctx
@@ -141,6 +267,11 @@ impl Engine {
             Ok(Template {
                 function: Persistent::save(&ctx, function),
                 uses: Uses::of(source),
+                modules: self
+                    .makers
+                    .iter()
+                    .map(|maker| source.contains(&*maker.name))
+                    .collect(),
             })
         })
     }
@@ -153,7 +284,7 @@ impl Engine {
     ) -> Result<String, Error> {
         let uses = template.uses;
         let function = template.function.clone().restore(ctx)?;
-        let mut arguments = Args::new(ctx.clone(), 7);
+        let mut arguments = Args::new(ctx.clone(), 7 + self.makers.len());
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         arguments.push_arg(uses.uri.then(|| text(request.uri())))?;
         arguments.push_arg(uses.host.then(|| text(request.host())))?;
@@ -200,35 +331,28 @@ impl Engine {
         arguments.push_arg(cookies)?;
         arguments.push_arg(headers)?;
         arguments.push_arg(variables)?;
+        for (maker, is_named) in self.makers.iter().zip(&template.modules) {
+            let make = || {
+                maker
+                    .function
+                    .clone()
+                    .restore(ctx)?
+                    .call::<_, Value<'_>>(())
+            };
+            arguments.push_arg(is_named.then(make).transpose()?)?;
+        }
         let value: rquickjs::String<'_> = arguments.apply(&function)?;
         value.to_string()
-    }
-
-    /// Runs the jobs that a script has left for later (`Promise`), within its time: nothing is carried to the next request.
-    fn run_jobs(&self) {
-        while !self.timer.is_over() {
-            match self.runtime.execute_pending_job() {
-                Ok(true) => {}
-                Ok(false) => break,
-                // An exception nobody waits for.
-                Err(_) => {}
-            }
-        }
     }
 }
 
 /// Prepares the global objects; returns what makes `headers` and `vars`.
-fn prelude(
-    ctx: &Ctx<'_>,
-) -> Result<(Persistent<Function<'static>>, Persistent<Function<'static>>), Error> {
+fn prelude(ctx: &Ctx<'_>) -> Result<[Persistent<Function<'static>>; 2], Error> {
     let made: Object<'_> = ctx.eval(include_str!("prelude.js"))?;
     builtin::install(ctx, &made.get("install")?)?;
     let headers: Function<'_> = made.get("headers")?;
     let variables: Function<'_> = made.get("vars")?;
-    Ok((
-        Persistent::save(ctx, headers),
-        Persistent::save(ctx, variables),
-    ))
+    Ok([headers, variables].map(|function| Persistent::save(ctx, function)))
 }
 
 /// Returns the default export of a module.

@@ -5,8 +5,8 @@
 //! Each thread has engines of its own, made when it first needs one; nothing of JavaScript goes from thread to thread.
 //!
 //! Must never happen: that a script reaches a file, a socket, the clock's setting or another request's values; that
-//! it keeps a thread longer than [`TIME_LIMIT`] or takes more than [`MEMORY_LIMIT`]; that a failure of one request is left
-//! behind for the next.
+//! it keeps a thread longer than [`TIME_LIMIT`], and what its modules take to be loaded, or takes more than [`MEMORY_LIMIT`]; that
+//! anything of one request is left behind for the next.
 
 #![forbid(unsafe_code)]
 
@@ -15,6 +15,7 @@ mod check;
 mod engine;
 mod failure;
 mod limits;
+mod maker;
 mod modules;
 mod values;
 
@@ -50,7 +51,8 @@ pub fn evaluate(
             Some(place) => place,
             None => {
                 engines.truncate(KEPT_ENGINES - 1);
-                engines.insert(0, Engine::new(modules)?);
+                let engine = Engine::new(modules).map_err(|thrown| thrown.failure)?;
+                engines.insert(0, engine);
                 0
             }
         };
@@ -59,7 +61,7 @@ pub fn evaluate(
         };
         let evaluated = engine.evaluate(source, values, out);
         if matches!(evaluated, Err(Failure::Time | Failure::Memory)) {
-            // The next request shall not find out in which state its modules are, nor how full its memory is.
+            // The next request shall not find out how full the memory is.
             engines.remove(place);
         }
         evaluated

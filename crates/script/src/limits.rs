@@ -18,7 +18,7 @@ pub const TIME_LIMIT: Duration = Duration::from_millis(10);
 /// Stack of calls; a listen thread has 2 MiB. The engine's own default.
 pub const STACK_LIMIT: usize = 256 << 10;
 
-/// Processor time of what happens once for each configuration: built-in objects, modules.
+/// Processor time of what happens before a template is evaluated: built-in objects, and modules, which are loaded for each request.
 pub(crate) const SETUP_LIMIT: Duration = Duration::from_millis(100);
 
 /// Stops a runtime's script when its time is over.

@@ -151,16 +151,6 @@ impl Channel {
         }
     }
 
-    /// Ready when the client has closed its sending side; wakes the task when it does.
-    pub(crate) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
-        match self {
-            Self::Transport(transport) => transport.poll_gone(cx),
-            Self::Stream(stream) => stream.poll_gone(cx),
-            Self::Quic => Poll::Ready(()),
-            Self::Nobody => Poll::Pending,
-        }
-    }
-
     /// Ends the connection in good order: tells the client where the channel has words for it. Bytes that the channel holds back are
     /// lost.
     pub(crate) fn close(&self) {

@@ -116,12 +116,12 @@ impl Connection {
         }
         self.note_held(output);
         self.note_all_taken();
+        self.note_sent();
         Ok(())
     }
 }
 
-/// Waits for `future`, but not longer than the client is there. A client that closes its sending side after a request counts as gone:
-/// closing a connection altogether looks the same from here.
+/// Waits for `future`, but not longer than the client is there.
 pub(crate) async fn unless_gone<F: Future>(
     connection: &Connection,
     future: F,
@@ -131,7 +131,7 @@ pub(crate) async fn unless_gone<F: Future>(
         if let Poll::Ready(output) = future.as_mut().poll(cx) {
             return Poll::Ready(Ok(output));
         }
-        connection.channel.poll_gone(cx).map(|()| Err(Gone::Closed))
+        connection.poll_gone(cx).map(|()| Err(Gone::Closed))
     })
     .await
 }

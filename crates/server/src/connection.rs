@@ -7,7 +7,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::hash::BuildHasher;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tutti_conn::room::Waiting;
@@ -24,6 +24,7 @@ use crate::stream::Stream;
 use crate::trace::Traced;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::Entry;
+use tutti_conn::departure::{Presence, SendingSide};
 use tutti_conn::listener::{ListenerHold, Peer, inet};
 use tutti_conn::send_deadline::SendDeadline;
 use tutti_fields::forwarded::Origin;
@@ -78,6 +79,8 @@ pub(crate) struct Connection {
     pub(crate) send_deadline: SendDeadline,
     /// Its socket has been set up for large files.
     pub(crate) is_prepared: Cell<bool>,
+    /// The end of the client's sending side, as far as it is known.
+    sending_side: SendingSide,
     /// Its deadline, and how to wake its task.
     entry: Entry,
     /// Counted as idle.
@@ -122,6 +125,7 @@ impl Connection {
             waiting: Waiting::default(),
             send_deadline: SendDeadline::default(),
             is_prepared: Cell::new(false),
+            sending_side: SendingSide::default(),
             entry,
             is_idle: Cell::new(false),
             has_served: false,
@@ -206,13 +210,20 @@ impl Connection {
         self.rules.take();
         self.is_logged.set(false);
         self.is_body_coming.set(false);
+        self.sending_side.note_request();
         self.serial.set(self.local.next_serial());
     }
 
     /// The access log and the metrics are told of the current request; false if it has been told before.
     pub(crate) fn note_logged(&self) -> bool {
-        self.admission.end();
         !self.is_logged.replace(true)
+    }
+
+    /// The client has all that there is for it. A request that has ended is under way no longer.
+    pub(crate) fn note_sent(&self) {
+        if self.is_logged.get() {
+            self.admission.end();
+        }
     }
 
     /// Counts the current request, which has been answered with this status after `took`, or ends as if it had.
@@ -230,6 +241,40 @@ impl Connection {
     /// True if the access log has been told of the current request, or there is none.
     pub(crate) fn is_logged(&self) -> bool {
         self.is_logged.get()
+    }
+
+    /// The state of the client now; wakes the task when it changes.
+    pub(crate) fn presence(&self, cx: &mut Context<'_>) -> Presence {
+        let is_gone = match &self.channel {
+            Channel::Transport(transport) => {
+                return self
+                    .sending_side
+                    .presence(transport, self.arrived.get(), cx);
+            }
+            Channel::Stream(stream) => stream.poll_gone(cx).is_ready(),
+            Channel::Quic => true,
+            Channel::Nobody => false,
+        };
+        match is_gone {
+            true => Presence::Gone,
+            false => Presence::Here,
+        }
+    }
+
+    /// Ready when the client can get no response any more; wakes the task when that happens.
+    pub(crate) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.presence(cx) {
+            Presence::Gone => Poll::Ready(()),
+            Presence::Here | Presence::SendsNoMore { .. } => Poll::Pending,
+        }
+    }
+
+    /// The response begins.
+    pub(crate) fn note_response_begun(&self) {
+        if let Channel::Transport(transport) = &self.channel {
+            self.sending_side
+                .note_response_begun(transport, self.arrived.get());
+        }
     }
 
     /// Part of the current request's body has not come, or all of it has.
@@ -359,6 +404,7 @@ impl Connection {
 
     /// Counts it as one that waits for a request.
     pub(crate) fn count_idle(&self) {
+        self.note_sent();
         if !self.is_idle.replace(true) {
             self.local.counters().idle.add(1);
         }

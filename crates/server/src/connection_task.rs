@@ -15,6 +15,7 @@ use tokio::io::unix::AsyncFd;
 use tutti_config::model::Http2;
 use tutti_conn::tls::{Session, TlsSocket};
 use tutti_conn::transport::Transport;
+use tutti_http::Method;
 use tutti_pool::Level;
 
 use crate::channel::Channel;
@@ -194,14 +195,11 @@ fn poll_idle(connection: &mut Connection) -> Poll<Result<Box<Pipeline>, Ending>>
         return Poll::Pending;
     }
     if connection.is_overdue() {
-        // Documented: "Unit returns a 408 response and closes the connection". One that never sent a byte is just closed.
-        if connection.has_served {
-            let mut output = Output::default();
-            // No request: nobody wants one any more.
-            let snapshot = connection.local.snapshot();
-            respond::refusal(connection, &snapshot, 408).put(connection, &mut output);
-            let _ = connection.channel.try_send(&mut output);
-        }
+        // As Unit documents `header_read_timeout` and `idle_timeout`, also for a connection that has sent nothing.
+        let mut output = Output::default();
+        let snapshot = connection.local.snapshot();
+        respond::refusal(connection, &snapshot, 408, Method::Other).put(connection, &mut output);
+        let _ = connection.channel.try_send(&mut output);
         return Poll::Ready(Err(Ending::Close));
     }
     Poll::Pending

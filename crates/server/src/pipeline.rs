@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tutti_http::http2::Preface;
-use tutti_http::{BodyDecoder, NO_FIELDS, Progress, RequestHead};
+use tutti_http::{BodyDecoder, Method, NO_FIELDS, Progress, RequestHead};
 
 use crate::arrival;
 use crate::body::{ClientBody, Terms};
@@ -162,7 +162,13 @@ impl Pipeline {
 
     /// Answers without a request (its head is malformed, or did not come); the connection ends.
     pub(crate) fn refuse(&mut self, connection: &Connection, status: u16, reason: &str) {
-        let made = respond::refusal(connection, &self.snapshot, status);
+        // The head cannot be read, but its method can: a client that asks with HEAD takes any content for the next response.
+        let rest = self.input.get(self.position..).unwrap_or_default();
+        let method = match rest.trim_ascii_start().starts_with(b"HEAD ") {
+            true => Method::Head,
+            false => Method::Other,
+        };
+        let made = respond::refusal(connection, &self.snapshot, status, method);
         Unread {
             connection,
             snapshot: &self.snapshot,

@@ -5,7 +5,7 @@
 //! reads the same data.
 
 use tutti_http::{
-    ConnectionField, ERROR_PAGE_TYPE, FieldLines, Known, NO_FIELDS, OutgoingHead, Version,
+    ConnectionField, ERROR_PAGE_TYPE, FieldLines, Known, Method, NO_FIELDS, OutgoingHead, Version,
     write_error_page,
 };
 
@@ -166,11 +166,16 @@ pub(crate) fn content(
     Made { head, body }
 }
 
-/// Makes the error page for a client that could not make itself understood; its connection ends.
-pub(crate) fn refusal(connection: &Connection, snapshot: &Snapshot, status: u16) -> Made {
+/// Makes the error page for a client whose request of this method could not be read; its connection ends.
+pub(crate) fn refusal(
+    connection: &Connection,
+    snapshot: &Snapshot,
+    status: u16,
+    method: Method,
+) -> Made {
     let refused = Page {
         status,
-        is_head: false,
+        is_head: method == Method::Head,
         persistence: Persistence::Close,
         fields: &NO_FIELDS,
     };

@@ -59,10 +59,14 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
         let line = request.view.request_line();
         route_log::begin(&connection.local, connection.number(), line);
     }
-    if let Some(act) = maintenance::act(request) {
+    let decision = router.decide(listener, request);
+    // Monitoring goes on: a server in maintenance is not a server that is down.
+    if !matches!(decision.action, Action::Metrics)
+        && let Some(act) = maintenance::act(request)
+    {
         return Plan::new(act);
     }
-    carry_out(request, router.decide(listener, request))
+    carry_out(request, decision)
 }
 
 /// Finds what the decision comes to.
@@ -553,14 +557,13 @@ fn location_field(
     if value.is_empty() {
         return Ok(fields);
     }
-    // Nothing a variable brings in may end the line or be read as something else than one URI.
-    let is_plain = value.iter().all(|byte| byte.is_ascii_graphic());
-    if is_plain {
+    // Nothing a variable brings in may end the line, the attribute of a page that shows the URI, or be read as something else than one
+    // URI, which has none of these characters (RFC 3986 §2).
+    let may_stay = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'<' | b'>');
+    if value.iter().all(|byte| may_stay(*byte)) {
         fields.push(b"Location", &value);
     } else {
-        fields.push_with(b"Location", |line| {
-            append_encoded(line, &value, |byte| byte.is_ascii_graphic());
-        });
+        fields.push_with(b"Location", |line| append_encoded(line, &value, may_stay));
     }
     Ok(fields)
 }

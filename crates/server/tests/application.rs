@@ -11,7 +11,7 @@ mod support;
 use std::time::Duration;
 
 use support::app::App;
-use tutti_pool::Limits;
+use tutti_pool::{Abandoned, Limits};
 use tutti_sys::signal;
 use tutti_testkit::{Gate, client::Client, wait_until};
 
@@ -324,12 +324,90 @@ fn a_client_that_has_gone_is_not_served() {
     let mut leaving = app.site.connect();
     leaving.send(get("/hello"));
     wait_until("the second waits", || app.active() == 2);
-    drop(leaving);
+    leaving.reset();
     wait_until("the second is withdrawn", || app.active() == 1);
     gate.open();
     assert_eq!(busy.response("GET").status, 200);
     // The worker has served `/wait` and this one, nothing in between.
     assert_eq!(app.site.get("/count").text(), "2\n");
+}
+
+/// Posts to an application whose only worker is busy, leaves by `leave`, and returns what the worker has served by the end.
+fn left_while_waiting(abandoned: Option<Abandoned>, method: &str, leave: fn(Client)) -> String {
+    let limits = Limits {
+        abandoned,
+        ..Limits::default()
+    };
+    let app = App::with(1, limits, "{}");
+    let mut busy = app.site.connect();
+    let gate = Gate::new();
+    busy.send(get(&gate.target()));
+    wait_until("the worker is at it", || app.active() == 1);
+    let mut leaving = app.site.connect();
+    leaving.send(format!(
+        "{method} /big?n=3000000 HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nbody"
+    ));
+    wait_until("the second waits", || app.active() == 2);
+    leave(leaving);
+    // The connection is seen to end before the worker is free.
+    let log = || std::fs::read_to_string(app.site.path().join("access.log")).unwrap_or_default();
+    let is_dropped = match (abandoned, method) {
+        (Some(abandoned), _) => abandoned == Abandoned::Drop,
+        (None, method) => method == "GET",
+    };
+    if is_dropped {
+        wait_until("the second is withdrawn", || app.active() == 1);
+    }
+    gate.open();
+    assert_eq!(busy.response("GET").status, 200);
+    wait_until("both have ended", || app.active() == 0);
+    wait_until("both are logged", || log().lines().count() == 2);
+    app.site.get("/count").text()
+}
+
+/// Issue 28, 2.2: such requests were lost while all workers were busy. The response is larger than the segment holds.
+#[test]
+fn a_request_that_waits_is_run_without_its_client_unless_its_method_is_safe() {
+    for (abandoned, method, served) in [
+        (None, "POST", "3\n"),
+        (None, "GET", "2\n"),
+        (Some(Abandoned::Run), "GET", "3\n"),
+        (Some(Abandoned::Drop), "POST", "2\n"),
+    ] {
+        let count = left_while_waiting(abandoned, method, Client::reset);
+        assert_eq!(count, served, "{abandoned:?} {method}");
+    }
+    // With `drop`, the end of the sending side is enough.
+    assert_eq!(
+        left_while_waiting(Some(Abandoned::Drop), "POST", drop),
+        "2\n"
+    );
+    assert_eq!(left_while_waiting(None, "POST", drop), "3\n");
+}
+
+/// Issue 28, 2.2: a client that had ended its sending side got no response.
+#[test]
+fn a_client_that_has_ended_its_sending_side_gets_its_response() {
+    let app = App::new(1);
+    let gate = Gate::new();
+    let mut busy = app.site.connect();
+    busy.send(get(&gate.target()));
+    busy.finish();
+    wait_until("the worker is at it", || app.active() == 1);
+    let mut waiting = app.site.connect();
+    waiting.send(get("/big?n=3000000"));
+    waiting.finish();
+    wait_until("the second waits", || app.active() == 2);
+    gate.open();
+    assert_eq!(busy.response("GET").status, 200);
+    let all = waiting.read_to_end();
+    assert!(all.starts_with("HTTP/1.1 200 "), "{}", &all[..100]);
+    assert!(all.len() > 3_000_000, "{}", all.len());
+    // All that a client has sent before it ended its side is answered.
+    let mut client = app.site.connect();
+    client.send([get("/hello"), get("/hello")].concat());
+    client.finish();
+    assert_eq!(client.read_to_end().matches("HTTP/1.1 200 ").count(), 2);
 }
 
 #[test]

@@ -580,6 +580,34 @@ fn empty_strings_mean_nothing() {
     assert_eq!(site.get("/").text(), "index");
 }
 
+/// Issue 28, 3.8.
+#[test]
+fn a_location_is_one_uri() {
+    let site = Site::new(1, |_| {
+        r#"{"listeners": {"127.0.0.1:1": {"pass": "routes"}},
+            "routes": [
+              {"match": {"uri": "/none"}, "action": {"return": 302, "location": ""}},
+              {"match": {"uri": "/999"}, "action": {"return": 999}},
+              {"action": {"return": 302, "location": "/to?a=$arg_a&b=?"}}]}"#
+            .to_owned()
+    });
+    for (target, location) in [
+        ("/none", None),
+        (
+            "/?a=%22%3C%3E%0A%20%C3%A4%25",
+            Some("/to?a=%22%3C%3E%0A%20%C3%A4%&b=?"),
+        ),
+        ("/?a='()", Some("/to?a='()&b=?")),
+    ] {
+        assert_eq!(site.get(target).field("Location"), location, "{target}");
+    }
+    let page = site.get("/999");
+    assert_eq!(page.status, 999);
+    assert!(page.text().contains("999"), "{}", page.text());
+    let old = site.exchange("GET /none HTTP/1.0\r\n\r\n");
+    assert!(old.contains("\r\nConnection: close\r\n"), "{old}");
+}
+
 /// CHANGES of FreeUnit 1.36.0: another file was served than the one that was meant.
 #[test]
 fn a_path_with_a_nul_is_no_path() {

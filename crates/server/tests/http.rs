@@ -280,7 +280,7 @@ fn the_head_has_one_deadline_and_the_body_one_per_read() {
 }
 
 #[test]
-fn an_idle_connection_ends_with_408_and_one_never_used_just_ends() {
+fn an_idle_connection_ends_with_408_and_so_does_one_never_used() {
     let site = Site::sharing(r#"{"idle_timeout": 1, "header_read_timeout": 1}"#);
     let mut used = site.connect();
     used.send("GET /return/ HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -288,7 +288,30 @@ fn an_idle_connection_ends_with_408_and_one_never_used_just_ends() {
     let mut unused = site.connect();
     let answer = used.read_to_end();
     assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
-    assert!(unused.is_closed());
+    let answer = unused.read_to_end();
+    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+}
+
+/// Issue 28, 2.6: the client took the content for its next response.
+#[test]
+fn a_head_that_is_refused_gets_no_content() {
+    let site = Site::sharing("{}");
+    for (line, status) in [
+        ("HEAD /%2e%2e/x HTTP/1.1", 400),
+        ("HEAD /a b HTTP/1.1", 400),
+        ("HEAD / HTTP/1.2", 505),
+        ("HEAD /", 400),
+    ] {
+        let answer = site.exchange(format!("{line}\r\nHost: a\r\n\r\n"));
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{answer}"
+        );
+        assert!(answer.contains("\r\nContent-Length: "), "{answer}");
+        assert!(answer.ends_with("\r\n\r\n"), "{line}: {answer}");
+    }
+    let answer = site.exchange("GET /%2e%2e/x HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(answer.ends_with("</h1>\n"), "{answer}");
 }
 
 #[test]

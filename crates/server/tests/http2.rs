@@ -713,3 +713,37 @@ fn http1_and_http2_share_a_listener() {
         assert_eq!(new.response(stream).unwrap().0, OK);
     }
 }
+
+/// Issue 28, 2.6: a client that took nothing of its responses could have any number of them.
+#[test]
+fn a_stream_counts_as_under_way_until_its_client_has_taken_the_response() {
+    let site = Site::new(1, |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                 "routes": [{{"action": {{"share": "{folder}$uri", "limit": {{"concurrent": 1}}}}}}]}}"#
+        )
+    });
+    site.write("a.txt", "content");
+    // SETTINGS_INITIAL_WINDOW_SIZE (RFC 9113 §6.5.2).
+    let mut frames = Frames::to(site.address(), &[(4, 0)]);
+    let ask = |frames: &mut Frames, stream: u32| {
+        frames.send(&frame(
+            HEADERS,
+            END_HEADERS | END_STREAM,
+            stream,
+            &get("/a.txt"),
+        ));
+        let head = frames.next_of(HEADERS);
+        assert_eq!(head.stream, stream);
+        head.payload[0] == OK
+    };
+    assert!(ask(&mut frames, 1));
+    assert!(!ask(&mut frames, 3), "the first one is not taken");
+    frames.send(&frame(WINDOW_UPDATE, 0, 1, &100_u32.to_be_bytes()));
+    frames.send(&frame(WINDOW_UPDATE, 0, 3, &1000_u32.to_be_bytes()));
+    let mut ended = 0;
+    while ended < 2 {
+        ended += usize::from(frames.next_of(DATA).flags & END_STREAM != 0);
+    }
+    assert!(ask(&mut frames, 5));
+}

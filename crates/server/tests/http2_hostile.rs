@@ -10,6 +10,7 @@ mod support;
 
 use support::Site;
 use support::app::App;
+use support::backend::Backend;
 use support::frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, Frames, GOAWAY, HEADERS, OK,
     PING, PRIORITY, PROTOCOL_ERROR, RST_STREAM, SETTINGS, WINDOW_UPDATE, block, frame, get,
@@ -22,6 +23,9 @@ const POST: [(&str, &str); 4] = [
     (":authority", "h"),
     (":path", "/echo"),
 ];
+
+/// FRAME_SIZE_ERROR (RFC 9113 §7).
+const FRAME_SIZE_ERROR: u32 = 6;
 
 /// The server still answers on another connection.
 fn serves(site: &Site) {
@@ -335,4 +339,45 @@ fn a_malformed_request_costs_its_own_stream() {
     // The first one goes on.
     frames.send(&frame(DATA, END_STREAM, 1, b"body"));
     assert!(frames.response(1).is_some());
+}
+
+/// Issue 28, 2.6.
+#[test]
+fn a_goaway_that_is_too_short() {
+    let site = Site::sharing("{}");
+    let mut frames = Frames::to(site.address(), &[]);
+    frames.send(&frame(GOAWAY, 0, 0, b"1234567"));
+    assert_eq!(frames.error(), FRAME_SIZE_ERROR);
+    serves(&site);
+}
+
+/// Issue 28: each costs the upstream a request, and none is a flood.
+#[test]
+fn resets_that_each_reach_the_upstream() {
+    const MOST: usize = 500;
+    let backend = Backend::new(|peer| {
+        peer.request_head();
+        peer.wait_closed();
+    });
+    let address = backend.address;
+    let site = Site::new(1, move |_| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                 "routes": [{{"match": {{"uri": "/return/*"}}, "action": {{"return": 200}}}},
+                            {{"action": {{"proxy": "http://{address}"}}}}]}}"#
+        )
+    });
+    let mut frames = Frames::to(site.address(), &[]);
+    for number in 0..MOST {
+        let stream = 2 * number as u32 + 1;
+        frames.send(&frame(HEADERS, END_HEADERS | END_STREAM, stream, &get("/")));
+        wait_until("it is asked", || backend.requests().len() == number + 1);
+        frames.send(&frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes()));
+    }
+    assert_eq!(
+        frames.next_of(GOAWAY).code(),
+        0,
+        "the client may come again"
+    );
+    serves(&site);
 }

@@ -70,7 +70,7 @@ fn one_that_does_not_wait_for_a_server_is_logged() {
     let mut client = site.connect();
     client.send("GET /one HTTP/1.1\r\nHost: a\r\n\r\n");
     is_asked();
-    drop(client);
+    client.reset();
     assert_eq!(line(&site), "GET /one HTTP/1.1 499 0");
     // A stream that is reset, and all streams of a connection that ends.
     let mut frames = Frames::to(site.address(), &[]);
@@ -100,7 +100,7 @@ fn one_that_does_not_wait_for_an_application_is_logged() {
     let mut client = app.site.connect();
     client.send("GET /hang HTTP/1.1\r\nHost: a\r\n\r\n");
     wait_until("it is there", || app.active() == 1);
-    drop(client);
+    client.reset();
     assert_eq!(line(&app.site), "GET /hang HTTP/1.1 499 0");
     let mut frames = Frames::to(app.site.address(), &[]);
     let busy = app.active();
@@ -167,4 +167,28 @@ fn one_that_does_not_take_all_of_a_file_is_logged_with_what_it_took() {
     let line = line(&site);
     let sent = line.strip_prefix("GET /files/large HTTP/1.1 200 ").unwrap();
     assert!(sent.parse::<u64>().unwrap() < LENGTH, "{line}");
+}
+
+/// Issue 28, 2.2: a client that had ended its sending side got no response.
+#[test]
+fn one_that_has_ended_its_sending_side_gets_the_response_of_a_server() {
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let backend = Backend::new(move |peer| {
+        peer.request();
+        wait.lock().unwrap().recv().unwrap();
+        peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nbeg");
+        wait.lock().unwrap().recv().unwrap();
+        peer.send(b"inning");
+    });
+    let site = proxy(&backend, "");
+    let mut client = site.connect();
+    client.send("GET /one HTTP/1.1\r\nHost: a\r\n\r\n");
+    wait_until("the server is asked", || backend.requests().len() == 1);
+    client.finish();
+    go.send(()).unwrap();
+    client.read_until("beg");
+    go.send(()).unwrap();
+    assert_eq!(client.read_to_end(), "innin");
+    assert_eq!(line(&site), "GET /one HTTP/1.1 200 8");
 }

@@ -635,7 +635,7 @@ fn the_server_is_left_when_the_client_goes() {
     let mut client = site.connect();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     wait_until("the request arrives", || backend.requests().len() == 1);
-    drop(client);
+    client.reset();
     closed.recv_timeout(PATIENCE).unwrap();
 }
 

@@ -284,3 +284,65 @@ fn a_websocket_that_must_end_gets_a_close_frame_between_two_frames() {
     client.stream.read_exact(&mut close).unwrap();
     assert_eq!(close, [0x88, 2, 0x03, 0xf4], "1012");
 }
+
+/// Issue 28, 1.15: bytes that are not looked at went to a server that speaks another protocol than the client has asked for.
+#[test]
+fn a_tunnel_is_for_the_protocol_that_was_asked_for() {
+    for (asked, answered, status) in [
+        ("any", "Upgrade: any\r\n", 101),
+        ("any, other/2", "Upgrade: OTHER/2\r\n", 101),
+        ("any", "", 502),
+        ("any", "Upgrade: other\r\n", 502),
+        ("any", "Upgrade: any, other\r\n", 502),
+        ("any", "Upgrade: any\r\nUpgrade: h2c\r\n", 502),
+        ("any", "Upgrade: h2c\r\n", 502),
+        ("other/2", "Upgrade: other/1\r\n", 502),
+    ] {
+        let head =
+            format!("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n{answered}\r\n");
+        let backend = Backend::new(move |peer| {
+            peer.request_head();
+            peer.send(&head);
+            peer.wait_closed();
+        });
+        let site = site(&backend);
+        let mut client = site.connect();
+        client.send(ASK.replace("Upgrade: any", &format!("Upgrade: {asked}")));
+        assert_eq!(client.head().status, status, "{asked}: {answered}");
+    }
+}
+
+/// Issue 28, 1.15: HTTP in a tunnel goes past everything that is configured.
+#[test]
+fn http_is_never_tunnelled() {
+    let backend = Backend::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let site = site(&backend);
+    let asked = [
+        "Upgrade: h2c",
+        "Upgrade: H2C",
+        "Upgrade: any, h2c",
+        "Upgrade: any\r\nUpgrade: h2c",
+        "Upgrade: h2c;q=1",
+        "Upgrade: any;q=1",
+        "Upgrade: h2c/1",
+        "Upgrade: HTTP/2.0",
+        "Upgrade: h2",
+        "Upgrade: TLS/1.2, HTTP/1.1",
+        "Upgrade: any,",
+        "Upgrade: an y",
+        "Upgrade: ",
+    ];
+    for upgrade in asked {
+        let answer = site.exchange(
+            ASK.replace("Upgrade: any", upgrade)
+                .replace("Connection: upgrade", "Connection: upgrade, close"),
+        );
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{upgrade}: {answer}");
+    }
+    let requests = backend.requests();
+    assert_eq!(requests.len(), asked.len());
+    assert!(
+        !requests.concat().to_lowercase().contains("upgrade"),
+        "{requests:?}"
+    );
+}

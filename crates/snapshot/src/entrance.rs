@@ -81,7 +81,7 @@ pub(crate) fn for_questions(
 ) -> Vec<ListenerEntry> {
     let ours = model::AddressPattern::parse("unix").into_iter().collect();
     let forwarded = model::Forwarded {
-        source: model::AddressSet::trusted(ours),
+        source: model::AddressSet::new(ours),
         client_ip: Some("X-Forwarded-For".to_owned()),
         protocol: Some("X-Forwarded-Proto".to_owned()),
         recursive: false,

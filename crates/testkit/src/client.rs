@@ -261,6 +261,14 @@ impl Client {
         self.stream.shutdown(Shutdown::Write).unwrap();
     }
 
+    /// Closes the connection with a reset.
+    ///
+    /// # Panics
+    /// When the connection is gone.
+    pub fn reset(self) {
+        reset(self.stream);
+    }
+
     /// The number of bytes that have been read and not been asked for.
     pub fn buffered(&self) -> usize {
         self.buffer.len()
@@ -439,4 +447,12 @@ pub fn control(socket: &Path, method: &str, path: &str, body: &[u8]) -> io::Resu
 fn method_of(request: &[u8]) -> &str {
     let word = request.split(|byte| *byte == b' ').next();
     std::str::from_utf8(word.unwrap_or_default()).unwrap_or_default()
+}
+
+/// Closes a connection with a reset: this shows the server that the client has gone, which the end of a sending side does not.
+///
+/// # Panics
+/// When the connection is gone.
+pub fn reset(stream: TcpStream) {
+    rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
 }

@@ -355,3 +355,20 @@ fn what_logs_and_shares_say_of_small_things() {
         lines == "/long.log - chunked\n/page.html - -\n/none.html - -\n"
     });
 }
+
+/// Issue 28, 3.8: Unit counts both.
+#[test]
+fn connections_to_upstreams_are_not_those_of_clients() {
+    let server = Server::start(&ServerOptions::default());
+    let port = server.port();
+    let proxy = json!([
+        {"match": {"uri": "/inside"}, "action": {"return": 200}},
+        {"action": {"rewrite": "/inside", "proxy": format!("http://127.0.0.1:{port}"), "proxy_options": {"keepalive": 4}}}
+    ]);
+    server.put("/config", &configuration(&server, &proxy));
+    let before = server.status("/connections/accepted").as_u64().unwrap();
+    assert_eq!(server.get("/").status, 200);
+    // The client's, and the server's own, which is a client here.
+    let accepted = server.status("/connections/accepted").as_u64().unwrap();
+    assert_eq!(accepted - before, 2);
+}

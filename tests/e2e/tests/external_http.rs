@@ -425,7 +425,7 @@ fn the_program_learns_that_its_client_has_gone() {
         .write_all(b"GET /hang HTTP/1.1\r\nHost: t\r\n\r\n")
         .unwrap();
     server.wait_for_log("/hang is there");
-    drop(stream);
+    client::reset(stream);
     server.wait_for_log("the client of /hang has gone");
 }
 

@@ -361,6 +361,75 @@ fn frames_of_quic_that_only_make_work_cost_no_memory() {
     assert!(!server.log().contains("panicked"), "{}", server.log());
 }
 
+/// A client's first packet (RFC 9000 §17.2.2), with these bytes of its hello at this place (§19.6).
+fn initial(client: u64, number: u32, offset: u64, hello: &[u8]) -> Vec<u8> {
+    const PACKET: usize = 1200;
+    const NUMBER: usize = 4;
+    let suite = rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
+    let suite = suite.tls13().unwrap().quic_suite().unwrap();
+    let id = client.to_be_bytes();
+    let keys = suite
+        .keys(&id, rustls::Side::Client, rustls::quic::Version::V1)
+        .local;
+    // A long head with a number of four bytes, version 1, both ids, no token.
+    let mut head = vec![0xc3, 0, 0, 0, 1, 8];
+    head.extend(id);
+    head.push(8);
+    head.extend(id);
+    head.push(0);
+    let length = PACKET - head.len() - 2;
+    head.extend((0x4000 | length as u16).to_be_bytes());
+    let place = head.len();
+    head.extend(number.to_be_bytes());
+    let mut payload = vec![0x06];
+    payload.extend((0xc000_0000_0000_0000 | offset).to_be_bytes());
+    payload.extend((0x4000 | hello.len() as u16).to_be_bytes());
+    payload.extend(hello);
+    payload.resize(length - NUMBER - keys.packet.tag_len(), 0);
+    let tag = keys
+        .packet
+        .encrypt_in_place(number.into(), &head, &mut payload)
+        .unwrap();
+    let mut packet = [head, payload, tag.as_ref().to_vec()].concat();
+    let (front, sample) = packet.split_at_mut(place + NUMBER);
+    let (first, rest) = front.split_at_mut(1);
+    keys.header
+        .encrypt_in_place(
+            &sample[..keys.header.sample_len()],
+            &mut first[0],
+            &mut rest[place - 1..],
+        )
+        .unwrap();
+    packet
+}
+
+/// Issue 28: parts of a hello whose beginning never comes have to be kept, and are bounded.
+#[test]
+fn a_hello_with_gaps_costs_no_memory() {
+    let server = site();
+    run(serves(&server));
+    let before = resident(&server);
+    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+    sender.set_nonblocking(true).unwrap();
+    let mut room = [0; 2000];
+    let mut answered = 0;
+    for client in 0..300 {
+        let piece = [b'x'; 1000];
+        let near = (0..40).map(|part| initial(client, part, 1 + 1000 * u64::from(part), &piece));
+        let far = (40..44).map(|part| initial(client, part, (1 << 40) + u64::from(part), &piece));
+        for packet in near.chain(far) {
+            sender.send_to(&packet, server.address()).unwrap();
+            while sender.recv(&mut room).is_ok() {
+                answered += 1;
+            }
+        }
+    }
+    run(serves(&server));
+    let grown = resident(&server).saturating_sub(before);
+    assert!(grown < 32 << 20, "{grown} bytes, {answered} answers");
+    assert!(!server.log().contains("panicked"), "{}", server.log());
+}
+
 /// Asks for much and takes nothing of it.
 #[test]
 fn a_client_that_reads_nothing_holds_no_worker_and_not_for_long() {

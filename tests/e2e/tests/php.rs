@@ -117,6 +117,57 @@ fn a_script_whose_client_has_gone_ends_unless_it_objects() {
     assert_eq!(site.get("/hello.php").status, 200);
 }
 
+/// Issue 28, 2.2: WordPress starts its cron by a POST and waits for 0.01 s; while all workers were busy, or none had been started, the
+/// request was lost.
+#[test]
+fn a_request_whose_client_does_not_wait_is_run() {
+    let site = Site::start(&json!({"processes": {"max": 1, "spare": 0, "idle_timeout": 60}}));
+    let work = site.work();
+    let port = site.server.port();
+    fs::write(
+        site.root().join("cron.php"),
+        "<?php file_put_contents($_GET['file'], $_SERVER['REQUEST_METHOD'] . file_get_contents('php://input')); echo str_repeat('x', 3000000);",
+    )
+    .unwrap();
+    let post = |name: &str| {
+        let url = format!(
+            "http://127.0.0.1:{port}/cron.php?file={}",
+            work.join(name).display()
+        );
+        std::process::Command::new("curl")
+            .args(["--silent", "--max-time", "0.01", "--data", "doing=1", &url])
+            .output()
+            .unwrap();
+    };
+    // The first process is started for it. On a slow machine curl may give up before it has sent anything.
+    wait_until("the first one is run", || {
+        post("first");
+        fs::read_to_string(work.join("first")).is_ok_and(|text| text == "POSTdoing=1")
+    });
+    wait_until("all of them to have ended", || active(&site) == json!(0));
+    let held = open(&site, &format!("/held.php?path={}", work.display()));
+    wait_until("the worker to be busy", || work.join("holding").exists());
+    let mut second = TcpStream::connect(site.server.address()).unwrap();
+    let target = format!("/cron.php?file={}", work.join("second").display());
+    let request =
+        format!("POST {target} HTTP/1.1\r\nHost: test\r\nContent-Length: 7\r\n\r\ndoing=1");
+    second.write_all(request.as_bytes()).unwrap();
+    drop(second);
+    wait_until("the second one waits", || active(&site) == json!(2));
+    let mut third = open(&site, "/hello.php");
+    third.shutdown(std::net::Shutdown::Write).unwrap();
+    wait_until("the third one waits", || active(&site) == json!(3));
+    touch(&work.join("go"));
+    let mut answer = String::new();
+    third.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    assert_eq!(
+        fs::read_to_string(work.join("second")).unwrap(),
+        "POSTdoing=1"
+    );
+    drop(held);
+}
+
 #[test]
 fn large_bodies_go_both_ways() {
     let site = Site::start(&json!({"options": {"admin": {"post_max_size": "20M"}}}));

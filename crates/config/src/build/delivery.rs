@@ -157,8 +157,8 @@ impl<'d> Builder<'d> {
             retry_after: options.retry_after,
             page: options.page,
             except: reader
-                .trusted(&MaintenanceOptions::except)
-                .unwrap_or_else(|| crate::address::AddressSet::trusted(Vec::new())),
+                .addresses(&MaintenanceOptions::except)
+                .unwrap_or_default(),
             pointer: reader.pointer,
         })
     }

@@ -35,7 +35,7 @@ impl<'d> Builder<'d> {
         if let Some(newer) = newer {
             let options: ForwardedOptions = newer.read();
             return Some(Forwarded {
-                source: newer.trusted(&ForwardedOptions::source)?,
+                source: newer.addresses(&ForwardedOptions::source)?,
                 client_ip: options.client_ip,
                 recursive: options.recursive,
                 protocol: options.protocol,
@@ -44,7 +44,7 @@ impl<'d> Builder<'d> {
         let older = older?;
         let options: ClientIp = older.read();
         Some(Forwarded {
-            source: older.trusted(&ClientIp::source)?,
+            source: older.addresses(&ClientIp::source)?,
             client_ip: Some(options.header).filter(|field| !field.is_empty()),
             recursive: options.recursive,
             protocol: None,

@@ -47,7 +47,8 @@ impl<'d> Builder<'d> {
             }
             let proxies = reader.inner(&ListenerOptions::proxy_protocol);
             listeners.push(Listener {
-                proxy_protocol: proxies.and_then(|proxies| proxies.trusted(&ProxyProtocol::source)),
+                proxy_protocol: proxies
+                    .and_then(|proxies| proxies.addresses(&ProxyProtocol::source)),
                 pointer: reader.pointer,
                 name,
                 address,

@@ -102,12 +102,6 @@ impl<'d> Reader<'d> {
         let (node, _) = self.get(option)?;
         Some(AddressSet::new(address_patterns(node)))
     }
-
-    /// A `source` that says who is believed.
-    pub(super) fn trusted(&self, option: &Opt) -> Option<AddressSet> {
-        let (node, _) = self.get(option)?;
-        Some(AddressSet::trusted(address_patterns(node)))
-    }
 }
 
 /// A string, or the strings of an array.

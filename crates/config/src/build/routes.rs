@@ -10,7 +10,7 @@ use crate::model::{
     Routes, Share, Step,
 };
 use crate::pattern::{Case, Syntax, percent_decode};
-use crate::table::{ActionOptions, CASELESS, DECODED, MatchOptions, PLAIN, StepOptions};
+use crate::table::{ActionOptions, CASELESS, DECODED, MatchOptions, PLAIN, QUERY, StepOptions};
 use crate::template::Template;
 use tutti_options::prefix;
 
@@ -191,11 +191,11 @@ fn conditions(reader: &Reader<'_>) -> Conditions {
         uri: reader.patterns(&MatchOptions::uri, DECODED),
         host: reader.patterns(&MatchOptions::host, CASELESS),
         method: reader.patterns(&MatchOptions::method, CASELESS),
-        query: reader.patterns(&MatchOptions::query, DECODED),
+        query: reader.patterns(&MatchOptions::query, QUERY),
         https: reader
             .text(&MatchOptions::scheme)
             .map(|scheme| scheme.eq_ignore_ascii_case("https")),
-        arguments: fields(&MatchOptions::arguments, DECODED),
+        arguments: fields(&MatchOptions::arguments, QUERY),
         cookies: fields(&MatchOptions::cookies, PLAIN),
         headers: fields(&MatchOptions::headers, CASELESS),
         source: reader.addresses(&MatchOptions::source),

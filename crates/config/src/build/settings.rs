@@ -59,7 +59,7 @@ impl<'d> Builder<'d> {
         let options: HttpOptions = reader.read();
         let source = reader
             .inner(&HttpOptions::request_id)
-            .and_then(|given| given.trusted(&RequestIdOptions::source));
+            .and_then(|given| given.addresses(&RequestIdOptions::source));
         let request_id = options.request_id.clone().on().map(|given| RequestId {
             header: given.header,
             source,

@@ -70,6 +70,12 @@ pub(super) fn of_text(text: &Text, value: &str) -> Grammar {
                 crate::pattern::PatternError::Percent => {
                     Some("write `%25` for the character itself".to_owned())
                 }
+                crate::pattern::PatternError::TooLarge => Some(
+                    "write it without large numbers in `{…}`, or as several patterns".to_owned(),
+                ),
+                crate::pattern::PatternError::TooMany => {
+                    Some("use fewer regular expressions, or patterns with `*`".to_owned())
+                }
                 crate::pattern::PatternError::Regex(_) => None,
             };
             (error.to_string(), hint)

@@ -1,6 +1,6 @@
 //! Options of routes: steps, conditions, actions.
 
-use tutti_options::table::{CASELESS, DECODED, Kind, Names, PLAIN, Referent, Text};
+use tutti_options::table::{CASELESS, DECODED, Kind, Names, PLAIN, QUERY, Referent, Text};
 use tutti_options::{Options as _, Typed as _, Unread, options, words};
 
 use super::cache::CacheOptions;
@@ -33,7 +33,7 @@ options! {
         /// Method
         method: Unread [kind(CASELESS_PATTERNS)],
         /// Query string, decoded, `+` read as a space
-        query: Unread [kind(DECODED_PATTERNS)],
+        query: Unread [kind(QUERY_PATTERNS)],
         /// Protocol
         scheme: Unread [kind(Kind::String(Text::AnyCase(&["http", "https"])))],
         /// Arguments of the query string: all of an object, one object of an array
@@ -217,6 +217,10 @@ const DECODED_PATTERNS: Kind = Kind::OneOf(&[
     Kind::String(Text::Pattern(DECODED)),
     Kind::Array(&Kind::String(Text::Pattern(DECODED))),
 ]);
+const QUERY_PATTERNS: Kind = Kind::OneOf(&[
+    Kind::String(Text::Pattern(QUERY)),
+    Kind::Array(&Kind::String(Text::Pattern(QUERY))),
+]);
 const CASELESS_PATTERNS: Kind = Kind::OneOf(&[
     Kind::String(Text::Pattern(CASELESS)),
     Kind::Array(&Kind::String(Text::Pattern(CASELESS))),
@@ -227,7 +231,7 @@ const PLAIN_PATTERNS: Kind = Kind::OneOf(&[
 ]);
 
 const ARGUMENTS: Kind = Kind::OneOf(&[ARGUMENT_SET, Kind::Array(&ARGUMENT_SET)]);
-const ARGUMENT_SET: Kind = Kind::Map(Names::Argument, &DECODED_PATTERNS);
+const ARGUMENT_SET: Kind = Kind::Map(Names::Argument, &QUERY_PATTERNS);
 const COOKIES: Kind = Kind::OneOf(&[COOKIE_SET, Kind::Array(&COOKIE_SET)]);
 const COOKIE_SET: Kind = Kind::Map(Names::NotEmpty, &PLAIN_PATTERNS);
 const HEADERS: Kind = Kind::OneOf(&[HEADER_SET, Kind::Array(&HEADER_SET)]);

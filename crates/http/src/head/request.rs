@@ -326,6 +326,9 @@ impl RequestHead {
                 if self.host.is_empty() {
                     self.host = field.value;
                     name
+                } else if name.is_empty() {
+                    // An empty field says that the target has no authority (RFC 9110 §7.2).
+                    return Err(HeadError::HostInvalid);
                 } else {
                     field.value = self.host;
                     host::name_of(self.host.of(buffer))?

@@ -9,9 +9,29 @@
 //!
 //! Must never: fail a client that merely downloads fast, or gives up what it has asked for now and then.
 
-use crate::allowance::{Allowance, Flood, Millis, RESET_COST};
+use crate::allowance::{Allowance, Flood, Millis};
 
-use super::frame::{CONTINUATION, DATA, END_HEADERS, END_STREAM, HEAD_BYTES, HEADERS, RST_STREAM};
+use super::frame::{
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEAD_BYTES, HEADERS, RST_STREAM,
+};
+
+/// Bytes that a GOAWAY frame has at least (RFC 9113 §6.8).
+const LEAST_GOAWAY: usize = 8;
+
+/// Why a connection ends for the frames of its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misuse {
+    /// Too many of them ask for nothing.
+    Flood,
+    /// One is too short, which `h2` answers with another error than RFC 9113 §4.2 has.
+    FrameSize,
+}
+
+impl From<Flood> for Misuse {
+    fn from(_: Flood) -> Self {
+        Self::Flood
+    }
+}
 
 /// The frames of one client that have been seen.
 #[derive(Debug)]
@@ -40,6 +60,11 @@ impl FloodGauge {
         }
     }
 
+    /// True if the client has given up as many streams as it may on one connection.
+    pub fn is_worn_out(&self) -> bool {
+        self.allowance.is_worn_out()
+    }
+
     /// When the head began that is on its way, and has not come whole.
     pub fn head_since(&self) -> Option<Millis> {
         self.head_since
@@ -51,7 +76,7 @@ impl FloodGauge {
     }
 
     /// These bytes have come.
-    pub fn received(&mut self, mut bytes: &[u8], now: Millis) -> Result<(), Flood> {
+    pub fn received(&mut self, mut bytes: &[u8], now: Millis) -> Result<(), Misuse> {
         self.allowance.pass(now);
         while !bytes.is_empty() {
             if self.rest > 0 {
@@ -83,7 +108,7 @@ impl FloodGauge {
     }
 
     /// A frame's head is there.
-    fn frame(&mut self, now: Millis) -> Result<(), Flood> {
+    fn frame(&mut self, now: Millis) -> Result<(), Misuse> {
         let [high, middle, low, kind, flags, ..] = self.head;
         self.rest = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
         let cost = match kind {
@@ -94,10 +119,11 @@ impl FloodGauge {
                 i64::from(kind == CONTINUATION && self.rest == 0)
             }
             DATA => i64::from(self.rest == 0 && flags & END_STREAM == 0),
-            RST_STREAM => RESET_COST,
+            RST_STREAM => return Ok(self.allowance.reset()?),
+            GOAWAY if self.rest < LEAST_GOAWAY => return Err(Misuse::FrameSize),
             _ => 1,
         };
-        self.allowance.spend(cost)
+        Ok(self.allowance.spend(cost)?)
     }
 }
 
@@ -134,6 +160,27 @@ mod tests {
         ] {
             assert_eq!(passes(&mut FloodGauge::new(0, 0), &frame, 0), expected);
         }
+    }
+
+    /// Issue 28: resets at a pace that is no flood.
+    #[test]
+    fn a_connection_wears_out_by_resets_at_any_pace() {
+        let mut gauge = FloodGauge::new(0, 0);
+        let reset = frame(RST_STREAM, 0, 4);
+        for number in 0..500 {
+            assert!(!gauge.is_worn_out());
+            gauge.received(&reset, number * 1000).unwrap();
+        }
+        assert!(gauge.is_worn_out());
+    }
+
+    /// Issue 28, 2.6.
+    #[test]
+    fn a_goaway_that_is_too_short_is_of_a_wrong_size() {
+        let mut gauge = FloodGauge::new(0, 0);
+        assert_eq!(gauge.received(&frame(GOAWAY, 0, 8), 0), Ok(()));
+        let short = frame(GOAWAY, 0, 7);
+        assert_eq!(gauge.received(&short, 0), Err(Misuse::FrameSize));
     }
 
     #[test]

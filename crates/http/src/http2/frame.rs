@@ -10,6 +10,8 @@ pub const HEADERS: u8 = 1;
 /// See [`DATA`].
 pub const RST_STREAM: u8 = 3;
 /// See [`DATA`].
+pub const GOAWAY: u8 = 7;
+/// See [`DATA`].
 pub const CONTINUATION: u8 = 9;
 
 /// Flags.

@@ -12,7 +12,7 @@ pub mod frame;
 pub(crate) mod request;
 mod screen;
 
-pub use flood::FloodGauge;
+pub use flood::{FloodGauge, Misuse};
 pub use request::{Opening, WebSocketKey};
 pub use screen::{FieldScreen, Unreadable};
 

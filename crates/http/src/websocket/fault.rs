@@ -32,7 +32,10 @@ pub enum Fault {
     /// Text, or the reason of a close frame, that is not UTF-8 (§8.1).
     #[error("text that is not UTF-8")]
     NotUtf8,
-    /// A message longer than allowed (§10.4), or than a length can say (§5.2).
+    /// A length whose most significant bit is set (§5.2).
+    #[error("a frame of 2^63 bytes or more")]
+    Length,
+    /// A message longer than allowed (§10.4).
     #[error("a message longer than `max_frame_size`")]
     TooLong,
     /// No byte came for as long as a connection may be silent.

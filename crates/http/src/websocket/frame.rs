@@ -108,7 +108,7 @@ impl FrameHead {
             short => (u64::from(short), rest),
         };
         if length > i64::MAX as u64 {
-            return Err(Fault::TooLong);
+            return Err(Fault::Length);
         }
         let (mask, rest) = if second & 0x80 == 0 {
             (None, rest)
@@ -226,7 +226,7 @@ mod tests {
             (b"\x89\xfe", Fault::LongControl),
             (b"\x8a\x7f", Fault::LongControl),
             // Issue 10: too long is too long, in whatever form it is said.
-            (b"\x82\xff\x80\0\0\0\0\0\0\0", Fault::TooLong),
+            (b"\x82\xff\x80\0\0\0\0\0\0\0", Fault::Length),
         ] {
             assert_eq!(FrameHead::parse(bytes), Err(fault), "{bytes:02x?}");
         }

@@ -61,6 +61,7 @@ impl Begun {
         changes: &Changes,
         output: &mut Output,
     ) -> Self {
+        request.connection.note_response_begun();
         let recording = changes.cache.clone();
         let altered = recording.as_ref().map(|recording| {
             let told = (head.status, head.length.filter(|_| !request.is_head()));

@@ -5,7 +5,9 @@
 //!
 //! Must never: leave a request without an answer, or the client without the reason in the log.
 
+use std::future::poll_fn;
 use std::pin::pin;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
@@ -15,10 +17,10 @@ use tutti_http::edits::{Edit, is_ours_to_say, replaces};
 use tutti_pool::{Application, Body, Exchange, ExchangeError, Level, RequestHead, SubmitError};
 use tutti_routing::RequestInfo;
 
+use crate::action::abandon::Abandonment;
 use crate::action::conversation::Conversation;
 use crate::action::{app_response, upgrade};
 use crate::body::ClientBody;
-use crate::channel_io::unless_gone;
 use crate::collector::Collected;
 use crate::instead::{self, Failure};
 use crate::plan::Changes;
@@ -58,7 +60,8 @@ pub(crate) async fn run(
             ..Phases::default()
         };
     });
-    let exchange = match submit(request, call, sent).await? {
+    let abandonment = Abandonment::new(request, &call.application);
+    let exchange = match submit(request, call, sent, &abandonment).await? {
         Ok(exchange) => exchange,
         Err(error) if holds_error(call, error.status()) => return Ok(held(request)),
         Err(error) => {
@@ -80,7 +83,7 @@ pub(crate) async fn run(
         let whereabouts = Box::new(exchange.whereabouts());
         connection.whereabouts.set(Some(whereabouts));
     }
-    let mut conversation = Conversation::new(request, exchange, body);
+    let mut conversation = Conversation::new(request, exchange, body, &abandonment);
     let head = match conversation.head(request, output, send_timeout).await {
         Ok(Ok(head)) => head,
         Ok(Err(error)) if holds_error(call, error.status()) => return Ok(held(request)),
@@ -97,6 +100,10 @@ pub(crate) async fn run(
         Err(BodyFault::Refused(status)) => return Ok(request.refuse(status, output)),
         Err(BodyFault::Gone(gone)) => return Err(gone),
     };
+    if abandonment.is_run() {
+        app_response::discard_all(&mut conversation, output).await;
+        return Err(Gone::Closed);
+    }
     if let Some(recording) = &call.changes.cache
         && recording.holds(head.status, head.fields(), now())
     {
@@ -157,6 +164,7 @@ async fn submit(
     request: &Request<'_>,
     call: &Call,
     sent: Sent,
+    abandonment: &Abandonment<'_>,
 ) -> Result<Result<Exchange, SubmitError>, Gone> {
     let Call {
         application,
@@ -214,8 +222,16 @@ async fn submit(
             _ => Body::None,
         },
     };
-    let submitted = pin!(application.submit(&head, body, request.arrived()));
-    unless_gone(request.connection, submitted).await
+    let is_complete = !is_stream && !is_websocket;
+    let mut submitted = pin!(application.submit(&head, body, request.arrived()));
+    poll_fn(|cx| {
+        if let Poll::Ready(submitted) = submitted.as_mut().poll(cx) {
+            return Poll::Ready(Ok(submitted));
+        }
+        let given_up = abandonment.poll_waiting(is_complete, cx);
+        given_up.map(|()| Err(Gone::Closed))
+    })
+    .await
 }
 
 type Fields<'a> = SmallVec<[(&'a [u8], &'a [u8]); 32]>;

@@ -21,6 +21,7 @@ use crate::respond::{Late, Own, Persistence, is_framing};
 use tutti_cache::Recording;
 use tutti_cache::now;
 use tutti_conn::clock::Millis;
+use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
 use tutti_conn::socket::BodyPart;
 use tutti_files::compression::CompressedBody;
@@ -134,6 +135,18 @@ pub(super) async fn discard(
             Ok(Ok(())) => {}
             Ok(Err(_)) | Err(BodyFault::Refused(_)) => return Ok(()),
             Err(BodyFault::Gone(gone)) => return Err(gone),
+        }
+    }
+}
+
+/// Reads all of a response whose client has left, so that the application comes to its end as if it had one.
+pub(super) async fn discard_all(conversation: &mut Conversation<'_>, output: &mut Output) {
+    output.discard();
+    while let Ok(readable) = conversation.exchange.ready() {
+        let (length, finished) = (readable.len(), readable.finished);
+        conversation.exchange.consume(length);
+        if finished || !matches!(conversation.more(output, NEVER).await, Ok(Ok(()))) {
+            return;
         }
     }
 }

@@ -15,6 +15,7 @@ use std::task::{Context, Poll};
 
 use tutti_pool::{Exchange, ExchangeError, ResponseHead};
 
+use crate::action::abandon::Abandonment;
 use crate::body::ClientBody;
 use crate::connection::Connection;
 use crate::early_hints;
@@ -36,6 +37,8 @@ const TURNS: u32 = 16;
 pub(crate) struct Conversation<'a> {
     pub(crate) exchange: Exchange,
     connection: &'a Connection,
+    /// Decides whether the request goes on without its client.
+    abandonment: &'a Abandonment<'a>,
     /// Where what does not fit in memory waits for a slow client.
     store: Option<&'a Store>,
     /// `None`: there is no body, or the application has all of it.
@@ -48,10 +51,12 @@ impl<'a> Conversation<'a> {
         request: &Request<'a>,
         exchange: Exchange,
         body: Option<ClientBody<'a>>,
+        abandonment: &'a Abandonment<'a>,
     ) -> Self {
         Self {
             exchange,
             connection: request.connection,
+            abandonment,
             store: request.snapshot.store.as_ref(),
             body,
         }
@@ -146,7 +151,14 @@ impl<'a> Conversation<'a> {
 
     /// Nothing to do now: is the client still there? It is not asked while it has something to take.
     fn pause<T>(&self, deadline: Millis, cx: &mut Context<'_>) -> Poll<Result<T, BodyFault>> {
-        if deadline == NEVER && self.connection.channel.poll_gone(cx).is_ready() {
+        let has_begun = || self.exchange.waited().is_some();
+        let is_complete = self.body.is_none();
+        if deadline == NEVER
+            && self
+                .abandonment
+                .poll_taken(is_complete, has_begun, cx)
+                .is_ready()
+        {
             return Poll::Ready(Err(Gone::Closed.into()));
         }
         if deadline <= now_millis() {

@@ -1,5 +1,6 @@
 //! The actions that answer a request, a module for each.
 
+pub(crate) mod abandon;
 pub(crate) mod answer;
 pub(crate) mod app;
 mod app_response;

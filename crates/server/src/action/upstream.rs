@@ -394,7 +394,7 @@ impl<'r> Client for Requester<'_, 'r> {
         }
         connection.note_held(self.output);
         let deadline = connection.owes_of(self.output, self.send_timeout());
-        match connection.channel.poll_gone(context) {
+        match connection.poll_gone(context) {
             Poll::Ready(()) => Err(Gone::Closed),
             Poll::Pending => Ok(deadline),
         }

@@ -1,0 +1,202 @@
+//! Tells a client that has ended only its sending side from one that has gone.
+//!
+//! `shutdown(SHUT_WR)` and `close` send the same FIN (RFC 9293 §3.6), and a client may end its sending side and still wait for the
+//! response (RFC 9112 §9.6). Only a reset shows that the client has gone, and a closed socket sends one when it gets data. Until data is
+//! sent, keep-alive probes ask for it.
+//!
+//! The time at which a sending side ends decides: before the response has begun the response is sent, after that the client has left.
+//!
+//! Must never: be [`Poll::Pending`] without having arranged to be woken, or give a client up that has ended its sending side before its
+//! response began, and that still listens.
+
+use std::cell::{Cell, OnceCell};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use rustix::net::sockopt;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use crate::socket::watch;
+use crate::transport::Transport;
+
+/// The time after which a silent client is probed, and between two probes. A kernel keeps a socket that its program has closed for
+/// about a minute (`tcp_fin_timeout` in tcp(7)); from then on it answers a probe with a reset.
+const PROBE_PAUSE: Duration = Duration::from_secs(30);
+
+/// Watches a connection whose client has ended its sending side for the end of the other direction.
+#[derive(Default)]
+struct Departure {
+    /// A second descriptor of the socket: the first one's readiness stays "readable" from the FIN on, and reports nothing more.
+    watched: OnceCell<Option<Box<AsyncFd<OwnedFd>>>>,
+}
+
+impl Departure {
+    /// Ready when the connection has been reset or closed in both directions; wakes the task when that happens.
+    fn poll_gone(&self, socket: &OwnedFd, cx: &mut Context<'_>) -> Poll<()> {
+        let watched = self
+            .watched
+            .get_or_init(|| hang_up(socket).ok().map(Box::new));
+        match watched {
+            Some(watched) => watched.poll_write_ready(cx).map(drop),
+            // Without a descriptor for it, sending the response shows whether the client is there.
+            None => Poll::Pending,
+        }
+    }
+}
+
+/// A sending side that ends so soon after the request is no sign of impatience: the client has announced that it sends nothing more, as
+/// `nc -N` does. Ten round trips in a data centre, and less than the time limits that clients set.
+const WITH_REQUEST: Duration = Duration::from_millis(100);
+
+/// The moment at which a client's sending side has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// With the request, or within [`WITH_REQUEST`] of it.
+    WithRequest,
+    /// Later, before the response had begun.
+    WhileWaiting,
+    /// Within the response.
+    WithinResponse,
+}
+
+/// The state of a client that waits for a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// Nothing is known to be wrong with it.
+    Here,
+    /// It sends nothing more, and may be waiting or gone. `is_late`: it ended its sending side after it had waited for a while.
+    SendsNoMore {
+        /// More than a tenth of a second after its request.
+        is_late: bool,
+    },
+    /// It can get no response any more.
+    Gone,
+}
+
+/// The end of a client's sending side, as far as it is known.
+#[derive(Default)]
+pub struct SendingSide {
+    ended: Cell<Option<Ended>>,
+    has_response_begun: Cell<bool>,
+    departure: Departure,
+}
+
+impl SendingSide {
+    /// A request has come.
+    pub fn note_request(&self) {
+        self.has_response_begun.set(false);
+    }
+
+    /// The response to a request that arrived then begins. A sending side that has ended by now has ended before.
+    pub fn note_response_begun(&self, transport: &Transport, arrived: Instant) {
+        let mut context = Context::from_waker(Waker::noop());
+        if transport.poll_ended(&mut context).is_ready() {
+            self.note_ended(arrived);
+        }
+        self.has_response_begun.set(true);
+    }
+
+    /// The state of the client of a request that arrived then; wakes the task when it changes.
+    pub fn presence(
+        &self,
+        transport: &Transport,
+        arrived: Instant,
+        cx: &mut Context<'_>,
+    ) -> Presence {
+        if transport.poll_ended(cx).is_pending() {
+            return Presence::Here;
+        }
+        let is_late = match self.note_ended(arrived) {
+            Ended::WithRequest => false,
+            Ended::WhileWaiting => true,
+            Ended::WithinResponse => return Presence::Gone,
+        };
+        match self.departure.poll_gone(transport.socket(), cx) {
+            Poll::Ready(()) => Presence::Gone,
+            Poll::Pending => Presence::SendsNoMore { is_late },
+        }
+    }
+
+    /// The client's sending side has ended, now or before.
+    fn note_ended(&self, arrived: Instant) -> Ended {
+        let ended = self.ended.get().unwrap_or_else(|| {
+            if self.has_response_begun.get() {
+                Ended::WithinResponse
+            } else if arrived.elapsed() <= WITH_REQUEST {
+                Ended::WithRequest
+            } else {
+                Ended::WhileWaiting
+            }
+        });
+        self.ended.set(Some(ended));
+        ended
+    }
+}
+
+/// Asks for no event: the kernel reports errors and the end of both directions nevertheless (`EPOLLERR`, `EPOLLHUP` in epoll_ctl(2)),
+/// and tokio takes both for the end of writing. `EPOLLPRI` is there because an interest cannot be empty.
+fn hang_up(socket: &OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // Fails on a UNIX socket, which reports a close by itself.
+    let _ = probe(socket);
+    watch(socket.try_clone()?, Interest::PRIORITY)
+}
+
+fn probe(socket: &OwnedFd) -> rustix::io::Result<()> {
+    let socket = socket.as_fd();
+    sockopt::set_tcp_keepidle(socket, PROBE_PAUSE)?;
+    sockopt::set_tcp_keepintvl(socket, PROBE_PAUSE)?;
+    sockopt::set_socket_keepalive(socket, true)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+    use std::net::{Shutdown, TcpListener, TcpStream};
+
+    fn pair() -> (TcpStream, OwnedFd) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (client, listener.accept().unwrap().0.into())
+    }
+
+    #[tokio::test]
+    async fn the_end_of_the_sending_side_is_not_the_end_of_the_connection() {
+        let (client, server) = pair();
+        client.shutdown(Shutdown::Write).unwrap();
+        let departure = Departure::default();
+        let pending = poll_fn(|cx| Poll::Ready(departure.poll_gone(&server, cx).is_pending()));
+        assert!(pending.await);
+        assert!(sockopt::socket_keepalive(server.as_fd()).unwrap());
+        sockopt::set_socket_linger(client.as_fd(), Some(Duration::ZERO)).unwrap();
+        drop(client);
+        poll_fn(|cx| departure.poll_gone(&server, cx)).await;
+    }
+
+    #[tokio::test]
+    async fn a_client_that_has_closed_is_noticed_when_it_is_sent_something() {
+        let (client, server) = pair();
+        drop(client);
+        let departure = Departure::default();
+        let pending = poll_fn(|cx| Poll::Ready(departure.poll_gone(&server, cx).is_pending()));
+        assert!(pending.await);
+        rustix::io::write(&server, b"x").unwrap();
+        poll_fn(|cx| departure.poll_gone(&server, cx)).await;
+    }
+
+    #[tokio::test]
+    async fn a_closed_unix_socket_is_noticed_at_once() {
+        let (client, server) = std::os::unix::net::UnixStream::pair().unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        let server = OwnedFd::from(server);
+        let departure = Departure::default();
+        let pending = poll_fn(|cx| Poll::Ready(departure.poll_gone(&server, cx).is_pending()));
+        assert!(pending.await);
+        drop(client);
+        poll_fn(|cx| departure.poll_gone(&server, cx)).await;
+    }
+}

@@ -1,0 +1,81 @@
+//! Requests whose client leaves before an application has begun with them.
+//!
+//! Such a request has been received completely: a job that a client hands over without waiting for the outcome, as WordPress does for its
+//! cron, must not be lost because all processes are busy. A safe method (RFC 9110 §9.2.1) asks for nothing but the response, which has
+//! no receiver any more.
+
+use std::cell::Cell;
+use std::task::{Context, Poll};
+
+use tutti_http::is_safe;
+use tutti_pool::{Abandoned, Application};
+
+use crate::connection::Connection;
+use crate::request::Request;
+use tutti_conn::departure::Presence;
+
+/// Decides how long a request is worth its work.
+pub(crate) struct Abandonment<'a> {
+    connection: &'a Connection,
+    /// As configured; by method where it is not.
+    policy: Option<Abandoned>,
+    is_safe: bool,
+    /// The client left while the request waited, and the request is run nevertheless.
+    is_run: Cell<bool>,
+}
+
+impl<'a> Abandonment<'a> {
+    pub(crate) fn new(request: &Request<'a>, application: &Application) -> Self {
+        Self {
+            connection: request.connection,
+            policy: application.abandoned(),
+            is_safe: is_safe(request.view.method_text()),
+            is_run: Cell::new(false),
+        }
+    }
+
+    /// Ready when a request is given up that waits for room in the application. `is_complete`: its body has been received.
+    pub(crate) fn poll_waiting(&self, is_complete: bool, cx: &mut Context<'_>) -> Poll<()> {
+        let presence = self.connection.presence(cx);
+        let is_dropped = match (presence, self.policy) {
+            _ if self.is_run.get() => false,
+            (Presence::Here, _) => false,
+            (Presence::Gone, _) if !is_complete => true,
+            (Presence::SendsNoMore { .. }, _) if !is_complete => false,
+            (_, Some(Abandoned::Run)) => false,
+            (_, Some(Abandoned::Drop)) => true,
+            (Presence::Gone, None) => self.is_safe,
+            (Presence::SendsNoMore { is_late }, None) => self.is_safe && is_late,
+        };
+        if is_dropped {
+            return Poll::Ready(());
+        }
+        if presence == Presence::Gone {
+            self.is_run.set(true);
+        }
+        Poll::Pending
+    }
+
+    /// Ready when a request is given up that the application has taken; `has_begun` tells whether a process works on it.
+    pub(crate) fn poll_taken(
+        &self,
+        is_complete: bool,
+        has_begun: impl Fn() -> bool,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
+        if self.is_run.get() {
+            return Poll::Pending;
+        }
+        match self.connection.presence(cx) {
+            Presence::Here => Poll::Pending,
+            Presence::Gone if has_begun() => Poll::Ready(()),
+            Presence::SendsNoMore { .. } if has_begun() => Poll::Pending,
+            _ => self.poll_waiting(is_complete, cx),
+        }
+    }
+
+    /// True if the request is run for a client that has left, so that its response has no receiver.
+    pub(crate) fn is_run(&self) -> bool {
+        self.is_run.get()
+    }
+}
