@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use tutti_cache::{Key, asks_not_to_store, is_cookie_named, overrides_method};
 use tutti_config::model::{Cache, Patterns};
 use tutti_http::{BodyLength, Known, Method};
-use tutti_routing::{Decision, RequestInfo as _, Rewritten};
+use tutti_routing::{Decision, RequestInfo as _};
 
 use crate::request::Request;
 use tutti_cache::Asked;
@@ -98,9 +98,15 @@ fn key(
             }
         }
     }
-    if let Some(Rewritten { target, .. }) = decision.rewritten.as_deref() {
+    if let Some(rewritten) = decision.rewritten.as_deref() {
         identity.push(0);
-        identity.extend_from_slice(target);
+        identity.extend_from_slice(rewritten.as_path().target());
+    }
+    // A key of `$uri` does not tell an encoded slash from a slash, and who answers may.
+    let path = view.request_path();
+    if cache.key.is_some() && path.encoded_path() != path.path() {
+        identity.push(0);
+        identity.extend_from_slice(path.encoded_path());
     }
     let fields = view.fields().map(|field| (field.name, field.value));
     Some(Key::new(text, &identity, fields))

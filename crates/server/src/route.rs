@@ -9,7 +9,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tutti_config::model::{Encoding, Template};
 use tutti_http::edits::{Edit, mentions};
-use tutti_http::{FieldLines, Method};
+use tutti_http::{FieldLines, Method, encode_path};
 use tutti_proxy::NoScript;
 use tutti_routing::{Action, Decision, NotBelow, RequestInfo as _, ScriptFailed, Share};
 
@@ -163,6 +163,11 @@ fn planned<'r>(request: &Request<'r>, act: Act, decision: &mut Decision<'r>) -> 
     };
     let rules = std::mem::take(&mut decision.rules);
     request.connection.rules.replace(rules);
+    // What is answered in its place is no path of the client's request.
+    if request.substitute.is_none() && decision.rewritten.is_some() {
+        let rewritten = decision.rewritten.clone();
+        request.connection.rewritten.replace(rewritten);
+    }
     match edits {
         Ok(edits) => {
             let hints = match act {
@@ -561,9 +566,12 @@ fn location_field(
 /// another host.
 fn directory_field(path: &[u8], request: &Request<'_>) -> FieldLines {
     let mut value = Vec::with_capacity(path.len() + 8);
-    append_encoded(&mut value, path, |byte| {
-        byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte)
-    });
+    // Two slashes at the front would name another host (RFC 3986 §4.2).
+    let slashes = path.iter().take_while(|byte| **byte == b'/').count();
+    encode_path(
+        path.get(slashes.max(1) - 1..).unwrap_or_default(),
+        &mut value,
+    );
     value.push(b'/');
     if let Some(query) = request.view.query() {
         value.push(b'?');
