@@ -85,7 +85,7 @@ pub use limits::Limits;
 pub use method::Method;
 pub use outgoing::OutgoingHead;
 pub use path::{
-    EncodedSlashes, OwnedPath, PathError, PathRules, RequestPath, encode_argument, encode_path,
+    EncodedSlashes, OwnedPath, PathError, PathRules, RequestPath, encode, encode_argument, encode_path,
     encode_written,
 };
 pub use status::reason_phrase;

@@ -481,7 +481,8 @@ pub fn encode_written(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-fn encode(bytes: &[u8], out: &mut Vec<u8>, stays: impl Fn(u8) -> bool) {
+/// Appends `bytes` with every byte that `stays` rejects as `%XX` (RFC 3986 §2.1).
+pub fn encode(bytes: &[u8], out: &mut Vec<u8>, stays: impl Fn(u8) -> bool) {
     const DIGITS: [u8; 16] = *b"0123456789ABCDEF";
     let digit = |nibble: u8| {
         DIGITS
@@ -569,7 +570,7 @@ mod tests {
             let found = forms(sent, &PathRules::default());
             let expected = (decoded.to_owned(), encoded.to_owned());
             assert_eq!(found.as_ref(), Ok(&expected), "{sent}");
-            // What has been checked means the same when it is read again.
+            // A path that has been checked means the same when it is read again.
             for rules in [PathRules::default(), PathRules::CHECKED] {
                 assert_eq!(forms(encoded, &rules), Ok(expected.clone()), "{sent}");
             }

@@ -38,7 +38,7 @@ pub trait RequestInfo {
     fn query(&self) -> Option<&[u8]> {
         self.request_path().query()
     }
-    /// What the client asked for, path and query, encoded; a `rewrite` changes nothing (`$request_uri`).
+    /// The target that the client asked for, path and query, encoded; a `rewrite` changes nothing (`$request_uri`).
     fn target(&self) -> &[u8];
     /// The method as it came.
     fn method(&self) -> &[u8];

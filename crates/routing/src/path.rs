@@ -1,4 +1,4 @@
-//! What is percent-encoded in a text.
+//! Decodes what is percent-encoded in a text.
 
 use crate::fields::Decoded;
 

@@ -33,7 +33,7 @@ impl Seen {
         self.target.split('?').next().unwrap()
     }
 
-    /// What Java's server takes: it refuses encoded slashes and percent signs itself, and this server parameters but for the session's.
+    /// True if Java's server takes it: that refuses encoded slashes and percent signs itself, and this server parameters but for the session's.
     fn is_for_java(&self) -> bool {
         let path = self.encoded_path().to_ascii_lowercase();
         let is_refused = ["%2f", "%25"].iter().any(|escape| path.contains(escape));
@@ -316,7 +316,7 @@ fn expected(receiver: &str, row: &Row, seen: Seen) -> (Option<String>, Option<St
     }
 }
 
-/// What one receiver makes of one target, where that is something else than the table has.
+/// Tells where one receiver makes something else of one target than the table has.
 fn difference(site: &Site, receiver: &str, row: &Row) -> Option<String> {
     let status = || site.ask(receiver, row.sent).status;
     let wanted = row
@@ -373,7 +373,7 @@ fn every_receiver_gets_the_path_that_was_checked() {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// What an administrator may choose instead; all receivers have it, too.
+/// Other rules of an administrator hold for all receivers, too.
 #[test]
 fn other_paths_are_accepted_where_that_is_configured() {
     let settings = json!({"merge_slashes": false, "encoded_slashes": "any", "backslashes": true});
