@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"path"
 	"strconv"
 	"strings"
 )
@@ -31,7 +30,7 @@ func (c *call) newRequest() *http.Request {
 		Body:       http.NoBody,
 	}
 	request.URL = parseTarget(request.Method, request.RequestURI)
-	follow(request.URL, record.string(stringPath))
+	follow(request.URL, record.string(stringPath), record.string(stringQuery))
 	request.Header, request.Host = c.headers()
 	request.Close = wantsClose(version, request.Header["Connection"])
 	if record.isTLS() {
@@ -123,20 +122,18 @@ func parseTarget(method, target string) *url.URL {
 	return &url.URL{Path: path, RawQuery: query}
 }
 
-// follow puts the path that was routed in place of the client's where a `rewrite` has changed it; RequestURI stays what the client sent.
-func follow(location *url.URL, routed string) {
-	if location.Path != routed && strings.HasPrefix(location.Path, "/") && strings.HasPrefix(routed, "/") && normalised(location.Path) != routed {
+// follow puts the path and the query that were routed in place of the client's where a `rewrite` has changed them; RequestURI stays what the
+// client asked for.
+func follow(location *url.URL, routed, query string) {
+	if !strings.HasPrefix(location.Path, "/") || !strings.HasPrefix(routed, "/") {
+		return
+	}
+	if location.Path != routed {
 		location.Path, location.RawPath = routed, ""
 	}
-}
-
-// normalised resolves "." and ".." and joins slashes, as the router does before it routes.
-func normalised(sent string) string {
-	clean := path.Clean(sent)
-	if last := sent[strings.LastIndexByte(sent, '/')+1:]; clean != "/" && (last == "" || last == "." || last == "..") {
-		clean += "/"
+	if location.RawQuery != query {
+		location.RawQuery, location.ForceQuery = query, false
 	}
-	return clean
 }
 
 // isSimpleTarget says that the path needs no decoding and would be encoded again as it is.

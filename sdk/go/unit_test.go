@@ -597,19 +597,17 @@ func runtimeGoexit() { runtime.Goexit() }
 
 // A program routes by the rewritten path, RequestURI is what the client sent (issue 10).
 func TestURLFollowsARewrite(t *testing.T) {
-	for _, test := range []struct{ target, routed, path, raw string }{
-		{"/a?b=c", "/a", "/a", ""},
-		{"/a%2fb", "/a/b", "/a/b", "/a%2fb"},
-		{"//a/./b", "/a/b", "//a/./b", ""},
-		{"/a/b/..", "/a/", "/a/b/..", ""},
-		{"/..", "/", "/..", ""},
-		{"/old%2f?b=c", "/new x", "/new x", ""},
-		{"*", "*", "*", ""},
+	for _, test := range []struct{ target, routed, query, path, raw string }{
+		{"/a?b=c", "/a", "b=c", "/a", ""},
+		{"/a%2fb", "/a/b", "", "/a/b", "/a%2fb"},
+		{"/old%2f?b=c", "/new x", "b=c", "/new x", ""},
+		{"/old?b=c", "/old", "url=/x&b=c", "/old", ""},
+		{"*", "*", "", "*", ""},
 	} {
 		location := parseTarget("GET", test.target)
-		follow(location, test.routed)
-		if location.Path != test.path || location.RawPath != test.raw {
-			t.Errorf("%q routed as %q: %q, %q", test.target, test.routed, location.Path, location.RawPath)
+		follow(location, test.routed, test.query)
+		if location.Path != test.path || location.RawPath != test.raw || location.RawQuery != test.query {
+			t.Errorf("%q routed as %q: %q, %q, %q", test.target, test.routed, location.Path, location.RawPath, location.RawQuery)
 		}
 	}
 }

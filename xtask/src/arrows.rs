@@ -26,7 +26,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("wire", &[]),
     ("sys", &[]),
     ("metrics", &[]),
-    ("routing", &["config", "script"]),
+    ("routing", &["config", "http", "script"]),
     ("tls", &["acme-names", "config"]),
     ("log", &["options", "sys"]),
     ("protocol", &["acme-names", "options", "sys"]),

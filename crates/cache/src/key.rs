@@ -4,6 +4,7 @@
 //! same text and is not alike: who answers it, the fields by which programs learn their own address, and the fields that the server sets.
 
 use sha2::{Digest as _, Sha256};
+use tutti_http::edits::is_alias;
 use tutti_http::list_members;
 
 /// The fields from which frameworks take scheme, host and path in place of the request's own. A response that was made by one is for
@@ -103,13 +104,9 @@ fn append_addresses(out: &mut Vec<u8>, value: &[u8]) {
     }
 }
 
-/// True if two names are the same to programs that make variables of them: `_` and `.` are as `-` there.
+/// True if two names are the same to programs that make variables of them.
 fn same(name: &[u8], known: &str) -> bool {
-    let known = known.as_bytes();
-    name.len() == known.len()
-        && name.iter().zip(known).all(|(byte, known)| {
-            byte.eq_ignore_ascii_case(known) || (*known == b'-' && matches!(byte, b'_' | b'.'))
-        })
+    is_alias(known.as_bytes(), name)
 }
 
 #[cfg(test)]

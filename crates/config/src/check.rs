@@ -304,6 +304,25 @@ fn known_option(
             member,
         );
     }
+    if let Some((value, risk)) = option.risk
+        && is_json(&member.node, value)
+    {
+        let message = format!("`{}` is {value}: {risk}", option.name);
+        faults.warn(Diagnostic::new(place.pointer(), message), member);
+    }
+}
+
+/// True if a value is `json`, `true`, `false` or a string.
+fn is_json(node: &Node, json: &str) -> bool {
+    match &node.value {
+        Value::Bool(value) => json == if *value { "true" } else { "false" },
+        Value::String(text) => {
+            json.strip_prefix('"')
+                .and_then(|rest| rest.strip_suffix('"'))
+                == Some(&**text)
+        }
+        _ => false,
+    }
 }
 
 /// True if a member of `node` that `table` does not know is likely to mean `name`.

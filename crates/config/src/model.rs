@@ -66,10 +66,10 @@ pub use crate::address::{
 pub use crate::pattern::{OutOfSteps, Pattern, PatternKind, Patterns};
 pub use crate::table::JwtAlgorithm;
 pub use crate::table::{
-    ChallengeWord, EarlyHints, Encoding, ForwardedHeaders, Http2, Http3, HttpVersion,
-    LimitFallback, LimitScope, ListingFormat, Missed, NameserverOptions, OnDemandOptions,
-    ProxyVersion, ScheduleOptions, SetCookie, SpoolerOptions, TsigAlgorithm, UpstreamOptions,
-    WebSocket,
+    ChallengeWord, EarlyHints, EncodedSlashes, Encoding, ForwardedHeaders, Http2, Http3,
+    HttpVersion, LimitFallback, LimitScope, ListingFormat, Missed, NameserverOptions,
+    OnDemandOptions, ProxyVersion, ScheduleOptions, SetCookie, SpoolerOptions, TsigAlgorithm,
+    UpstreamOptions, WebSocket,
 };
 pub use tutti_cron::{Timetable, written};
 pub use tutti_document::Pointer;

@@ -131,7 +131,7 @@ pub const PLAIN_VARIABLES: &[PlainVariable] = &[
     plain(
         "request_uri",
         Variable::RequestUri,
-        "The path with the query, encoded; `.`, `..` and doubled slashes are resolved, a `rewrite` changes nothing",
+        "The path with the query, encoded; `.`, `..`, doubled slashes and needless escapes (`%61`) are resolved, a `rewrite` changes nothing. `$request_line` has it as sent",
         "/blog/new%20post?page=2",
     ),
     plain(

@@ -752,4 +752,29 @@ mod tests {
             ["/applications/a/limits/shm `shm` of `limits` has no effect"]
         );
     }
+
+    #[test]
+    fn an_option_that_takes_away_a_protection_is_told_with_what_that_leads_to() {
+        let http = |options: &str| format!(r#"{{"settings": {{"http": {{{options}}}}}}}"#);
+        for (options, place) in [
+            (r#""merge_slashes": false"#, "merge_slashes"),
+            (r#""encoded_slashes": "any""#, "encoded_slashes"),
+            (r#""backslashes": true"#, "backslashes"),
+            (r#""decode_unreserved": false"#, "decode_unreserved"),
+        ] {
+            let warnings = told(&http(options), &[]);
+            let begins = format!("/settings/http/{place} `{place}` is ");
+            let is_one = warnings.len() == 1 && warnings[0].starts_with(&begins);
+            assert!(is_one && warnings[0].contains("/admin/x"), "{warnings:?}");
+        }
+        for options in [
+            r#""merge_slashes": true, "encoded_slashes": "plain", "backslashes": false, "decode_unreserved": true"#,
+            r#""encoded_slashes": "none""#,
+        ] {
+            assert!(told(&http(options), &[]).is_empty(), "{options}");
+        }
+        let java =
+            r#"{"applications": {"a": {"type": "java", "webapp": "/a", "path_parameters": true}}}"#;
+        assert_eq!(told(java, &[]).len(), 1);
+    }
 }

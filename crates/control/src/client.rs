@@ -56,6 +56,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
             head: RequestHead::new(),
             limits: Limits {
                 max_body_size: patience.max_body,
+                // Names may have everything, encoded, and they are taken apart before they are decoded.
+                paths: None,
                 ..Limits::default()
             },
             patience,

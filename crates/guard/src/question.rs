@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, Empty, Limited};
 use hyper_util::rt::TokioIo;
 use tutti_config::model;
 use tutti_http::edits::is_alias;
-use tutti_http::{FieldLines, Known, PerConnection, RequestView};
+use tutti_http::{FieldLines, Known, PerConnection, RequestView, encode_path};
 
 /// The longest page of whoever is asked about a request.
 const MOST_OF_PAGE: usize = 256 * 1024;
@@ -80,7 +80,7 @@ pub fn about(
             .iter()
             .any(|one| name.eq_ignore_ascii_case(one.as_bytes())),
     };
-    let per_connection = PerConnection::of(view.fields());
+    let per_connection = PerConnection::of_request(view);
     for field in view.fields() {
         let is_left_out = per_connection.has(field.name, field.known)
             || is_about_body(field.known)
@@ -100,11 +100,24 @@ pub fn about(
     put(b"x-forwarded-proto", scheme);
     put(b"x-forwarded-host", host);
     put(b"x-forwarded-method", view.method_text());
-    put(b"x-forwarded-uri", view.origin_target());
+    put(b"x-forwarded-uri", &checked(view));
+    put(b"x-forwarded-raw-uri", view.target());
     Ok(Outgoing {
         request: asking,
         most: MOST_OF_PAGE,
     })
+}
+
+/// The path that conditions saw, and the query. Decoded and encoded again: who answers must not read an encoded slash in another way.
+fn checked(view: &RequestView<'_>) -> Vec<u8> {
+    let path = view.request_path();
+    let mut target = Vec::with_capacity(path.target().len());
+    encode_path(path.path(), &mut target);
+    if let Some(query) = path.query() {
+        target.push(b'?');
+        target.extend_from_slice(query);
+    }
+    target
 }
 
 /// The question for a set of keys.
@@ -151,12 +164,13 @@ fn is_about_body(known: Known) -> bool {
 
 /// Fields in which the server speaks of the client. An encoded answer could not be given to every client.
 fn is_said_of_client(name: &[u8]) -> bool {
-    const SAID: [&str; 8] = [
+    const SAID: [&str; 9] = [
         "x-forwarded-for",
         "x-forwarded-proto",
         "x-forwarded-host",
         "x-forwarded-method",
         "x-forwarded-uri",
+        "x-forwarded-raw-uri",
         "x-forwarded-port",
         "forwarded",
         "accept-encoding",

@@ -9,64 +9,42 @@ use crate::token::is_field_value;
 pub struct Edit {
     name: Cow<'static, str>,
     value: Option<Vec<u8>>,
-    scope: Scope,
-}
-
-/// The fields of the client that a change is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scope {
-    /// None: the field comes beside them.
-    None,
-    /// Those of its name.
-    Name,
-    /// Those too that an interface which makes variables of fields does not tell from it.
-    Aliases,
+    /// The field comes beside those of the client, and not in their place.
+    is_added: bool,
 }
 
 impl Edit {
     /// The field has this value and no other.
     pub fn set(name: impl Into<Cow<'static, str>>, value: Vec<u8>) -> Edit {
-        Edit {
-            name: name.into(),
-            value: Some(value),
-            scope: Scope::Name,
-        }
+        Edit::own(name, Some(value))
     }
 
     /// The field has this value beside those that the client sent.
     pub fn add(name: impl Into<Cow<'static, str>>, value: Vec<u8>) -> Edit {
         Edit {
-            scope: Scope::None,
+            is_added: true,
             ..Edit::set(name, value)
         }
     }
 
     /// The field is left out.
     pub fn remove(name: impl Into<Cow<'static, str>>) -> Edit {
-        Edit {
-            name: name.into(),
-            value: None,
-            scope: Scope::Name,
-        }
+        Edit::own(name, None)
     }
 
-    /// The field is the server's word: a client cannot say it, nor anything that an application may take for it. Without a value nobody
-    /// says it.
+    /// The field is the server's word: a client cannot say it, nor anything that an application may take for it ([`is_alias`]). Without a
+    /// value it is left out.
     pub fn own(name: impl Into<Cow<'static, str>>, value: Option<Vec<u8>>) -> Edit {
         Edit {
             name: name.into(),
             value,
-            scope: Scope::Aliases,
+            is_added: false,
         }
     }
 
     /// True if it is said instead of what the client says in fields of this name.
     fn replaces(&self, name: &[u8]) -> bool {
-        match self.scope {
-            Scope::None => false,
-            Scope::Name => self.name.as_bytes().eq_ignore_ascii_case(name),
-            Scope::Aliases => is_alias(self.name.as_bytes(), name),
-        }
+        !self.is_added && is_alias(self.name.as_bytes(), name)
     }
 
     /// The name of the field.
@@ -91,14 +69,19 @@ pub fn replaces(edits: &[Edit], name: &[u8]) -> bool {
     edits.iter().any(|edit| edit.replaces(name))
 }
 
-/// True if both names may become the name of one variable: CGI's interfaces make `_` of `-`, and some of everything else that is no letter
-/// or digit.
+/// True if an application may take one name for the other: interfaces that make variables of fields write `_` for `-`, and some for every
+/// byte that is no letter or digit.
 pub fn is_alias(name: &[u8], other: &[u8]) -> bool {
+    name.len() == other.len() && begins_as(name, other)
+}
+
+/// True if `name` begins with `start`, or with what an application may take for it.
+pub fn begins_as(name: &[u8], start: &[u8]) -> bool {
     let is_same = |(one, other): (&u8, &u8)| {
         one.eq_ignore_ascii_case(other)
             || !(one.is_ascii_alphanumeric() || other.is_ascii_alphanumeric())
     };
-    name.len() == other.len() && name.iter().zip(other).all(is_same)
+    name.len() >= start.len() && name.iter().zip(start).all(is_same)
 }
 
 /// True if `edits` say anything about fields of this name.
@@ -106,16 +89,9 @@ pub fn mentions(edits: &[Edit], name: &str) -> bool {
     edits.iter().any(|edit| edit.is_of(name))
 }
 
-/// True for fields with which a client would speak for the server (RFC 9440 §4). Interfaces that make variables of fields do not tell `-`
-/// from `_`.
+/// True for fields with which a client would speak for the server (RFC 9440 §4).
 pub fn is_ours_to_say(name: &[u8]) -> bool {
-    let is = |known: &[u8]| {
-        name.len() == known.len()
-            && name.iter().zip(known).all(|(byte, known)| {
-                byte.eq_ignore_ascii_case(known) || (*byte == b'_' && *known == b'-')
-            })
-    };
-    is(b"client-cert") || is(b"client-cert-chain")
+    is_alias(b"client-cert", name) || is_alias(b"client-cert-chain", name)
 }
 
 #[cfg(test)]
@@ -132,6 +108,8 @@ mod tests {
         assert!(replaces(&edits, b"x-one"));
         assert!(!replaces(&edits, b"x-two"));
         assert!(replaces(&edits, b"x-three"));
+        // As a variable it would be the same.
+        assert!(replaces(&edits, b"X_One"));
         assert!(mentions(&edits, "x-two"));
         let sent: Vec<_> = edits.iter().filter_map(Edit::field).collect();
         assert_eq!(sent, [(&b"X-One"[..], &b"1"[..]), (b"X-Two", b"2")]);
@@ -163,6 +141,8 @@ mod tests {
     fn a_client_does_not_speak_for_the_server() {
         assert!(is_ours_to_say(b"Client-Cert"));
         assert!(is_ours_to_say(b"client_cert_chain"));
+        assert!(is_ours_to_say(b"Client.Cert"));
+        assert!(is_ours_to_say(b"client~cert!CHAIN"));
         assert!(!is_ours_to_say(b"Client-Certificate"));
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! After any of these the connection must be closed: the position of the next message is unknown or not to be trusted.
 
+use crate::path::PathError;
+
 /// A head that is refused. All are the sender's fault; none is worth a retry of the same bytes.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,9 +32,9 @@ pub enum HeadError {
     /// The target's form does not fit the method, or it has a fragment or a scheme that is not HTTP.
     #[error("invalid request target")]
     Target,
-    /// The path has an invalid escape, a NUL, or climbs above the root.
-    #[error("invalid path in request target")]
-    Path,
+    /// The path has two meanings, or none.
+    #[error("{0}")]
+    Path(PathError),
     /// HTTP/1.1 without `Host` (RFC 9112 §3.2).
     #[error("missing `Host`")]
     HostMissing,

@@ -6,16 +6,25 @@
 use smallvec::SmallVec;
 
 use crate::field::{FieldRef, list_members};
+use crate::head::request::RequestView;
 use crate::known::Known;
 
 /// Fields that belong to the connection a message came on.
 #[derive(Clone, Debug, Default)]
 pub struct PerConnection<'a> {
-    /// The names in its `Connection` fields, beyond those that always belong to it.
+    /// The names in its `Connection` fields, beyond those that always belong to it. Never `Host`, without which no request is valid.
     named: SmallVec<[&'a [u8]; 4]>,
 }
 
 impl<'a> PerConnection<'a> {
+    /// Those of a request. What the server adds to it afterwards is not the client's to name.
+    pub fn of_request(request: &RequestView<'a>) -> Self {
+        match request.get(Known::Connection) {
+            Some(_) => Self::of(request.fields()),
+            None => Self::default(),
+        }
+    }
+
     /// Those of a message with these fields.
     pub fn of(fields: impl Iterator<Item = FieldRef<'a>>) -> Self {
         let values = fields.filter(|field| field.known == Known::Connection);
@@ -26,7 +35,7 @@ impl<'a> PerConnection<'a> {
     pub fn from_values(values: impl Iterator<Item = &'a [u8]>) -> Self {
         let mut named = SmallVec::new();
         for name in values.flat_map(list_members) {
-            let is_usual = [&b"close"[..], b"keep-alive", b"upgrade", b"te"]
+            let is_usual = [&b"close"[..], b"keep-alive", b"upgrade", b"te", b"host"]
                 .iter()
                 .any(|usual| name.eq_ignore_ascii_case(usual));
             if !is_usual {

@@ -14,8 +14,8 @@ use crate::websocket::{
 };
 use crate::{
     BodyDecoder, BodyError, BodyLength, ChunkedDecoder, HeadError, LAST_CHUNK, Limits, Method,
-    OutgoingHead, Progress, RequestHead, RequestView, ResponseHead, TargetForm, Version,
-    write_chunk_head,
+    OutgoingHead, OwnedPath, PathRules, Progress, RequestHead, RequestView, ResponseHead,
+    TargetForm, Version, write_chunk_head,
 };
 
 /// Limits low enough for a fuzzer to reach.
@@ -93,27 +93,7 @@ fn check_request(view: &RequestView<'_>, length: usize, bytes: &[u8], limits: &L
     assert!(length <= bytes.len() && length <= limits.max_head_bytes());
     assert_eq!(view.length(), length);
     assert!(view.fields().len() <= limits.max_fields);
-    let path = view.path();
-    match view.target_form() {
-        TargetForm::Origin | TargetForm::Absolute => {
-            assert_eq!(path.first(), Some(&b'/'));
-            let segments: Vec<_> = path.split(|&byte| byte == b'/').collect();
-            let inner = segments.get(1..segments.len() - 1).unwrap_or_default();
-            assert!(
-                inner.iter().all(|segment| !segment.is_empty()),
-                "empty segment"
-            );
-            assert!(
-                segments
-                    .iter()
-                    .all(|segment| !matches!(segment, [b'.'] | [b'.', b'.'])),
-                "dot segment"
-            );
-            assert!(!path.contains(&0));
-        }
-        TargetForm::Asterisk => assert_eq!(path, b"*"),
-        TargetForm::Authority => assert!(path.is_empty()),
-    }
+    check_path(view);
     assert!(!view.host_name().iter().any(u8::is_ascii_uppercase));
     assert!(
         !view
@@ -131,6 +111,33 @@ fn check_request(view: &RequestView<'_>, length: usize, bytes: &[u8], limits: &L
     if let BodyLength::Known(length) = view.body_length() {
         assert_eq!(view.facts().content_length, Some(length));
     }
+}
+
+/// Both forms of the path say the same, and leave a receiver nothing to resolve.
+fn check_path(view: &RequestView<'_>) {
+    let found = view.request_path();
+    let (path, target) = (found.path(), found.target());
+    match view.target_form() {
+        TargetForm::Asterisk => return assert_eq!((path, target), (&b"*"[..], &b"*"[..])),
+        TargetForm::Authority => return assert!(path.is_empty() && target.is_empty()),
+        TargetForm::Origin | TargetForm::Absolute => {}
+    }
+    assert_eq!((path.first(), target.first()), (Some(&b'/'), Some(&b'/')));
+    let segments: Vec<_> = path.split(|&byte| byte == b'/').collect();
+    let inner = segments.get(1..segments.len() - 1).unwrap_or_default();
+    assert!(
+        inner.iter().all(|segment| !segment.is_empty()),
+        "empty segment"
+    );
+    let is_dots = |segment: &&[u8]| matches!(*segment, b"." | b"..");
+    assert!(!segments.iter().any(is_dots), "dot segment");
+    assert!(!path.iter().any(|byte| matches!(byte, 0 | b'\\')));
+    let again = OwnedPath::parse(target, &PathRules::CHECKED).expect("a target that was accepted");
+    assert_eq!(
+        again.as_path(),
+        found,
+        "it means something else to the next reader"
+    );
 }
 
 /// The head as a proxy would write it.

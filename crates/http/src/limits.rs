@@ -1,5 +1,7 @@
 //! The limits a parser needs; the timeouts of `settings.http` are the server's.
 
+use crate::path::PathRules;
+
 /// Bounds on what one message may cost before it is refused.
 ///
 /// The first five are `settings.http` options of the same name; the rest are ours, far above what any real client sends.
@@ -21,6 +23,8 @@ pub struct Limits {
     /// Bytes of trailer fields after a chunked body; default 8192. More is answered 400: the head was not too
     /// large, and a client cannot ask again with less.
     pub max_trailer_bytes: u32,
+    /// The paths that are accepted; `None`: the path of the target is taken as it is, by a server that has none of its own.
+    pub paths: Option<PathRules>,
 }
 
 impl Limits {
@@ -53,6 +57,7 @@ impl Default for Limits {
             max_fields: 1024,
             max_chunk_extension_bytes: 16 * 1024,
             max_trailer_bytes: 8192,
+            paths: Some(PathRules::default()),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The fuzz oracles on generated messages: any split, any damage, always the same answer and never a panic.
 
 use crate::websocket::{Utf8, apply_mask};
-use crate::{Limits, Progress, RequestHead, fuzzing, normalise_path};
+use crate::{Limits, OwnedPath, PathRules, Progress, RequestHead, fuzzing};
 use proptest::prelude::*;
 
 /// Text that is often nearly right.
@@ -69,7 +69,7 @@ fn field() -> impl Strategy<Value = String> {
 fn valid_request() -> impl Strategy<Value = Vec<u8>> {
     let line_end = prop::sample::select(vec!["\r\n", "\n"]);
     let target = "/[a-z0-9%./]{0,20}".prop_filter("decodable", |path| {
-        normalise_path(path.as_bytes(), &mut Vec::new()).is_ok()
+        OwnedPath::parse(path.as_bytes(), &PathRules::default()).is_ok()
     });
     (
         target,

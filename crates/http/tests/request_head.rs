@@ -104,12 +104,12 @@ fn target_forms_are_told_apart() {
             "/a?",
         ),
         (
-            "GET //h/%2e%2E/a?b?c HTTP/1.1",
+            "GET //h/../a%2Db%2Fc?b?c HTTP/1.1",
             TargetForm::Origin,
             "h",
-            "/a",
+            "/a-b/c",
             Some("b?c"),
-            "//h/%2e%2E/a?b?c",
+            "/a-b%2Fc?b?c",
         ),
         (
             "GET http://h/a?b HTTP/1.1",
@@ -133,7 +133,7 @@ fn target_forms_are_told_apart() {
             "h",
             "/",
             Some("b"),
-            "?b",
+            "/?b",
         ),
         (
             "GET https://h:443/ HTTP/1.1",

@@ -290,7 +290,7 @@ impl Compiler<'_> {
         for name in index.iter().rev() {
             if name.starts_with('/') {
                 let destination = self.settled(spot, name);
-                action = json!({"rewrite": Text::literal(name.replace('%', "%25")).template(), "pass": destination});
+                action = json!({"rewrite": Text::literal(name.replace('%', "%25").replace('?', "%3F")).template(), "pass": destination});
                 continue;
             }
             let mut share = self.share_of(spot, name);

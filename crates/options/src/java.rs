@@ -24,6 +24,8 @@ options! {
         java_home: Option<PathBuf> [beyond()],
         /// Handle each request in a virtual thread (Java 21 or later); `threads` then only take requests
         virtual_threads: bool [beyond(), default("false")],
+        /// Take paths with parameters (`/cars;color=red`); else they get 400, but for `;jsessionid=` at the end
+        path_parameters: bool [beyond(), default("false"), risky("true", "conditions see `/admin;x/y` as it is, and the application as `/admin/y`: a `uri` that protects `/admin/*` does not match it")],
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Opt {
     pub since: &'static str,
     /// Taken, so that older configurations work, and of no effect: told as a warning.
     pub is_ignored: bool,
+    /// A value, as JSON, that takes away a protection, and what it leads to: told as a warning.
+    pub risk: Option<(&'static str, &'static str)>,
 }
 
 /// Where an option comes from.
@@ -239,6 +241,7 @@ pub const fn opt(name: &'static str, kind: Kind, effect: &'static str) -> Opt {
         older: false,
         since: "0.1",
         is_ignored: false,
+        risk: None,
     }
 }
 
@@ -288,6 +291,12 @@ impl Opt {
     /// Without effect.
     pub const fn ignored(mut self) -> Opt {
         self.is_ignored = true;
+        self
+    }
+
+    /// With this value it takes away a protection; `risk` says what that leads to.
+    pub const fn risky(mut self, value: &'static str, risk: &'static str) -> Opt {
+        self.risk = Some((value, risk));
         self
     }
 

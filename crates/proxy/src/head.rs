@@ -7,10 +7,10 @@
 use std::fmt::Write as _;
 
 use tutti_config::model::{ForwardedHeaders, UpstreamAddress};
-use tutti_http::edits::{Edit, is_ours_to_say, mentions, replaces};
+use tutti_http::edits::{Edit, is_alias, is_ours_to_say, mentions, replaces};
 use tutti_http::{
-    Known, PerConnection, RequestFraming, TargetForm, told_port, write_field,
-    write_request_framing, write_request_line,
+    Known, PerConnection, RequestFraming, told_port, write_field, write_request_framing,
+    write_request_line,
 };
 use tutti_upstream::Server;
 
@@ -65,8 +65,8 @@ pub(crate) fn write<C: Client>(
     terms: &Terms<'_>,
 ) {
     let view = request.view;
-    write_line(out, request);
-    let connection = PerConnection::of(view.fields());
+    out.line(view.method_text(), request.path.target());
+    let connection = PerConnection::of_request(&view);
     let forwarded = request.upstream().options().forwarded_headers;
     let edits = request.edits;
     let set = edits.iter().find(|edit| is_host(edit));
@@ -110,22 +110,6 @@ pub(crate) fn write<C: Client>(
     out.end();
 }
 
-fn write_line(out: &mut impl HeadWriter, request: &Request<'_>) {
-    let view = request.view;
-    if let Some(rewritten) = request.rewritten {
-        return out.line(view.method_text(), rewritten.target);
-    }
-    let target = view.origin_target();
-    if view.target_form() == TargetForm::Absolute && target.first() != Some(&b'/') {
-        // `http://host?query` has the path `/` (RFC 9110 §4.2.3).
-        let mut whole = Vec::with_capacity(target.len() + 1);
-        whole.push(b'/');
-        whole.extend_from_slice(target.strip_prefix(b"/").unwrap_or(target));
-        return out.line(view.method_text(), &whole);
-    }
-    out.line(view.method_text(), target);
-}
-
 /// The name of the server where the client named nobody.
 fn own_name(server: &Server) -> String {
     match server.address() {
@@ -146,10 +130,7 @@ fn is_replaced(name: &[u8], told: ForwardedHeaders) -> bool {
         b"x-forwarded-port",
     ];
     (told.x_forwarded || told.forwarded)
-        && (name.eq_ignore_ascii_case(b"forwarded")
-            || X_FORWARDED
-                .iter()
-                .any(|known| name.eq_ignore_ascii_case(known)))
+        && (is_alias(b"forwarded", name) || X_FORWARDED.iter().any(|known| is_alias(known, name)))
 }
 
 /// Tells the server about the client. A field that `request_headers` names is left to it: the server must not get two that differ.

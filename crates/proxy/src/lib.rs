@@ -43,7 +43,7 @@ pub use health::Report;
 pub use monitor::{Monitor, Ways};
 pub use nobody::{NoBody, Nobody};
 pub use nodes::Nodes;
-pub use request::{Body, Cgi, Destination, Request, Rewritten};
+pub use request::{Body, Cgi, Destination, Request};
 pub use resources::Resources;
 pub use scripts::{NoScript, ScriptCache, Target, find};
 pub use tunnel::{Tunnel, TunnelClient};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tutti_config::model::{HttpVersion, UpstreamProtocol};
 use tutti_http::edits::Edit;
-use tutti_http::{BodyLength, Method, RequestView, Version};
+use tutti_http::{BodyLength, Method, RequestPath, RequestView, Version};
 use tutti_spool::Region;
 use tutti_upstream::Upstream;
 
@@ -47,15 +47,6 @@ pub(crate) fn speaks_http2(upstream: &Upstream) -> bool {
     upstream.options().http_version == HttpVersion::Http2
 }
 
-/// A path that the request has instead of its own.
-#[derive(Clone, Copy)]
-pub struct Rewritten<'r> {
-    /// Decoded and normalised.
-    pub path: &'r [u8],
-    /// The same as a request target.
-    pub target: &'r [u8],
-}
-
 /// A body that has been read before the request goes on.
 #[derive(Clone, Copy)]
 pub enum Body<'r> {
@@ -84,8 +75,8 @@ pub struct Request<'r> {
     pub view: RequestView<'r>,
     /// The upstream it goes to.
     pub destination: &'r Destination,
-    /// Set if it does not go to the path that it came with.
-    pub rewritten: Option<Rewritten<'r>>,
+    /// The path that it goes to: its own, or that of a `rewrite`.
+    pub path: RequestPath<'r>,
     /// Changes to its fields.
     pub edits: &'r [Edit],
     /// The body, if it has been read.

@@ -205,7 +205,7 @@ fn get(client: &mut Recorder, upstream: &str) -> Result<String, Gone> {
     let request = Request {
         view: head.view(text),
         destination: &destination,
-        rewritten: None,
+        path: head.view(text).request_path(),
         edits: &[],
         body: Body::None,
     };

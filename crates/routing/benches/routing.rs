@@ -11,22 +11,20 @@ use std::time::Duration;
 use criterion::{Criterion, criterion_group, criterion_main};
 use tutti_config::model::TlsVariable;
 use tutti_config::{Config, Context, parse, validate};
+use tutti_http::{OwnedPath, RequestPath};
 use tutti_routing::{LogLine, LogSecond, LogTime, RequestInfo, ResponseInfo, Router};
 
 struct Request {
     host: &'static str,
-    path: &'static str,
+    path: OwnedPath,
 }
 
 impl RequestInfo for Request {
-    fn path(&self) -> &[u8] {
-        self.path.as_bytes()
-    }
-    fn query(&self) -> Option<&[u8]> {
-        None
+    fn request_path(&self) -> RequestPath<'_> {
+        self.path.as_path()
     }
     fn target(&self) -> &[u8] {
-        self.path.as_bytes()
+        self.path.as_path().target()
     }
     fn method(&self) -> &[u8] {
         b"GET"
@@ -139,14 +137,14 @@ fn benchmark(criterion: &mut Criterion) {
     let router = Router::compile(&config).unwrap();
     let request = Request {
         host: "host-0700.example.com",
-        path: "/section-0700/page",
+        path: OwnedPath::made("/section-0700/page".as_bytes(), true),
     };
     criterion.bench_function("1,000 hosts, then 1,000 path prefixes", |bencher| {
         bencher.iter(|| black_box(router.decide(0, black_box(&request))));
     });
     let page = Request {
         host: "example.com",
-        path: "/page-0999",
+        path: OwnedPath::made("/page-0999".as_bytes(), true),
     };
     criterion.bench_function("1,000 paths", |bencher| {
         bencher.iter(|| black_box(router.decide(1, black_box(&page))))
@@ -156,7 +154,7 @@ fn benchmark(criterion: &mut Criterion) {
     });
     let none = Request {
         host: "none.example.com",
-        path: "/none",
+        path: OwnedPath::made("/none".as_bytes(), true),
     };
     criterion.bench_function("1,000 hosts, no match", |bencher| {
         bencher.iter(|| black_box(router.decide(0, black_box(&none))));

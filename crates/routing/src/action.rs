@@ -1,5 +1,6 @@
 //! The action that routing chooses for a request.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -7,11 +8,11 @@ use tutti_config::model::{
     Cache, Condition, Encoding, ListingFormat, Patterns, Pointer, RequestHeader, ResponseHeader,
     Return, Template, under,
 };
+use tutti_http::{OwnedPath, RequestPath};
 
 use crate::conditions::condition_holds;
 use crate::info::RequestInfo;
 use crate::render::render;
-use crate::rewrite::Rewritten;
 use crate::rule_set::RuleSet;
 use crate::script::ScriptFailed;
 use crate::seen::Seen;
@@ -58,9 +59,8 @@ pub type Guards = SmallVec<[usize; 4]>;
 pub struct Decision<'r> {
     /// The action itself.
     pub action: Action<'r>,
-    /// The path that a `rewrite` on the way put in place of the one that came. Use [`Decision::path`] and
-    /// [`Decision::target`] instead of the request's own.
-    pub rewritten: Option<Box<Rewritten>>,
+    /// The path that a `rewrite` on the way put in place of the one that came. Use [`Decision::request_path`] instead of the request's own.
+    pub rewritten: Option<Rc<OwnedPath>>,
     /// Changes to the response, made by the action itself.
     pub response_headers: &'r [ResponseHeader],
     /// Changes to the request, where it goes to an upstream; made by the action itself.
@@ -167,7 +167,7 @@ pub struct NotBelow;
 pub struct Below<'d> {
     decision: &'d Decision<'d>,
     /// There where the share has a prefix.
-    path: Option<Rewritten>,
+    path: Option<OwnedPath>,
 }
 
 impl Below<'_> {
@@ -188,18 +188,15 @@ impl Below<'_> {
 }
 
 impl Decision<'_> {
-    /// The path to act on.
-    pub fn path<'a, R: RequestInfo + ?Sized>(&'a self, request: &'a R) -> &'a [u8] {
-        self.rewritten
-            .as_ref()
-            .map_or_else(|| request.path(), |rewritten| &rewritten.path)
+    /// The path to act on, and its query.
+    pub fn request_path<'a, R: RequestInfo + ?Sized>(&'a self, request: &'a R) -> RequestPath<'a> {
+        let rewritten = self.rewritten.as_deref();
+        rewritten.map_or_else(|| request.request_path(), OwnedPath::as_path)
     }
 
-    /// The request target to send on.
-    pub fn target<'a, R: RequestInfo + ?Sized>(&'a self, request: &'a R) -> &'a [u8] {
-        self.rewritten
-            .as_ref()
-            .map_or_else(|| request.target(), |rewritten| &rewritten.target)
+    /// The path to act on, decoded.
+    pub fn path<'a, R: RequestInfo + ?Sized>(&'a self, request: &'a R) -> &'a [u8] {
+        self.request_path(request).path()
     }
 
     /// Appends a template of the action (a path of a share, a location, a header) as it is for this request.
@@ -246,10 +243,7 @@ impl Decision<'_> {
         };
         Ok(Below {
             decision: self,
-            path: path.map(|path| Rewritten {
-                path: path.to_vec(),
-                target: Vec::new(),
-            }),
+            path: path.map(|path| OwnedPath::decoded(path.to_vec())),
         })
     }
 }

@@ -32,6 +32,7 @@ impl Router {
             guards: Vec::new(),
             rules: Rulebook::default(),
             internal: FxHashSet::default(),
+            merge_slashes: config.settings.http.merge_slashes,
         };
         for (name, upstream) in &config.upstreams {
             let index = router.upstreams.len();

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tutti_config::model::{OutOfSteps, Pointer, TlsVariable};
+use tutti_http::RequestPath;
 use tutti_script::{Failure, Modules};
 
 /// An event on a request's way through the routes.
@@ -27,11 +28,17 @@ pub enum RouteEvent<'a> {
 ///
 /// Everything is borrowed from the request: asking must not allocate.
 pub trait RequestInfo {
-    /// The path: decoded, normalised, without query; begins with `/`.
-    fn path(&self) -> &[u8];
-    /// The part that follows `?`, as it came; `None` without `?`.
-    fn query(&self) -> Option<&[u8]>;
-    /// The request target, path and query, as it came.
+    /// The path that the request has by now, and its query.
+    fn request_path(&self) -> RequestPath<'_>;
+    /// The path, decoded.
+    fn path(&self) -> &[u8] {
+        self.request_path().path()
+    }
+    /// The part that follows `?`, not decoded; `None` without `?`.
+    fn query(&self) -> Option<&[u8]> {
+        self.request_path().query()
+    }
+    /// The target that the client asked for, path and query, encoded; a `rewrite` changes nothing (`$request_uri`).
     fn target(&self) -> &[u8];
     /// The method as it came.
     fn method(&self) -> &[u8];

@@ -29,7 +29,6 @@ pub use access_log::LogLine;
 pub use action::{Action, ApplicationRef, Below, Decision, Guards, NotBelow, Share};
 pub use info::{LogSecond, LogTime, RequestInfo, ResponseInfo, RouteEvent};
 pub use render::{is_true, render};
-pub use rewrite::Rewritten;
 pub use router::{HOP_LIMIT, Router};
 pub use rule_set::RuleSet;
 pub use rules::{InternalNumber, PageNumber, Rulebook};

@@ -1,53 +1,153 @@
-//! `rewrite`: a new path for the rest of the request's way.
+//! `rewrite`: a new target for the rest of the request's way.
+//!
+//! The template is put together as a target, encoded, and read as one that a client sends: what conditions see of it afterwards is what
+//! files, applications and servers get.
 
-use tutti_config::model::{Part, Template};
+use smallvec::SmallVec;
+use tutti_config::model::{Part, Template, Variable};
+use tutti_http::{OwnedPath, encode_argument, encode_path, encode_written};
 
+use crate::fields;
 use crate::info::RequestInfo;
-use crate::path::{is_path_byte, normalise, percent_decode};
 use crate::script::{self, ScriptFailed};
 use crate::variables;
 
-/// A path that replaced the one that came.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rewritten {
-    /// Decoded and normalised.
-    pub path: Vec<u8>,
-    /// The same as a request target: encoded, with the query string that came.
-    pub target: Vec<u8>,
-}
-
-/// Applies a `rewrite`. What is written literally may be percent-encoded; values are not decoded again.
+/// Applies a `rewrite`. What is written literally may be percent-encoded, and its first `?` begins the query; values are not decoded again.
 pub(crate) fn rewrite<R: RequestInfo + ?Sized>(
     template: &Template,
     request: &R,
-) -> Result<Rewritten, ScriptFailed> {
-    let mut raw = Vec::new();
+    merge_slashes: bool,
+) -> Result<OwnedPath, ScriptFailed> {
+    let mut made = Made::default();
     for part in template.parts() {
         match part {
-            Part::Literal(text) => raw.extend_from_slice(&percent_decode(text)),
-            Part::Variable(variable) => variables::value(variable, request, &mut raw),
-            Part::Script(source) => script::value(source, request, &mut raw)?,
+            Part::Literal(text) => made.literal(text),
+            Part::Variable(variable) => made.variable(variable, request),
+            Part::Script(source) => {
+                let mut value = Vec::new();
+                script::value(source, request, &mut value)?;
+                encode_path(&value, &mut made.path);
+            }
         }
     }
-    let path = normalise(&raw);
-    let mut target = Vec::with_capacity(path.len() + 16);
-    for byte in &path {
-        if is_path_byte(*byte) {
-            target.push(*byte);
-        } else {
-            const DIGITS: [u8; 16] = *b"0123456789ABCDEF";
-            let digit = |nibble: u8| {
-                DIGITS
-                    .get(usize::from(nibble & 15))
-                    .copied()
-                    .unwrap_or_default()
-            };
-            target.extend_from_slice(&[b'%', digit(byte >> 4), digit(*byte)]);
+    Ok(OwnedPath::made(
+        &made.target(request.query()),
+        merge_slashes,
+    ))
+}
+
+/// The target of a template, so far.
+#[derive(Default)]
+struct Made {
+    path: Vec<u8>,
+    /// There once a `?` has begun it.
+    query: Option<Vec<u8>>,
+    /// It came with `$request_uri`, so that the client's query is not appended.
+    is_sent: bool,
+    /// The last character was a `?`: at the end of the template it means that the client's query is left out.
+    ends_in_mark: bool,
+}
+
+impl Made {
+    fn literal(&mut self, text: &str) {
+        for (index, piece) in text.split('?').enumerate() {
+            if index > 0 {
+                self.mark();
+                self.ends_in_mark = true;
+            }
+            if !piece.is_empty() {
+                self.mark();
+                let out = self.query.as_mut().unwrap_or(&mut self.path);
+                encode_written(piece.as_bytes(), out);
+            }
         }
     }
-    if let Some(query) = request.query() {
-        target.push(b'?');
-        target.extend_from_slice(query);
+
+    /// Acts on the `?` that came last: the first one begins the query.
+    fn mark(&mut self) {
+        if !std::mem::take(&mut self.ends_in_mark) {
+            return;
+        }
+        let query = self.query.get_or_insert_default();
+        if !query.is_empty() {
+            query.push(if self.is_sent { b'&' } else { b'?' });
+        }
     }
-    Ok(Rewritten { path, target })
+
+    fn variable<R: RequestInfo + ?Sized>(&mut self, variable: &Variable, request: &R) {
+        self.mark();
+        if let Some(query) = &mut self.query {
+            let mut value = Vec::new();
+            variables::value(variable, request, &mut value);
+            encode_argument(&value, query);
+            return;
+        }
+        match variable {
+            // Encoded already: an encoded slash stays one.
+            Variable::Uri => {
+                let path = request.request_path();
+                self.path.extend_from_slice(path.encoded_path());
+            }
+            Variable::RequestUri => {
+                let target = request.target();
+                let end = memchr::memchr(b'?', target).unwrap_or(target.len());
+                let (path, query) = target.split_at(end);
+                self.path.extend_from_slice(path);
+                self.query = query.get(1..).map(<[u8]>::to_vec);
+                self.is_sent = true;
+            }
+            variable => {
+                let mut value = Vec::new();
+                variables::value(variable, request, &mut value);
+                encode_path(&value, &mut self.path);
+            }
+        }
+    }
+
+    /// The whole target. The arguments that the client sent follow those of the template, but for those that the template says itself.
+    fn target(self, sent: Option<&[u8]>) -> Vec<u8> {
+        let sent = sent.filter(|_| !self.is_sent && !self.ends_in_mark);
+        let mut target = self.path;
+        let query = match (self.query, sent) {
+            (Some(mut query), sent) => {
+                append_others(&mut query, sent.unwrap_or_default());
+                Some(query).filter(|query| !query.is_empty())
+            }
+            (None, sent) => sent.map(<[u8]>::to_vec),
+        };
+        if let Some(query) = query {
+            target.push(b'?');
+            target.extend_from_slice(&query);
+        }
+        target
+    }
+}
+
+/// Appends those of the arguments `sent` that have other names than those in `query`.
+fn append_others(query: &mut Vec<u8>, sent: &[u8]) {
+    let names = |query: &[u8]| -> SmallVec<[Vec<u8>; 4]> {
+        let mut names = SmallVec::new();
+        fields::all_arguments(query, &mut |name, _| names.push(comparable(name)));
+        names
+    };
+    let own = names(query.as_slice());
+    for pair in sent.split(|byte| *byte == b'&') {
+        if !pair.is_empty() && names(pair).iter().all(|name| !own.contains(name)) {
+            if !query.is_empty() {
+                query.push(b'&');
+            }
+            query.extend_from_slice(pair);
+        }
+    }
+}
+
+/// The name of an argument as PHP has it, which is the coarsest of all: `a.b`, `a b` and `a_b[]` are one.
+fn comparable(name: &[u8]) -> Vec<u8> {
+    let end = memchr::memchr(b'[', name).unwrap_or(name.len());
+    let name = name.get(..end).unwrap_or_default().trim_ascii_start();
+    let replaced = name.iter().map(|byte| match byte {
+        b'.' | b' ' => b'_',
+        byte => *byte,
+    });
+    replaced.collect()
 }

@@ -1,11 +1,13 @@
 //! Routes, compiled, and the way of a request through them.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use tutti_config::model::{
     Cache, Conditions, Guard, Pointer, RequestHeader, ResponseHeader, Upstream,
 };
+use tutti_http::OwnedPath;
 
 use crate::action::{
     Action, ApplicationRef, CompiledAction, CompiledKind, CompiledPass, Decision, Guards, Share,
@@ -14,7 +16,7 @@ use crate::conditions::{self, Undecided};
 use crate::index::{self, Index};
 use crate::info::{RequestInfo, RouteEvent};
 use crate::pass;
-use crate::rewrite::{Rewritten, rewrite};
+use crate::rewrite::rewrite;
 use crate::rule_set::RuleSet;
 use crate::rules::{InternalNumber, PageNumber, Rulebook};
 use crate::seen::Seen;
@@ -41,6 +43,8 @@ pub struct Router {
     pub(crate) rules: Rulebook,
     /// Numbers of the routes that only answers lead to.
     pub(crate) internal: FxHashSet<usize>,
+    /// Repeated slashes in what a `rewrite` makes are one, as in paths of requests.
+    pub(crate) merge_slashes: bool,
 }
 
 #[derive(Debug)]
@@ -285,7 +289,7 @@ impl Router {
 /// Where a request is on its way.
 struct Way<'r> {
     router: &'r Router,
-    rewritten: Option<Box<Rewritten>>,
+    rewritten: Option<Rc<OwnedPath>>,
     route: Option<usize>,
     pointer: &'r Pointer,
     headers: (&'r [ResponseHeader], &'r [RequestHeader]),
@@ -370,11 +374,11 @@ impl<'r> Way<'r> {
         self.cache = action.cache.as_ref();
         if let Some(template) = &action.rewrite {
             let routed = Seen::on_its_way(request, self.rewritten.as_deref());
-            let Ok(rewritten) = rewrite(template, &routed) else {
+            let Ok(rewritten) = rewrite(template, &routed, self.router.merge_slashes) else {
                 return Move::End(Action::Undecided);
             };
-            let rewritten = Box::new(rewritten);
-            request.note(RouteEvent::Rewritten(&rewritten.path));
+            let rewritten = Rc::new(rewritten);
+            request.note(RouteEvent::Rewritten(rewritten.as_path().path()));
             self.rewritten = Some(rewritten);
         }
         match &action.kind {

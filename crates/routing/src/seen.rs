@@ -3,24 +3,24 @@
 use std::net::SocketAddr;
 
 use tutti_config::model::{OutOfSteps, Pointer, TlsVariable};
+use tutti_http::{OwnedPath, RequestPath};
 use tutti_script::{Failure, Modules};
 
 use crate::info::{RequestInfo, ResponseInfo, RouteEvent};
-use crate::rewrite::Rewritten;
 
 /// A request with what has become of it: the path of a `rewrite`, and the response.
 pub struct Seen<'a, R: ?Sized> {
     /// The request itself.
     pub request: &'a R,
     /// The path that is acted on, where it is another one.
-    pub rewritten: Option<&'a Rewritten>,
+    pub rewritten: Option<&'a OwnedPath>,
     /// The response, once there is one.
     pub response: Option<&'a dyn ResponseInfo>,
 }
 
 impl<'a, R: RequestInfo + ?Sized> Seen<'a, R> {
     /// With the path as it is by now.
-    pub(crate) fn on_its_way(request: &'a R, rewritten: Option<&'a Rewritten>) -> Self {
+    pub(crate) fn on_its_way(request: &'a R, rewritten: Option<&'a OwnedPath>) -> Self {
         Self {
             request,
             rewritten,
@@ -30,16 +30,13 @@ impl<'a, R: RequestInfo + ?Sized> Seen<'a, R> {
 }
 
 impl<R: RequestInfo + ?Sized> RequestInfo for Seen<'_, R> {
-    fn path(&self) -> &[u8] {
+    fn request_path(&self) -> RequestPath<'_> {
         self.rewritten
-            .map_or_else(|| self.request.path(), |rewritten| &rewritten.path)
+            .map_or_else(|| self.request.request_path(), OwnedPath::as_path)
     }
     // `$request_uri` is what the client asked for, whatever became of it.
     fn target(&self) -> &[u8] {
         self.request.target()
-    }
-    fn query(&self) -> Option<&[u8]> {
-        self.request.query()
     }
     fn method(&self) -> &[u8] {
         self.request.method()

@@ -7,7 +7,6 @@ use tutti_config::model::Variable;
 
 use crate::fields;
 use crate::info::{LogTime, RequestInfo, ResponseInfo};
-use crate::path::request_uri;
 
 /// Appends the id of a request, as all logs and whoever gets the request have it (`$request_id`).
 pub fn request_id<R: RequestInfo + ?Sized>(request: &R, out: &mut Vec<u8>) {
@@ -24,7 +23,7 @@ pub(crate) fn value<R: RequestInfo + ?Sized>(variable: &Variable, request: &R, o
         Variable::Uri => out.extend_from_slice(request.path()),
         Variable::Host => out.extend_from_slice(request.host()),
         Variable::Method => out.extend_from_slice(request.method()),
-        Variable::RequestUri => request_uri(request.target(), out),
+        Variable::RequestUri => out.extend_from_slice(request.target()),
         Variable::RequestLine => out.extend_from_slice(request.request_line()),
         Variable::Protocol => {
             let words = request.request_line().rsplit(|byte| *byte == b' ');

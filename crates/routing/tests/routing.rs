@@ -278,11 +278,106 @@ fn a_rewrite_changes_the_path_and_keeps_the_query() {
         r#"[{"match": {"uri": "/v1/*"}, "action": {"return": 200, "location": "$uri $request_uri"}},
             {"action": {"rewrite": "/v1/$uri", "pass": "routes"}}]"#,
     );
-    let request = get("/a b?x=1");
+    let request = get("/a%20b?x=1");
     let decision = router.decide(0, &request);
-    assert_eq!(told(&decision, &request), "200 /v1/a b /a b?x=1");
+    assert_eq!(told(&decision, &request), "200 /v1/a b /a%20b?x=1");
     assert_eq!(decision.path(&request), b"/v1/a b");
-    assert_eq!(decision.target(&request), b"/v1/a%20b?x=1");
+    let path = decision.request_path(&request);
+    assert_eq!(path.target(), b"/v1/a%20b?x=1");
+}
+
+/// Issue 28, 2.3: a `?` in the template became part of the path, and `$request_uri` was decoded twice.
+#[test]
+fn a_rewrite_may_have_a_query() {
+    for (template, asked, path, target) in [
+        (
+            "/index.php?url=$uri",
+            "/a/b",
+            "/index.php",
+            "/index.php?url=/a/b",
+        ),
+        (
+            "/index.php?url=$uri",
+            "/a%26b%20c%3fd",
+            "/index.php",
+            "/index.php?url=/a%26b%20c?d",
+        ),
+        // The other arguments of the client follow; it cannot say what the template says.
+        (
+            "/i.php?q=$uri",
+            "/a?page=2&q=/b&q%5B%5D=c&%20q=d",
+            "/i.php",
+            "/i.php?q=/a&page=2",
+        ),
+        (
+            "/i.php?a_b=1",
+            "/a?a.b=2&a+b=3&c",
+            "/i.php",
+            "/i.php?a_b=1&c",
+        ),
+        (
+            "/i.php?$uri",
+            "/forum/x?page=2",
+            "/i.php",
+            "/i.php?/forum/x&page=2",
+        ),
+        ("/i.php?", "/a?page=2", "/i.php", "/i.php"),
+        ("/i.php?q=1?", "/a?page=2", "/i.php", "/i.php?q=1"),
+        ("/i.php", "/a?page=2", "/i.php", "/i.php?page=2"),
+        (
+            "/i.php?q=$arg_q&r=$method",
+            "/a?q=%26r%3Dx",
+            "/i.php",
+            "/i.php?q=%26r%3Dx&r=GET",
+        ),
+        (
+            "/i.php?next=$request_uri",
+            "/a?b=c&d",
+            "/i.php",
+            "/i.php?next=/a?b%3Dc%26d&b=c&d",
+        ),
+        (
+            "/v1$request_uri",
+            "/a%20b/c?d=%20e",
+            "/v1/a b/c",
+            "/v1/a%20b/c?d=%20e",
+        ),
+        ("/v1$request_uri", "/%2561", "/v1/%61", "/v1/%2561"),
+        ("/v1$request_uri?x=1", "/a?b", "/v1/a", "/v1/a?b&x=1"),
+        ("/v1$request_uri?x=1", "/a", "/v1/a", "/v1/a?x=1"),
+        // An encoded slash stays one, and a question mark in a name is not the query.
+        (
+            "/v1$uri",
+            "/group%2Fproject?x",
+            "/v1/group/project",
+            "/v1/group%2Fproject?x",
+        ),
+        ("/v1$uri", "/a%3fb", "/v1/a?b", "/v1/a%3fb"),
+        ("/new $uri", "/a", "/new /a", "/new%20/a"),
+        (
+            "/$arg_x/b",
+            "/a?x=..%2F..%2Fe",
+            "/e/b",
+            "/e/b?x=..%2F..%2Fe",
+        ),
+    ] {
+        let router = routes(&format!(
+            r#"[{{"action": {{"rewrite": "{template}", "return": 200}}}}]"#
+        ));
+        let request = get(asked);
+        let decision = router.decide(0, &request);
+        let found = decision.request_path(&request);
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        assert_eq!(text(found.path()), path, "{template} {asked}");
+        assert_eq!(text(found.target()), target, "{template} {asked}");
+    }
+    // Conditions after it see the new arguments.
+    let router = routes(
+        r#"[{"match": {"arguments": {"url": "/a"}}, "action": {"return": 201}},
+            {"action": {"rewrite": "/i?url=$uri", "pass": "routes"}}]"#,
+    );
+    let request = get("/a");
+    assert_eq!(told(&router.decide(0, &request), &request), "201");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use tutti_cache::{Key, asks_not_to_store, is_cookie_named, overrides_method};
 use tutti_config::model::{Cache, GatewayParameter, Patterns};
 use tutti_fields::request_headers;
 use tutti_http::{BodyLength, Known, Method, is_safe};
-use tutti_routing::{Decision, RequestInfo as _, Rewritten};
+use tutti_routing::{Decision, RequestInfo as _};
 
 use crate::request::Request;
 use tutti_cache::Asked;
@@ -99,9 +99,15 @@ fn key(
             }
         }
     }
-    if let Some(Rewritten { target, .. }) = decision.rewritten.as_deref() {
+    if let Some(rewritten) = decision.rewritten.as_deref() {
         identity.push(0);
-        identity.extend_from_slice(target);
+        identity.extend_from_slice(rewritten.as_path().target());
+    }
+    // A key of `$uri` does not tell an encoded slash from a slash, and who answers may.
+    let path = view.request_path();
+    if cache.key.is_some() && path.encoded_path() != path.path() {
+        identity.push(0);
+        identity.extend_from_slice(path.encoded_path());
     }
     let fields = view.fields().map(|field| (field.name, field.value));
     let edits = request_headers::shared(decision, parameters, request).ok()?;

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use tutti_conn::room::Waiting;
 use tutti_gateway::proxy_protocol::{Addresses, Proxied};
 use tutti_guard::Admission;
-use tutti_http::Version;
 use tutti_http::websocket::close_code;
+use tutti_http::{OwnedPath, Version};
 use tutti_pool::Whereabouts;
 use tutti_routing::RuleSet;
 
@@ -55,6 +55,8 @@ pub(crate) struct Connection {
     pub(crate) answerer: Cell<Answerer>,
     /// The route that the current request was looked up in last.
     pub(crate) route: Cell<Option<usize>>,
+    /// The path that the current request has been given by a `rewrite`.
+    pub(crate) rewritten: RefCell<Option<Rc<OwnedPath>>>,
     /// The decisions before the action of the current request.
     pub(crate) admission: Admission,
     /// The rules for the answer to the current request.
@@ -113,6 +115,7 @@ impl Connection {
             arrived: Cell::new(Instant::now()),
             answerer: Cell::default(),
             route: Cell::default(),
+            rewritten: RefCell::default(),
             admission: Admission::default(),
             rules: RefCell::default(),
             traced: Traced::default(),
@@ -206,6 +209,7 @@ impl Connection {
         self.origin.set(Origin::default());
         self.answerer.set(Answerer::Nothing);
         self.route.take();
+        self.rewritten.take();
         self.admission.reset();
         self.rules.take();
         self.is_logged.set(false);

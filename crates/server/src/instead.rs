@@ -148,14 +148,13 @@ fn led<'f>(
         refusals::failed(&request.connection.local, request, status, &reason);
         Instead::Failure(status)
     };
-    let target = match tutti_substitute::target(named) {
-        Ok(target) => target,
+    let place = match tutti_substitute::path(named) {
+        Ok(place) => place,
         Err(reason) => return complain(502, reason),
     };
     let rules = request.connection.rules.borrow();
-    let path = tutti_substitute::path(&target);
     let rulebook = request.snapshot.router.rules();
-    let Some(route) = rulebook.internal(&rules, &path) else {
+    let Some(route) = rulebook.internal(&rules, place.as_path().path()) else {
         return complain(502, "`internal` has no route for it");
     };
     let way = Way::Route(route, rules.clone());
@@ -164,7 +163,7 @@ fn led<'f>(
     if original.is_last() {
         return complain(500, "the answers go round in circles");
     }
-    match original.lead(&target, way, fields) {
+    match original.lead(place.as_path().target(), way, fields) {
         Some(substitute) => Instead::Substitute(substitute),
         None => complain(502, "that is no path of a request"),
     }

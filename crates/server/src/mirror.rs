@@ -11,7 +11,8 @@ use tutti_config::model::{Mirror, UpstreamProtocol};
 use tutti_http::edits::Edit;
 use tutti_http::http2::is_connection_specific;
 use tutti_http::{
-    BodyLength, Known, Limits, Method, Progress, RequestHead, write_field, write_request_line,
+    BodyLength, Known, Limits, Method, PathRules, PerConnection, Progress, RequestHead,
+    write_field, write_request_line,
 };
 use tutti_pool::Level;
 use tutti_proxy::{Body, Cgi, Destination, Nobody};
@@ -124,7 +125,7 @@ impl Copy {
         let request = tutti_proxy::Request {
             view: self.head.view(&self.bytes),
             destination: &destination,
-            rewritten: None,
+            path: self.head.view(&self.bytes).request_path(),
             edits: &self.edits,
             body: match self.body.as_slice() {
                 [] => Body::None,
@@ -157,15 +158,18 @@ fn head(request: &Request<'_>, body: usize) -> Option<(Box<RequestHead>, Vec<u8>
     let mut bytes = Vec::new();
     write_request_line(&mut bytes, view.method_text(), view.origin_target());
     write_field(&mut bytes, b"Host", view.host());
+    let per_connection = PerConnection::of_request(&view);
     for field in view.fields() {
-        let is_left_out = matches!(
-            field.known,
-            Known::Host
-                | Known::ContentLength
-                | Known::TransferEncoding
-                | Known::Expect
-                | Known::Te
-        ) || is_connection_specific(field.known);
+        let is_left_out = per_connection.is_named(field.name)
+            || matches!(
+                field.known,
+                Known::Host
+                    | Known::ContentLength
+                    | Known::TransferEncoding
+                    | Known::Expect
+                    | Known::Te
+            )
+            || is_connection_specific(field.known);
         if !is_left_out {
             write_field(&mut bytes, field.name, field.value);
         }
@@ -178,6 +182,7 @@ fn head(request: &Request<'_>, body: usize) -> Option<(Box<RequestHead>, Vec<u8>
         large_header_buffer_size: 1 << 20,
         large_header_buffers: 1,
         discard_unsafe_fields: false,
+        paths: Some(PathRules::CHECKED),
         max_body_size: u64::MAX,
         ..Limits::default()
     };

@@ -4,11 +4,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tutti_config::model::{GatewayParameter, Spooler};
-use tutti_http::FieldLines;
 use tutti_http::edits::Edit;
+use tutti_http::{FieldLines, OwnedPath, RequestPath, RequestView};
 use tutti_pool::Application;
 use tutti_proxy::Destination;
-use tutti_routing::{Decision, Guards, ResponseHeader, Rewritten};
+use tutti_routing::{Decision, Guards, ResponseHeader};
 
 use tutti_cache::{Asked, Recording};
 use tutti_files::cache::CachedFile;
@@ -72,7 +72,7 @@ impl Served {
 #[derive(Default)]
 pub(crate) struct Changes {
     /// `rewrite`.
-    pub(crate) rewritten: Option<Box<Rewritten>>,
+    pub(crate) rewritten: Option<Rc<OwnedPath>>,
     /// `response_headers`, `response_headers_always`.
     pub(crate) headers: Vec<ResponseHeader>,
     /// `request_headers`, for whoever gets the request.
@@ -81,6 +81,14 @@ pub(crate) struct Changes {
     pub(crate) hints: FieldLines,
     /// Minds the answer for the cache.
     pub(crate) cache: Option<Rc<Recording>>,
+}
+
+impl Changes {
+    /// The path that the request goes to.
+    pub(crate) fn request_path<'a>(&'a self, view: &RequestView<'a>) -> RequestPath<'a> {
+        let rewritten = self.rewritten.as_deref();
+        rewritten.map_or_else(|| view.request_path(), OwnedPath::as_path)
+    }
 }
 
 impl Act {

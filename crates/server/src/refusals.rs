@@ -7,8 +7,8 @@
 use std::net::SocketAddr;
 
 use tutti_config::model::TlsVariable;
-use tutti_http::FieldLines;
 use tutti_http::websocket::Fault;
+use tutti_http::{FieldLines, RequestPath};
 use tutti_pool::Level;
 use tutti_routing::RequestInfo;
 
@@ -139,11 +139,8 @@ impl Unread<'_> {
 
 /// For the access log's variables.
 impl RequestInfo for Unread<'_> {
-    fn path(&self) -> &[u8] {
-        b""
-    }
-    fn query(&self) -> Option<&[u8]> {
-        None
+    fn request_path(&self) -> RequestPath<'_> {
+        RequestPath::default()
     }
     fn target(&self) -> &[u8] {
         b""

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use tutti_config::model::{OutOfSteps, PageStatus, Pointer, TlsVariable};
-use tutti_http::{FieldLines, Known, Method, NO_FIELDS, OutgoingHead, RequestView, Version};
+use tutti_http::{
+    FieldLines, Known, Method, NO_FIELDS, OutgoingHead, RequestPath, RequestView, Version,
+};
 use tutti_pool::Level;
 use tutti_routing::{Failure, Modules, RequestInfo, ResponseHeader, RouteEvent, Seen};
 
@@ -310,9 +312,13 @@ impl<'a> Request<'a> {
             time,
         };
         let complain = |message: &str| local.log(Level::Alert, message);
-        local
-            .access_log
-            .append(logs, &self.as_sent(), finished, complain);
+        let rewritten = self.connection.rewritten.borrow();
+        let seen = Seen {
+            request: &self.as_sent(),
+            rewritten: rewritten.as_deref(),
+            response: None,
+        };
+        local.access_log.append(logs, &seen, finished, complain);
     }
 }
 
@@ -385,11 +391,8 @@ impl RequestInfo for Request<'_> {
             route_log::note(&self.connection.local, number, event);
         }
     }
-    fn path(&self) -> &[u8] {
-        self.view.path()
-    }
-    fn query(&self) -> Option<&[u8]> {
-        self.view.query()
+    fn request_path(&self) -> RequestPath<'_> {
+        self.view.request_path()
     }
     // The target that the client asked for, whatever is answered in its place.
     fn target(&self) -> &[u8] {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tutti_config::model::{Encoding, Template};
 use tutti_http::edits::{Edit, mentions};
-use tutti_http::{FieldLines, Method};
+use tutti_http::{FieldLines, Method, encode, encode_path};
 use tutti_proxy::NoScript;
 use tutti_routing::{Action, Decision, NotBelow, RequestInfo as _, ScriptFailed, Share};
 
@@ -167,6 +167,11 @@ fn planned<'r>(request: &Request<'r>, act: Act, decision: &mut Decision<'r>) -> 
     };
     let rules = std::mem::take(&mut decision.rules);
     request.connection.rules.replace(rules);
+    // A substitute has a path of its own, which is not the client's.
+    if request.substitute.is_none() && decision.rewritten.is_some() {
+        let rewritten = decision.rewritten.clone();
+        request.connection.rewritten.replace(rewritten);
+    }
     match edits {
         Ok(edits) => {
             let hints = match act {
@@ -563,7 +568,7 @@ fn location_field(
     if value.iter().all(|byte| may_stay(*byte)) {
         fields.push(b"Location", &value);
     } else {
-        fields.push_with(b"Location", |line| append_encoded(line, &value, may_stay));
+        fields.push_with(b"Location", |line| encode(&value, line, may_stay));
     }
     Ok(fields)
 }
@@ -572,32 +577,16 @@ fn location_field(
 /// another host.
 fn directory_field(path: &[u8], request: &Request<'_>) -> FieldLines {
     let mut value = Vec::with_capacity(path.len() + 8);
-    append_encoded(&mut value, path, |byte| {
-        byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte)
-    });
+    // Two slashes at the front would name another host (RFC 3986 §4.2).
+    let slashes = path.iter().take_while(|byte| **byte == b'/').count();
+    encode_path(
+        path.get(slashes.max(1) - 1..).unwrap_or_default(),
+        &mut value,
+    );
     value.push(b'/');
     if let Some(query) = request.view.query() {
         value.push(b'?');
         value.extend_from_slice(query);
     }
     FieldLines::of("Location", &value)
-}
-
-/// Appends `text` with every byte that `is_kept` rejects as `%XX` (RFC 3986 §2.1).
-fn append_encoded(out: &mut Vec<u8>, text: &[u8], is_kept: impl Fn(u8) -> bool) {
-    const DIGITS: [char; 16] = [
-        '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F',
-    ];
-    let digit = |nibble: u8| {
-        DIGITS
-            .get(usize::from(nibble & 15))
-            .map_or(b'0', |digit| *digit as u8)
-    };
-    for byte in text {
-        if is_kept(*byte) {
-            out.push(*byte);
-        } else {
-            out.extend_from_slice(&[b'%', digit(byte >> 4), digit(*byte)]);
-        }
-    }
 }

@@ -183,6 +183,32 @@ fn the_access_log_tells_every_request() {
     });
 }
 
+/// Issue 28, 2.3: the access log had the path before the `rewrite`.
+#[test]
+fn the_access_log_tells_the_path_after_a_rewrite() {
+    let site = Site::new(1, |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}},
+                 "routes": [{{"match": {{"uri": "/plain"}}, "action": {{"return": 200}}}},
+                            {{"match": {{"uri": "/new/*"}}, "action": {{"return": 200}}}},
+                            {{"action": {{"rewrite": "/new$uri?x=$method", "pass": "routes"}}}}],
+                 "access_log": {{"path": "{folder}/access.log", "format": "$uri $arg_x $request_uri $request_line"}}}}"#
+        )
+    });
+    let log = || std::fs::read_to_string(site.path().join("access.log")).unwrap();
+    let mut client = site.connect();
+    let mut expected = String::new();
+    for (target, line) in [
+        ("/a//b?y", "/new/a/b GET /a/b?y GET /a//b?y HTTP/1.1\n"),
+        ("/plain", "/plain - /plain GET /plain HTTP/1.1\n"),
+    ] {
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        client.response("GET");
+        expected.push_str(line);
+        wait_until("the line is there", || log() == expected);
+    }
+}
+
 #[test]
 fn the_default_access_log_is_the_combined_format() {
     let site = Site::new(1, |folder| {

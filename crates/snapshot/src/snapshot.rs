@@ -11,8 +11,8 @@ use std::sync::Arc;
 use tutti_config::model::{self, Config};
 use tutti_config::{Diagnostic, Diagnostics};
 use tutti_guard::Guards;
-use tutti_http::Limits;
 use tutti_http::websocket::SessionOptions;
+use tutti_http::{EncodedSlashes, Limits, PathRules};
 use tutti_pool::Application;
 use tutti_quic::Spoken;
 use tutti_routing::{Modules, Router};
@@ -150,6 +150,7 @@ impl Snapshot {
             large_header_buffers: http.large_header_buffers,
             discard_unsafe_fields: http.discard_unsafe_fields,
             max_body_size: http.max_body_size,
+            paths: Some(path_rules(http)),
             ..Limits::default()
         };
         let timeouts = Timeouts {
@@ -421,6 +422,20 @@ impl Snapshot {
 
 /// The protocols inside TLS, the preferred first (RFC 7301 §6); the first only where it is wished.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
+/// The paths that requests may have.
+fn path_rules(http: &model::Http) -> PathRules {
+    PathRules {
+        merge_slashes: http.merge_slashes,
+        encoded_slashes: match http.encoded_slashes {
+            model::EncodedSlashes::Plain => EncodedSlashes::Plain,
+            model::EncodedSlashes::Any => EncodedSlashes::Any,
+            model::EncodedSlashes::Refuse => EncodedSlashes::Refuse,
+        },
+        backslashes: http.backslashes,
+        decode_unreserved: http.decode_unreserved,
+    }
+}
 
 /// The protocols that an upstream is offered inside TLS.
 fn upstream_protocols(options: &model::UpstreamOptions) -> &'static [&'static [u8]] {

@@ -3,8 +3,8 @@
 use tutti_http::edits::is_ours_to_say;
 use tutti_http::http2::{Opening, is_connection_specific};
 use tutti_http::{
-    Known, Limits, Method, Progress, RequestHead, RequestView, Version, write_field,
-    write_request_line,
+    Known, Limits, Method, PathRules, PerConnection, Progress, RequestHead, RequestView, Version,
+    write_field, write_request_line,
 };
 
 /// Writes the head down: without a body and what belongs to it, and for an error without conditions and ranges: all of the page is
@@ -18,10 +18,12 @@ pub(crate) fn write(
         Method::Head => b"HEAD".as_slice(),
         _ => b"GET",
     };
+    let per_connection = PerConnection::of_request(view);
     let fields = || {
         let kept = view.fields().filter(|field| {
             let is_left_out = is_of_body(field.name, field.known)
                 || is_connection_specific(field.known)
+                || per_connection.is_named(field.name)
                 || is_ours_to_say(field.name)
                 || (is_error && is_condition(field.known));
             !is_left_out
@@ -32,6 +34,7 @@ pub(crate) fn write(
         large_header_buffer_size: 1 << 20,
         large_header_buffers: 1,
         discard_unsafe_fields: false,
+        paths: Some(PathRules::CHECKED),
         ..Limits::default()
     };
     let mut head = Box::<RequestHead>::default();

@@ -13,5 +13,5 @@ mod named;
 mod substitute;
 
 pub use kept::Kept;
-pub use named::{Named, named, path, target};
+pub use named::{Named, named, path};
 pub use substitute::{Mended, Original, Substitute, Way};

@@ -2,6 +2,8 @@
 //!
 //! Must never: take one for a place in the file system. It is a path for the routes.
 
+use tutti_http::{OwnedPath, PathRules, encode_path};
+
 /// Longest path that an answer may name.
 const LONGEST_PATH: usize = 32 * 1024;
 
@@ -33,18 +35,17 @@ pub fn named<'f>(fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone) -> 
     encoded.or_else(|| value(b"x-sendfile").map(Named::Plain))
 }
 
-/// The place as the target of a request. A path that climbs is refused, however it is written.
+/// The place as the path of a request. One that climbs is refused, however it is written.
 ///
 /// # Errors
 /// Why it is none.
-pub fn target(named: Named<'_>) -> Result<Vec<u8>, &'static str> {
+pub fn path(named: Named<'_>) -> Result<OwnedPath, &'static str> {
     let target = match named {
         Named::Encoded(value) => value.to_vec(),
         Named::Plain(path) => {
-            let encoded =
-                percent_encoding::percent_encode(path, percent_encoding::NON_ALPHANUMERIC);
-            // It is the slash that makes segments of it.
-            encoded.to_string().replace("%2F", "/").into_bytes()
+            let mut target = Vec::new();
+            encode_path(path, &mut target);
+            target
         }
     };
     if target.len() > LONGEST_PATH {
@@ -53,7 +54,8 @@ pub fn target(named: Named<'_>) -> Result<Vec<u8>, &'static str> {
     if target.first() != Some(&b'/') {
         return Err("a path begins with `/`");
     }
-    let decoded = path(&target);
+    let sent = target.split(|byte| *byte == b'?').next();
+    let decoded: Vec<u8> = percent_encoding::percent_decode(sent.unwrap_or_default()).collect();
     if decoded
         .split(|byte| *byte == b'/')
         .any(|segment| segment == b"..")
@@ -63,13 +65,12 @@ pub fn target(named: Named<'_>) -> Result<Vec<u8>, &'static str> {
     if decoded.iter().any(u8::is_ascii_control) {
         return Err("it has a control character");
     }
-    Ok(target)
-}
-
-/// The path of such a target, as the routes compare it.
-pub fn path(target: &[u8]) -> Vec<u8> {
-    let path = target.split(|byte| *byte == b'?').next();
-    percent_encoding::percent_decode(path.unwrap_or_default()).collect()
+    let rules = PathRules {
+        merge_slashes: true,
+        decode_unreserved: true,
+        ..PathRules::CHECKED
+    };
+    OwnedPath::parse(&target, &rules).map_err(|_| "that is no path of a request")
 }
 
 #[cfg(test)]
@@ -94,19 +95,18 @@ mod tests {
             ("/a%0d%0aX: y", false),
             ("/a%00", false),
         ] {
-            let encoded = target(Named::Encoded(value.as_bytes()));
+            let encoded = path(Named::Encoded(value.as_bytes()));
             assert_eq!(encoded.is_ok(), is_taken, "{value}");
         }
-        assert!(target(Named::Encoded(&vec![b'/'; LONGEST_PATH + 1])).is_err());
+        assert!(path(Named::Encoded(&vec![b'/'; LONGEST_PATH + 1])).is_err());
     }
 
     #[test]
     fn a_plain_path_is_taken_as_it_is() {
-        let plain = |path: &str| target(Named::Plain(path.as_bytes()));
-        assert_eq!(
-            plain("/srv/a b%20?c").unwrap(),
-            b"/srv/a%20b%2520%3Fc".to_vec()
-        );
+        let plain = |text: &str| path(Named::Plain(text.as_bytes()));
+        let found = plain("/srv//a b%20?c").unwrap();
+        assert_eq!(found.as_path().target(), b"/srv/a%20b%2520%3Fc");
+        assert_eq!(found.as_path().path(), b"/srv/a b%20?c");
         assert!(plain("/srv/../etc/passwd").is_err());
         // It has been encoded by nobody: these are names of files.
         assert!(plain("/srv/%2e%2e/x").is_ok());

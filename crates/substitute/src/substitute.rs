@@ -83,13 +83,8 @@ impl Original<'_> {
     /// Makes the request for an error, to the same target; `None`: no head can be made of it.
     pub fn mend(&self, way: Way, mended: Mended) -> Option<Box<Substitute>> {
         let asked = self.view.origin_target();
-        let target = match asked.first() {
-            Some(b'/') => asked.to_vec(),
-            // `http://host?query` has the path `/` (RFC 9110 §4.2.3).
-            Some(b'?') => [b"/", asked].concat(),
-            _ => b"/".to_vec(),
-        };
-        let mut substitute = self.make(&target, way)?;
+        let target = if asked.starts_with(b"/") { asked } else { b"/" };
+        let mut substitute = self.make(target, way)?;
         substitute.mended = Some(mended);
         Some(substitute)
     }

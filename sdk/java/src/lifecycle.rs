@@ -233,6 +233,10 @@ impl Java {
             ("classpath", joined(&self.libraries, b'\n')),
             ("stack", stack.to_string().into()),
             ("virtual", self.options.virtual_threads.to_string().into()),
+            (
+                "parameters",
+                self.options.path_parameters.to_string().into(),
+            ),
         ]
         .into();
         let parts: Vec<_> = members

@@ -70,10 +70,8 @@ pub fn each_field(
     hides_client: bool,
     mut visit: impl FnMut(&[u8], &[u8]),
 ) {
-    let connection = request
-        .fields()
-        .filter(|(name, _)| Known::from_name(name) == Known::Connection);
-    let connection = PerConnection::from_values(connection.map(|(_, value)| value));
+    // The router has left out what the client's `Connection` names: a field that is there may be the server's own.
+    let connection = PerConnection::default();
     let mut host = &b""[..];
     for (name, value) in request.fields() {
         let known = Known::from_name(name);

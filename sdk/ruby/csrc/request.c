@@ -53,34 +53,6 @@ static VALUE text(tutti_bytes bytes)
 	return rb_str_new(bytes.len ? bytes.data : "", (long) bytes.len);
 }
 
-/* True for a byte that stands for itself in a path (RFC 3986 section 3.3). */
-static bool is_plain(unsigned char c)
-{
-	bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-	return is_letter || (c >= '0' && c <= '9') || (c != '\0' && strchr("/-._~!$&'()*+,;=:@", c));
-}
-
-/* The path that was routed, encoded again: Rack's own Files, Rails, Sinatra and Grape all decode it themselves. */
-static VALUE path_text(tutti_bytes path)
-{
-	static const char DIGITS[] = "0123456789ABCDEF";
-	size_t at = 0;
-	while (at < path.len && is_plain((unsigned char) path.data[at])) {
-		at++;
-	}
-	VALUE string = rb_str_new(path.data, (long) at);
-	for (; at < path.len; at++) {
-		unsigned char c = (unsigned char) path.data[at];
-		const char encoded[] = { '%', DIGITS[c >> 4], DIGITS[c & 15] };
-		if (is_plain(c)) {
-			rb_str_cat(string, path.data + at, 1);
-		} else {
-			rb_str_cat(string, encoded, sizeof encoded);
-		}
-	}
-	return string;
-}
-
 /* One of the prepared strings if it is that. */
 static VALUE known(tutti_bytes bytes, const VALUE *values, size_t count)
 {
@@ -197,9 +169,10 @@ VALUE tutti_environment(tutti_thread *thread)
 	VALUE environment = rb_hash_new();
 	store(environment, KEY_REQUEST_METHOD, known(request->method, methods, 3));
 	store(environment, KEY_SCRIPT_NAME, tutti.empty);
-	store(environment, KEY_PATH_INFO, path_text(request->path));
+	/* Encoded: Rack's own Files, Rails, Sinatra and Grape all decode it themselves. */
+	store(environment, KEY_PATH_INFO, text(request->encoded_path));
 	store(environment, KEY_REQUEST_URI, text(request->target));
-	store(environment, KEY_REQUEST_PATH, path_text(request->path));
+	store(environment, KEY_REQUEST_PATH, text(request->encoded_path));
 	store(environment, KEY_QUERY_STRING, text(request->query));
 	store(environment, KEY_SERVER_NAME, text(request->server_name));
 	store(environment, KEY_SERVER_PORT, number(request->server_port));

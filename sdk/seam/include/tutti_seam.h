@@ -25,8 +25,9 @@ enum { TUTTI_BODY_NONE = 0, TUTTI_BODY_INLINE = 1, TUTTI_BODY_SPOOL = 2, TUTTI_B
 /* A request, as it came. All spans are valid until the exchange is finished. */
 typedef struct {
 	tutti_bytes method;
-	tutti_bytes target;   /* as sent */
-	tutti_bytes path;     /* PATH_INFO */
+	tutti_bytes target;   /* as the client asked for it */
+	tutti_bytes path;     /* that was routed, decoded */
+	tutti_bytes encoded_path;
 	tutti_bytes query;
 	tutti_bytes protocol;
 	tutti_bytes scheme;

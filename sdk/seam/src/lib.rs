@@ -90,10 +90,12 @@ impl Field {
 pub struct RawRequest {
     /// Method, as sent.
     pub method: Bytes,
-    /// Target, as sent.
+    /// Target, as the client asked for it.
     pub target: Bytes,
-    /// `PATH_INFO`.
+    /// The path that was routed, decoded.
     pub path: Bytes,
+    /// The same, encoded.
+    pub encoded_path: Bytes,
     /// Query, without its question mark.
     pub query: Bytes,
     /// `HTTP/1.1`.

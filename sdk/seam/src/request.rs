@@ -1,7 +1,8 @@
 //! A request as the C half takes it.
 
-use percent::decode;
-use tutti_worker::{BodyView, Exchange, RequestView};
+use std::borrow::Cow;
+
+use tutti_worker::{BodyView, Exchange, target};
 
 use crate::{Bytes, Field, RawRequest};
 
@@ -35,10 +36,19 @@ impl Memory {
             (0, true) => 443,
             (port, _) => port,
         };
+        let encoded_path = match target(&view) {
+            Cow::Borrowed(target) => Bytes::new(without_query(target)),
+            Cow::Owned(target) => {
+                self.path.clear();
+                self.path.extend_from_slice(without_query(&target));
+                Bytes::new(&self.path)
+            }
+        };
         RawRequest {
             method: Bytes::new(view.method()),
             target: Bytes::new(view.target()),
-            path: self.path_info(&view),
+            path: Bytes::new(view.path()),
+            encoded_path,
             query: Bytes::new(view.query()),
             protocol: Bytes::new(match view.version_minor() {
                 0 => b"HTTP/1.0",
@@ -62,90 +72,9 @@ impl Memory {
             field_count: self.fields.len(),
         }
     }
-
-    /// `PATH_INFO`: the path that was routed, but with repeated slashes as the client sent them. Anything else in which the
-    /// two differ (dot segments, a rewritten path) is as it was routed, so that an application never sees a path that the
-    /// routes did not judge.
-    fn path_info(&mut self, view: &RequestView<'_>) -> Bytes {
-        let routed = view.path();
-        let target = view.target();
-        let sent = memchr::memchr2(b'?', b'#', target)
-            .and_then(|end| target.get(..end))
-            .unwrap_or(target);
-        if sent == routed {
-            return Bytes::new(routed);
-        }
-        decode(sent, &mut self.path);
-        if self.path.first() == Some(&b'/') && differs_in_slashes_only(&self.path, routed) {
-            Bytes::new(&self.path)
-        } else {
-            Bytes::new(routed)
-        }
-    }
 }
 
-/// True if `sent` with its repeated slashes merged is `routed`.
-fn differs_in_slashes_only(sent: &[u8], routed: &[u8]) -> bool {
-    let mut last = 0;
-    let merged = sent.iter().filter(|&&byte| {
-        let is_repeated = byte == b'/' && last == b'/';
-        last = byte;
-        !is_repeated
-    });
-    merged.eq(routed)
-}
-
-mod percent {
-    /// Decodes what is percent-encoded, once; what is no encoding stays.
-    pub(super) fn decode(text: &[u8], into: &mut Vec<u8>) {
-        into.clear();
-        let mut rest = text;
-        while let Some((&first, after)) = rest.split_first() {
-            let digits = (first == b'%').then(|| (after.first(), after.get(1)));
-            let byte = match digits {
-                Some((Some(&high), Some(&low))) => digit(high)
-                    .zip(digit(low))
-                    .map(|(high, low)| high << 4 | low),
-                _ => None,
-            };
-            match byte {
-                Some(byte) => {
-                    into.push(byte);
-                    rest = after.get(2..).unwrap_or_default();
-                }
-                None => {
-                    into.push(first);
-                    rest = after;
-                }
-            }
-        }
-    }
-
-    fn digit(byte: u8) -> Option<u8> {
-        char::from(byte)
-            .to_digit(16)
-            .and_then(|digit| u8::try_from(digit).ok())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_slashes_may_differ() {
-        assert!(differs_in_slashes_only(b"//a///b/", b"/a/b/"));
-        assert!(differs_in_slashes_only(b"/a", b"/a"));
-        assert!(!differs_in_slashes_only(b"/a/../b", b"/b"));
-        assert!(!differs_in_slashes_only(b"/a/./b", b"/a/b"));
-        assert!(!differs_in_slashes_only(b"/a", b"/a/"));
-        assert!(!differs_in_slashes_only(b"//", b""));
-    }
-
-    #[test]
-    fn decoding_happens_once() {
-        let mut into = Vec::new();
-        decode(b"/a%252cb%2cc%zz%4", &mut into);
-        assert_eq!(into, b"/a%2cb,c%zz%4");
-    }
+fn without_query(target: &[u8]) -> &[u8] {
+    let end = memchr::memchr(b'?', target).unwrap_or(target.len());
+    target.get(..end).unwrap_or_default()
 }

@@ -664,6 +664,7 @@ fn somebody_else_says_who_is_let_in() {
         "x-forwarded-host: site.example",
         "x-forwarded-method: post",
         "x-forwarded-uri: /page?x=1",
+        "x-forwarded-raw-uri: /page?x=1",
         "cookie: in",
         "x-kept: 1",
     ] {

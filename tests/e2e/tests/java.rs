@@ -25,6 +25,29 @@ fn site(extra: &Value) -> JavaSite {
 
 // Requests and answers.
 
+/// Issue 28, 1.4: Jetty drops parameters, so `/q;/env` was `/q/env` and no `/q/*`.
+fn parameters(site: &JavaSite) {
+    for refused in [
+        "/q;/env",
+        "/q;jsessionid=1/env",
+        "/q/env;a=b",
+        "/;a=b/q/env",
+        "/q/env;jsessionid=1;a",
+    ] {
+        assert_eq!(site.get(refused).status, 400, "{refused}");
+    }
+    let env = site.get("/q/env;jsessionid=1").json();
+    assert_eq!(env["path"], "/env");
+    assert_eq!(site.get("/q/env?a;b").status, 200);
+}
+
+#[test]
+fn parameters_of_a_path_are_taken_where_that_is_configured() {
+    let site = site(&json!({"path_parameters": true}));
+    let env = site.get("/q;a=b/env").json();
+    assert_eq!(env["path"], "/env");
+}
+
 #[test]
 fn javax_and_jakarta_get_the_same_request() {
     for (name, major) in [("javax", "4"), ("jakarta", "6")] {
@@ -73,6 +96,7 @@ fn javax_and_jakarta_get_the_same_request() {
                 "{target}: what Jetty refuses too"
             );
         }
+        parameters(&site);
         answers(&site);
         places_and_dispatchers(&site);
         a_field_that_cannot_be_sent(&site);

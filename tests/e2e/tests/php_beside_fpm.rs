@@ -75,6 +75,10 @@ const DOCUMENT_URI: (&str, &str) = (
     "body/server/DOCUMENT_URI",
     "the whole path; Debian's `try_files` takes the path information off",
 );
+const CHECKED: (&str, &str) = (
+    "body/server/REQUEST_URI",
+    "the path that conditions saw, not another spelling of it (decision 0690)",
+);
 /// Several fields of one name: RFC 9110 section 5.3. nginx hands over the last one before 1.23, and all since.
 const JOINED: &str = "several fields are joined, none is lost";
 const REMOTE_USER: (&str, &str) = (
@@ -201,10 +205,13 @@ fn paths_and_queries() {
         get("/server.php/a%2Fb", &[DOCUMENT_URI, TRANSLATED]),
         get("/server.php/", &[DOCUMENT_URI, TRANSLATED]),
         get("/server.php/b.php/c", &[DOCUMENT_URI, TRANSLATED]),
-        get("//server.php", &[]),
-        get("/./folder/../server.php", &[]),
-        get("/serve%72.php", &[]),
-        get("/server.php/a/../b//c", &[DOCUMENT_URI, TRANSLATED]),
+        get("//server.php", &[CHECKED]),
+        get("/./folder/../server.php", &[CHECKED]),
+        get("/serve%72.php", &[CHECKED]),
+        get(
+            "/server.php/a/../b//c",
+            &[CHECKED, DOCUMENT_URI, TRANSLATED],
+        ),
         get("http://example.test:8080/server.php?a", &[]),
         get("/folder/", &[]),
         get("/folder", &[ERROR_PAGE]),

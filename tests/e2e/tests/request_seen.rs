@@ -6,6 +6,9 @@
     reason = "a test fails by panicking"
 )]
 
+#[path = "request_seen/paths.rs"]
+mod paths;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -94,20 +97,20 @@ fn a_rewrite_changes_the_path_and_never_what_the_client_asked_for() {
             let output = Command::new("curl")
                 .args(["--silent", "--path-as-is", version, "--header"])
                 .arg(format!("App: {language}"))
-                .arg(format!("http://{}/a%2e/./b?q=%20", site.0.address()))
+                .arg(format!("http://{}/a%2e/./b%2fc?q=%20", site.0.address()))
                 .output()
                 .unwrap();
             let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
-            let sent = "/a%2e/./b?q=%20";
+            let asked = "/a./b%2fc?q=%20";
             if language == "http" {
                 // It has one place for both.
-                assert_eq!(seen["uri"], "/new%20/a./b?q=%20", "{version}");
+                assert_eq!(seen["uri"], "/new%20/a./b%2fc?q=%20", "{version}");
                 continue;
             }
-            assert_eq!(seen["uri"], sent, "{language} {version}");
+            assert_eq!(seen["uri"], asked, "{language} {version}");
             // A script has the path in PATH_INFO only behind its own name.
             if language != "php" {
-                assert_eq!(seen["path"], "/new /a./b", "{language} {version}");
+                assert_eq!(seen["path"], "/new /a./b/c", "{language} {version}");
             }
             assert_eq!(seen["query"], "q=%20", "{language} {version}");
         }
@@ -246,12 +249,19 @@ fn request_headers_are_for_applications_too() {
 fn fields_that_are_not_the_clients_to_say_do_not_come_from_it() {
     let site = Site::start();
     let forged = "Host: t\r\nClient-Cert: :Zm9yZ2Vk:\r\nClient_Cert: :Zm9yZ2Vk:\r\nCLIENT-CERT-CHAIN: :Zm9yZ2Vk:\r\n\
+                  Client.Cert: :Zm9yZ2Vk:\r\nClient~Cert: :Zm9yZ2Vk:\r\n\
                   X_Forwarded_For: 6.6.6.6\r\nX-Forwarded-For: 10.0.0.1\r\nX_Own: mine\r\n";
     site.configure(&json!({}), &json!({"discard_unsafe_fields": false}));
     for language in LANGUAGES {
         let seen = site.seen(language, "GET /shop HTTP/1.1", forged);
         let seen = &seen["fields"];
-        for name in ["client-cert", "client_cert", "client-cert-chain"] {
+        for name in [
+            "client-cert",
+            "client_cert",
+            "client.cert",
+            "client~cert",
+            "client-cert-chain",
+        ] {
             assert_eq!(seen[name], Value::Null, "{language} {name}");
         }
         let forwarded = if language == "http" {
@@ -277,6 +287,57 @@ fn fields_that_are_not_the_clients_to_say_do_not_come_from_it() {
     for language in LANGUAGES {
         let seen = site.seen(language, "GET / HTTP/1.1", fields);
         assert_eq!(seen["fields"]["client-cert"], ":Y2VydA==:", "{language}");
+    }
+}
+
+/// Issue 28, 1.5: with `Connection: x-remote-user` a client took away what the configuration sets.
+#[test]
+fn a_client_takes_away_no_field_that_the_server_sets() {
+    let site = Site::start();
+    site.configure(
+        &json!({"request_headers": {"X-Remote-User": "anna", "Cookie": "of=server"}}),
+        &json!({}),
+    );
+    let fields = "Host: t\r\nConnection: x-remote-user, cookie, x-hop, host\r\nX-Remote-User: root\r\nX-Hop: 1\r\nX-Kept: 1\r\n";
+    for language in LANGUAGES {
+        let seen = site.seen(language, "GET /shop HTTP/1.1", fields);
+        let seen = &seen["fields"];
+        for (name, value) in [
+            ("x-remote-user", json!("anna")),
+            ("cookie", json!("of=server")),
+            ("x-hop", Value::Null),
+            ("x-kept", json!("1")),
+            ("host", json!("t")),
+        ] {
+            assert_eq!(seen[name], value, "{language} {name}");
+        }
+    }
+    for protocol in ["http", "fastcgi", "uwsgi", "scgi"] {
+        let (address, noted) = noting();
+        site.0.put(
+            "/config/routes",
+            &json!([{"action": {
+                "proxy": format!("{protocol}://{address}"), "proxy_options": {"retries": 0},
+                "request_headers": {"X-Remote-User": "anna"}
+            }}]),
+        );
+        let request = format!("GET / HTTP/1.1\r\n{fields}\r\n");
+        let mut client = client::Client::to(site.0.address());
+        client.send(&request);
+        let _ = client.response("GET");
+        let bytes = String::from_utf8_lossy(&noted.join().unwrap()).to_ascii_lowercase();
+        let bytes = bytes.replace('_', "-");
+        assert!(
+            bytes.contains("anna") && bytes.contains("x-kept"),
+            "{protocol}: {bytes:?}"
+        );
+        assert!(!bytes.contains("root"), "{protocol}: {bytes:?}");
+        let hop = if protocol == "http" {
+            "x-hop"
+        } else {
+            "http-x-hop"
+        };
+        assert!(!bytes.contains(hop), "{protocol}: {bytes:?}");
     }
 }
 

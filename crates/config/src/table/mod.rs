@@ -46,9 +46,9 @@ pub use routes::{
 };
 pub use settings::{
     COMPRESSION, COMPRESSOR, CollectorProtocol, CompressionOptions, CompressorOptions, DASHBOARD,
-    DashboardOptions, Encoding, HTTP, HttpOptions, KUBERNETES, KubernetesOptions, RESOLVER,
-    ResolverOptions, SETTINGS, STATIC, SettingsOptions, Static, TELEMETRY, TelemetryOptions,
-    WEBSOCKET, WebSocket,
+    DashboardOptions, EncodedSlashes, Encoding, HTTP, HttpOptions, KUBERNETES, KubernetesOptions,
+    RESOLVER, ResolverOptions, SETTINGS, STATIC, SettingsOptions, Static, TELEMETRY,
+    TelemetryOptions, WEBSOCKET, WebSocket,
 };
 pub use tutti_options::tls::{
     CERTIFICATE_SOURCE, CertificateSourceOptions, ClientVerify, TLS, TLS_SESSION, TlsOptions,

@@ -104,7 +104,8 @@ options! {
         follow_symlinks: bool [default("true"), needs(SHARE)],
         /// Cross mount points
         traverse_mounts: bool [default("true"), needs(SHARE)],
-        /// New path, before acting; the query string stays. Empty: the path stays too
+        /// New path, before acting; a `?` begins a new query, which the client's other arguments follow. Without one the query string
+        /// stays. Empty: the path stays too
         rewrite: Unread [kind(Kind::String(Text::TemplateOrEmpty))],
         /// Fields to set in a 2xx or 3xx answer; `null` removes one
         response_headers: Unread [kind(RESPONSE_HEADERS)],

@@ -131,6 +131,16 @@ options! {
         large_header_buffers: usize [kind(Kind::Integer(1, 1024)), default("4"), unit("buffers")],
         /// Leave out header fields whose names have other characters than letters, digits and hyphens
         discard_unsafe_fields: bool [default("true")],
+        /// Repeated slashes in a path are one, for conditions and for whoever gets the request
+        merge_slashes: bool [beyond(), default("true"), risky("false", "a `uri` that protects `/admin/*` does not match `//admin/x`, which applications and servers may take for `/admin/x`")],
+        /// Which encoded slashes (`%2F`) a path may have: those between two names (`/group%2Fproject`), any, or none; else 400.
+        /// They are slashes for conditions, and stay encoded in the target
+        encoded_slashes: EncodedSlashes [beyond(), default("\"plain\""), risky("\"any\"", "a `uri` that protects `/admin/*` does not match `/%2Fadmin/x`, which applications and servers may take for `/admin/x`")],
+        /// Accept `\` and `%5C` in paths; else 400
+        backslashes: bool [beyond(), default("false"), risky("true", "a `uri` that protects `/admin/*` does not match `/admin%5Cx`, which applications and servers may take for `/admin/x`")],
+        /// Decode escapes of letters, digits, `-`, `.`, `_` and `~` (`%61`) in the target that applications and servers get;
+        /// it means the same
+        decode_unreserved: bool [beyond(), default("true"), risky("false", "`/%61dmin/x` is `/admin/x` for conditions, and not for applications and servers that compare paths without decoding them")],
         /// Log which steps a request takes
         log_route: bool [default("false")],
         /// Tell the version in the `Server` field
@@ -147,6 +157,18 @@ options! {
         compression: Unread [kind(CompressionOptions::KIND)],
         /// Limits of WebSocket connections
         websocket: WebSocket [],
+    }
+}
+
+words! {
+    /// Which encoded slashes a path may have.
+    pub enum EncodedSlashes {
+        /// Those between two names.
+        Plain = "plain",
+        /// Any.
+        Any = "any",
+        /// None.
+        Refuse = "none",
     }
 }
 

@@ -11,7 +11,7 @@ use crate::host;
 use crate::known::Known;
 use crate::limits::Limits;
 use crate::method::Method;
-use crate::path::normalise_path;
+use crate::path::{Forms, RequestPath, Room};
 use crate::version::Version;
 
 /// The form of a request target (RFC 9112 §3.2).
@@ -91,10 +91,10 @@ pub struct RequestHead {
     line: Span,
     version: Version,
     facts: Facts,
-    /// Path and query as they came; empty where an absolute target has neither.
-    origin_target: Span,
     path: Text,
-    path_storage: Vec<u8>,
+    /// Path and query as they go on.
+    path_target: Text,
+    path_storage: Room,
     query: Option<Span>,
     host: Span,
     host_name: Text,
@@ -201,7 +201,7 @@ impl RequestHead {
             self.facts.has_discarded_fields = fields.len() != before;
         }
         self.examine_fields(buffer)?;
-        self.examine_target(buffer)?;
+        self.examine_target(buffer, limits)?;
         self.examine_host(buffer)
     }
 
@@ -251,14 +251,15 @@ impl RequestHead {
         Ok(())
     }
 
-    fn examine_target(&mut self, buffer: &[u8]) -> Result<(), HeadError> {
+    fn examine_target(&mut self, buffer: &[u8], limits: &Limits) -> Result<(), HeadError> {
         let target = self.target.of(buffer);
         if memchr::memchr(b'#', target).is_some() {
             return Err(HeadError::Target); // a fragment is never sent (RFC 9110 §7.1)
         }
         self.host = Span::default();
         self.query = None;
-        self.origin_target = self.target;
+        self.path = Text::Sent(self.target);
+        self.path_target = self.path;
         match (self.method, target) {
             (Method::Connect, _) => {
                 let (host, port) = host::split_port(target);
@@ -267,16 +268,17 @@ impl RequestHead {
                 }
                 self.target_form = TargetForm::Authority;
                 self.host = self.target;
-                self.origin_target = Span::default();
                 self.path = Text::Empty;
+                self.path_target = Text::Empty;
+                Ok(())
             }
             (_, [b'/', ..]) => {
                 self.target_form = TargetForm::Origin;
-                self.split_path(buffer)?;
+                self.split_path(buffer, self.target, limits)
             }
             (Method::Options, b"*") => {
                 self.target_form = TargetForm::Asterisk;
-                self.path = Text::Sent(self.target);
+                Ok(())
             }
             _ => {
                 let scheme = absolute_scheme(target).ok_or(HeadError::Target)?;
@@ -288,25 +290,42 @@ impl RequestHead {
                 }
                 self.target_form = TargetForm::Absolute;
                 self.host = Span::locate(buffer, authority);
-                self.origin_target = Span::locate(buffer, path_and_query);
-                self.split_path(buffer)?;
+                self.split_path(buffer, Span::locate(buffer, path_and_query), limits)
             }
         }
-        Ok(())
     }
 
-    /// Divides `origin_target` into path and query, and decodes the path.
-    fn split_path(&mut self, buffer: &[u8]) -> Result<(), HeadError> {
-        let target = self.origin_target.of(buffer);
+    /// Divides path and query, and reads the path.
+    fn split_path(&mut self, buffer: &[u8], sent: Span, limits: &Limits) -> Result<(), HeadError> {
+        let target = sent.of(buffer);
         let path_length = memchr::memchr(b'?', target).unwrap_or(target.len());
         let (path, query) = target.split_at(path_length);
         self.query = query.get(1..).map(|query| Span::locate(buffer, query));
-        self.path = if path.is_empty() {
-            Text::Fixed(b"/") // an absolute target without path (RFC 9110 §4.2.3)
-        } else if normalise_path(path, &mut self.path_storage).map_err(|_| HeadError::Path)? {
-            Text::Stored
-        } else {
-            Text::Sent(Span::locate(buffer, path))
+        // An absolute target without a path (RFC 9110 §4.2.3).
+        let has_path = !path.is_empty();
+        let path: &[u8] = if has_path { path } else { b"/" };
+        let forms = match &limits.paths {
+            Some(rules) => self.path_storage.read(path, rules),
+            None => Ok(Forms::default()),
+        };
+        let forms = forms.map_err(HeadError::Path)?;
+        self.path = match (forms.is_decoded_new, has_path) {
+            (true, _) => Text::Stored,
+            (false, true) => Text::Sent(Span::locate(buffer, path)),
+            (false, false) => Text::Fixed(b"/"),
+        };
+        self.path_target = match (forms.is_encoded_new, has_path) {
+            (false, true) => Text::Sent(sent),
+            (false, false) if query.is_empty() => Text::Fixed(b"/"),
+            (is_new, _) => {
+                let encoded = &mut self.path_storage.encoded;
+                if !is_new {
+                    encoded.clear();
+                    encoded.push(b'/');
+                }
+                encoded.extend_from_slice(query);
+                Text::Stored
+            }
         };
         Ok(())
     }
@@ -465,7 +484,7 @@ impl<'a> RequestView<'a> {
         self.head.line.of(self.buffer)
     }
 
-    /// The request target as it came (`$request_uri`).
+    /// The request target as it came, for logs; what is acted on is the [`request_path`](Self::request_path).
     pub fn target(&self) -> &'a [u8] {
         self.head.target.of(self.buffer)
     }
@@ -475,18 +494,24 @@ impl<'a> RequestView<'a> {
         self.head.target_form
     }
 
-    /// Path and query as they came, also of an absolute target; what an application is told as its `REQUEST_URI`.
-    pub fn origin_target(&self) -> &'a [u8] {
-        match self.head.target_form {
-            TargetForm::Absolute if self.head.origin_target.is_empty() => b"/",
-            _ => self.head.origin_target.of(self.buffer),
-        }
+    /// The path of the request, and its query: the only ones that anything behind the head acts on.
+    pub fn request_path(&self) -> RequestPath<'a> {
+        let room = &self.head.path_storage;
+        RequestPath::new(
+            self.head.path.resolve(self.buffer, &room.decoded),
+            self.head.path_target.resolve(self.buffer, &room.encoded),
+            self.query(),
+        )
     }
 
-    /// The decoded, normalised path: begins with `/`, has no `.`, `..` or empty segment and no NUL. `*` of `OPTIONS *`, empty of
-    /// `CONNECT`.
+    /// The path, decoded; see [`RequestPath::path`].
     pub fn path(&self) -> &'a [u8] {
-        self.head.path.resolve(self.buffer, &self.head.path_storage)
+        self.request_path().path()
+    }
+
+    /// The path encoded, and the query; see [`RequestPath::target`].
+    pub fn origin_target(&self) -> &'a [u8] {
+        self.request_path().target()
     }
 
     /// The part that follows the first `?` of the target, not decoded; `None` without `?`.

@@ -221,7 +221,7 @@ fn check_value(value: &[u8]) -> Result<(), HeadError> {
 mod tests {
     use super::*;
     use crate::websocket::handshake::{self, Handshake};
-    use crate::{BodyLength, Method};
+    use crate::{BodyLength, Method, PathError};
 
     type Field = (&'static str, &'static str);
 
@@ -405,7 +405,7 @@ mod tests {
                     ..GET
                 },
                 &[],
-                HeadError::Path,
+                HeadError::Path(PathError::AboveRoot),
             ),
             (GET, &[("x", "a\r\nb: c")], HeadError::FieldValue),
             (GET, &[("x", "a\0")], HeadError::FieldValue),

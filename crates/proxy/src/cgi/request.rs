@@ -4,8 +4,8 @@ use smallvec::SmallVec;
 use tutti_config::model::Gateway;
 use tutti_conn::address::Address;
 use tutti_gateway::cgi::{Request as CgiRequest, variables};
-use tutti_http::Version;
 use tutti_http::edits::{Edit, is_ours_to_say, replaces};
+use tutti_http::{PerConnection, Version};
 
 use super::frame::{Put, SOFTWARE, frame, place};
 use crate::client::Client;
@@ -22,16 +22,17 @@ pub(crate) fn write<C: Client>(
     let cgi = &request.destination.cgi;
     let remote = Address::of(client.remote());
     let local = Address::of(client.local());
+    let per_connection = PerConnection::of_request(&view);
     let mut fields: SmallVec<[(&[u8], &[u8]); 32]> = SmallVec::new();
     for field in view.fields() {
-        let is_left_out = replaces(request.edits, field.name) || is_ours_to_say(field.name);
+        let is_left_out = per_connection.is_named(field.name)
+            || replaces(request.edits, field.name)
+            || is_ours_to_say(field.name);
         if !is_left_out {
             fields.push((field.name, field.value));
         }
     }
     fields.extend(request.edits.iter().filter_map(Edit::field));
-    let rewritten = request.rewritten;
-    let path = rewritten.map_or_else(|| view.path(), |rewritten| rewritten.path);
     let content_length = match request.body {
         Body::None => view.facts().content_length,
         body => Some(body.len()),
@@ -39,7 +40,7 @@ pub(crate) fn write<C: Client>(
     let described = CgiRequest {
         method: view.method_text(),
         target: view.origin_target(),
-        query: view.query().unwrap_or_default(),
+        query: request.path.query().unwrap_or_default(),
         protocol: if view.version() == Version::Http10 {
             b"HTTP/1.0"
         } else {
@@ -55,7 +56,7 @@ pub(crate) fn write<C: Client>(
         content_length,
         fields: &fields,
     };
-    let place = place(gateway, cgi.target.as_deref(), path);
+    let place = place(gateway, cgi.target.as_deref(), request.path.path());
     let each = |put: &mut Put<'_>| {
         let parameters = &cgi.parameters;
         let is_said = |name: &[u8]| parameters.iter().any(|(said, _)| said.as_bytes() == name);

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use tutti_config::model::{OutOfSteps, Pointer, TlsVariable};
 use tutti_config::{Config, Context, parse, validate};
+use tutti_http::{OwnedPath, PathRules, RequestPath};
 use tutti_routing::{
     Action, Decision, LogSecond, LogTime, RequestInfo, ResponseInfo, Router, ScriptFailed,
 };
@@ -21,6 +22,7 @@ use tutti_routing::{
 pub(crate) struct Request {
     method: &'static str,
     pub(crate) target: String,
+    path: OwnedPath,
     host: &'static str,
     fields: Vec<(&'static str, &'static str)>,
     remote: Option<SocketAddr>,
@@ -34,6 +36,8 @@ pub(crate) fn get(target: &str) -> Request {
     Request {
         method: "GET",
         target: target.to_owned(),
+        path: OwnedPath::parse(target.as_bytes(), &PathRules::default())
+            .unwrap_or_else(|_| OwnedPath::made(target.as_bytes(), true)),
         host: "example.com",
         fields: Vec::new(),
         remote: "192.0.2.7:40000".parse().ok(),
@@ -67,16 +71,11 @@ impl Request {
 }
 
 impl RequestInfo for Request {
-    fn path(&self) -> &[u8] {
-        self.target.split('?').next().unwrap().as_bytes()
-    }
-    fn query(&self) -> Option<&[u8]> {
-        self.target
-            .split_once('?')
-            .map(|(_, query)| query.as_bytes())
+    fn request_path(&self) -> RequestPath<'_> {
+        self.path.as_path()
     }
     fn target(&self) -> &[u8] {
-        self.target.as_bytes()
+        self.path.as_path().target()
     }
     fn method(&self) -> &[u8] {
         self.method.as_bytes()

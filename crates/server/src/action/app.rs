@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 use tutti_gateway::cgi::is_imitation;
-use tutti_http::FieldLines;
-use tutti_http::edits::{Edit, is_ours_to_say, replaces};
+use tutti_http::edits::{Edit, is_alias, is_ours_to_say, replaces};
+use tutti_http::{FieldLines, PerConnection};
 use tutti_pool::{Application, Body, Exchange, ExchangeError, Level, RequestHead, SubmitError};
 use tutti_routing::RequestInfo;
 
@@ -187,17 +187,17 @@ async fn submit(
         Collected::Spool(region) => Some(region.len()),
     };
     let is_https = request.is_https();
-    let rewritten = changes.rewritten.as_deref();
+    let path = changes.request_path(&view);
     let head = RequestHead {
         method: view.method_text(),
-        target: match rewritten {
+        target: match application.relays() {
             // A program that speaks HTTP has no other place for the path.
-            Some(rewritten) if application.relays() => &rewritten.target,
+            true => path.target(),
             // The others have both, and route by what the client asked for.
-            _ => view.origin_target(),
+            false => view.origin_target(),
         },
-        path: rewritten.map_or_else(|| view.path(), |rewritten| &rewritten.path),
-        query: view.query().unwrap_or_default(),
+        path: path.path(),
+        query: path.query().unwrap_or_default(),
         version_minor: view.version().number(),
         tls: is_https,
         scheme: if is_https { b"https" } else { b"http" },
@@ -245,8 +245,10 @@ fn collect_fields<'a>(
 ) {
     let view = request.view;
     let names = || view.fields().map(|field| field.name);
+    let per_connection = PerConnection::of_request(&view);
     let is_left_out = |name: &[u8]| {
         is_ours_to_say(name)
+            || per_connection.is_named(name)
             || replaces(edits, name)
             || is_imitation(name, names())
             || (application.relays() && is_told_by_relays(name))
@@ -283,7 +285,7 @@ fn is_told_by_relays(name: &[u8]) -> bool {
         b"x-forwarded-proto",
         b"x-real-ip",
     ];
-    TOLD.iter().any(|told| name.eq_ignore_ascii_case(told))
+    TOLD.iter().any(|told| is_alias(told, name))
 }
 
 fn submit_failed(

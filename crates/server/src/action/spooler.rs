@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tutti_http::edits::{Edit, replaces};
+use tutti_http::edits::{Edit, begins_as, replaces};
 
 use tutti_http::{FieldLines, Known, PerConnection};
 
@@ -59,10 +59,7 @@ pub(crate) async fn run(
     // Counted until it is stored or given up.
     let (body, _counted) = body.take();
     let (answer, stored) = oneshot::channel();
-    let target = match &changes.rewritten {
-        Some(rewritten) => rewritten.target.clone(),
-        None => request.view.origin_target().to_vec(),
-    };
+    let target = changes.request_path(&request.view).target().to_vec();
     let is_posted = connection.local.shared.desk.post(Post {
         spooler: spooler.name.clone(),
         method: String::from_utf8_lossy(request.view.method_text()).into_owned(),
@@ -106,26 +103,17 @@ pub(crate) async fn run(
 
 /// The fields of a job: those of the request as an application would get them.
 fn fields(request: &Request<'_>, edits: &[Edit]) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let per_connection = PerConnection::of(request.view.fields());
+    let per_connection = PerConnection::of_request(&request.view);
     let sent = request.view.fields().filter(|field| {
         !per_connection.has(field.name, field.known)
             && field.known != Known::Expect
             && !replaces(edits, field.name)
-            && !is_ours(field.name)
+            && !begins_as(field.name, OURS)
     });
     let sent = sent.map(|field| (field.name.to_vec(), field.value.to_vec()));
     let added = edits.iter().filter_map(Edit::field);
     sent.chain(added.map(|(name, value)| (name.to_vec(), value.to_vec())))
         .collect()
-}
-
-/// Interfaces that make variables of fields do not tell `-` from `_`.
-fn is_ours(name: &[u8]) -> bool {
-    let start = name.get(..OURS.len()).unwrap_or_default();
-    let is = |(byte, ours): (&u8, &u8)| {
-        byte.eq_ignore_ascii_case(ours) || (*byte == b'_' && *ours == b'-')
-    };
-    start.len() == OURS.len() && start.iter().zip(OURS).all(is)
 }
 
 /// How long the client wishes the job to wait.

@@ -13,7 +13,7 @@ use tutti_http::{FieldLines, NO_FIELDS, OutgoingHead, Trailers};
 use tutti_pool::Level;
 use tutti_proxy::{
     AnswerHead, Backlog, Body, BodyFault, Cgi, Client, Destination, NoScript, Outcome, RequestBody,
-    Rewritten, find,
+    find,
 };
 use tutti_routing::{Decision, RequestInfo as _, ScriptFailed};
 use tutti_upstream::Upstream;
@@ -114,14 +114,10 @@ pub(crate) async fn run<'r>(
             ..Phases::default()
         };
     });
-    let rewritten = changes.rewritten.as_deref();
     let asked = tutti_proxy::Request {
         view: request.view,
         destination,
-        rewritten: rewritten.map(|rewritten| Rewritten {
-            path: &rewritten.path,
-            target: &rewritten.target,
-        }),
+        path: changes.request_path(&request.view),
         edits: &changes.edits,
         body: match collected {
             Collected::None => Body::None,

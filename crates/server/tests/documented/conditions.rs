@@ -266,7 +266,8 @@ pub(super) const CONDITIONS: &[Asked] = &[
                 "GET /a/./b/../c//d?x=/../y",
                 "301 > https://test/a/c/d?x=/../y",
             ),
-            ("GET /a/%2e%2E/%C3%96/?", "301 > https://test/%C3%96/?"),
+            ("GET /a/%2e%2E/%C3%96/?", "400"),
+            ("GET /a//%C3%96/?", "301 > https://test/a/%C3%96/?"),
         ],
     ),
     asked(

@@ -64,6 +64,8 @@ impl Guest for Conformance {
             "/read" => text(out, 200, &[], &read(argument)),
             "/write" => text(out, 200, &[], &write(argument)),
             "/connect" => text(out, 200, &[], &connect(argument)),
+            // Any path, for tests that ask several applications the same.
+            _ if request.headers().has(&"app".to_owned()) => text(out, 200, &[], &describe(&request)),
             _ => text(out, 200, &[("content-type", "text/plain")], "Hello from a component\n"),
         }
     }

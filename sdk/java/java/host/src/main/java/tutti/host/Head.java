@@ -96,9 +96,27 @@ final class Head {
         return (flags & EMPTY) != 0;
     }
 
-    /** Says why the URI is refused: Jetty's own connector would refuse it for the same; null: it is not. */
-    String refusal(UriCompliance compliance) {
+    /**
+     * Says why the URI is refused; null: it is not. Jetty's own connector would refuse it for the same, but for path parameters: it drops them, and the conditions of
+     * the server's configuration see them as part of the path.
+     */
+    String refusal(UriCompliance compliance, boolean takesParameters) {
+        if (!takesParameters && hasParameters()) {
+            return "Path parameters";
+        }
         return UriCompliance.checkUriCompliance(compliance, uri(), null);
+    }
+
+    /** True if the path has parameters, other than the session's at its end. */
+    private boolean hasParameters() {
+        int end = target.indexOf('?');
+        String path = end < 0 ? target : target.substring(0, end);
+        int at = path.indexOf(';');
+        if (at < 0) {
+            return false;
+        }
+        boolean isLast = path.indexOf('/', at) < 0 && path.indexOf(';', at + 1) < 0;
+        return !isLast || !path.startsWith(";jsessionid=", at);
     }
 
     /** The request as Jetty takes it. */

@@ -66,6 +66,11 @@ public final class Main {
         }
     }
 
+    /** True if paths may have parameters. */
+    static boolean takesParameters() {
+        return Boolean.parseBoolean(settings.get("parameters"));
+    }
+
     /** Starts so many threads that take requests; null when all of them do. */
     static byte[] serve(byte[] bytes) {
         int count = Integer.parseInt(new String(bytes, StandardCharsets.US_ASCII));

@@ -67,7 +67,8 @@ final class Stream implements HttpStream, Runnable {
     public void run() {
         thread = Thread.currentThread();
         try {
-            String refusal = head.refusal(channel.getConnectionMetaData().getHttpConfiguration().getUriCompliance());
+            String refusal = head.refusal(
+                    channel.getConnectionMetaData().getHttpConfiguration().getUriCompliance(), Main.takesParameters());
             if (refusal != null) {
                 refuse(refusal);
                 return;
