@@ -14,6 +14,7 @@ use tutti_options::application::Common;
 pub(crate) use tutti_options::php::Mode;
 use tutti_options::php::{Php, PhpTarget};
 use tutti_options::{Named, Options as _, Unreadable};
+use tutti_worker::{StartError, warn_of_option};
 
 use crate::log;
 
@@ -162,10 +163,13 @@ impl PhpOptions {
             Some(path) => {
                 // PHP starts without it, as under NGINX Unit.
                 if let Err(error) = fs::File::open(path) {
-                    let path = path.display();
-                    log::warn(&format!(
-                        "`options.file`: cannot read `{path}`: {error}; PHP goes on without a php.ini; \
-                         hint: it must exist, and the application's user must be allowed to read it"
+                    let message = format!(
+                        "cannot read `{}`: {error}; PHP goes on without a php.ini",
+                        path.display()
+                    );
+                    let warning = StartError::new("php", message).member("options/file");
+                    warn_of_option(warning.hint(
+                        "it must exist, and the application's user must be allowed to read it",
                     ));
                 }
                 Some(c_string(path.as_os_str().as_bytes())?)

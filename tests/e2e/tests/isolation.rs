@@ -598,7 +598,7 @@ fn the_adapters_of_resident_php_are_there_in_another_root() {
         assert_eq!(reply.status, 200, "{}; {}", reply.text(), site.server.log());
         let text = site.server.get("/").text();
         let name = folder.file_name().unwrap().to_str().unwrap();
-        let expected = format!("{}/share/tutti/php 1 {name} seen", folder.display());
+        let expected = format!("{}/share/tutti/php 1 seen {name}", folder.display());
         assert_eq!(text, expected, "{}", site.server.log());
     }
     assert!(!folder.join("seen").exists() && !Path::new("/tmp/seen").exists());
