@@ -233,13 +233,15 @@ fn what_a_router_finds_missing_is_used_when_it_is_back() {
         ..ServerOptions::default()
     });
     let whole = json!({
-        "listeners": {server.address().to_string(): {"pass": "routes"}},
-        "routes": [
-            {"match": {"uri": "/post"}, "action": {"pass": "spoolers/mail"}},
-            {"match": {"uri": "/job"}, "action": {"return": 200}},
-            {"action": {"return": 204}}
-        ],
-        "spoolers": {"mail": {"pass": "routes"}},
+        "listeners": {server.address().to_string(): {"pass": "routes/site"}},
+        "routes": {
+            "site": [
+                {"match": {"uri": "/post"}, "action": {"pass": "spoolers/mail"}},
+                {"action": {"return": 204}}
+            ],
+            "jobs": [{"action": {"return": 200}}]
+        },
+        "spoolers": {"mail": {"pass": "routes/jobs"}},
         "access_log": logs.join("access.log")
     });
     server.put("/config", &whole);
@@ -248,8 +250,11 @@ fn what_a_router_finds_missing_is_used_when_it_is_back() {
     std::fs::create_dir(&jobs).unwrap();
     let away = folder.path().join("away");
     std::fs::rename(&logs, &away).unwrap();
-    let status =
-        |target: &str| client::get(server.address(), target).map_or(0, |reply| reply.status);
+    let status = |target: &str| {
+        let fields = "Host: test\r\nConnection: close\r\nContent-Length: 0";
+        let request = format!("POST {target} HTTP/1.1\r\n{fields}\r\n\r\n");
+        client::request(server.address(), request.as_bytes()).map_or(0, |reply| reply.status)
+    };
     // A second one finds the same.
     for _ in 0..2 {
         server.kill_router();
@@ -275,7 +280,7 @@ fn what_a_router_finds_missing_is_used_when_it_is_back() {
     server.wait_for_log("the file of jobs can be opened now");
     let access = logs.join("access.log");
     wait_until("lines are written", || {
-        std::fs::read_to_string(&access).is_ok_and(|log| log.contains("GET /post"))
+        std::fs::read_to_string(&access).is_ok_and(|log| log.contains("POST /post"))
     });
 }
 
