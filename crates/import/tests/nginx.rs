@@ -772,7 +772,10 @@ fn all_that_stands_in_an_if_acts_in_its_order() {
     let (whole, told) = location("", "", both);
     assert!(told.is_empty(), "{told:?}");
     let text = whole["routes"].to_string();
-    assert!(text.contains("\"~^/a\"") && text.contains("\"~b$\""), "{text}");
+    assert!(
+        text.contains("\"~^/a\"") && text.contains("\"~b$\""),
+        "{text}"
+    );
     // What stands behind an `if` is asked about the new path, too.
     let (whole, _) = self::whole(
         "server { server_name s; if ($cookie_a) { rewrite ^ /new; } if ($http_x) { return 403; } location / { return 204; } }",
@@ -794,7 +797,11 @@ fn a_declared_variable_never_means_a_field_of_the_client() {
         "split_clients $remote_addr $http_allowed { 50% 1; * 0; }",
     ] {
         assert_closed(declared, "", "if ($http_allowed = 0) { return 403; }");
-        assert_closed(declared, "set $cookie_b $http_allowed;", "if ($cookie_b = 0) { return 403; }");
+        assert_closed(
+            declared,
+            "set $cookie_b $http_allowed;",
+            "if ($cookie_b = 0) { return 403; }",
+        );
     }
     let (whole, _) = location(
         "",
@@ -837,7 +844,9 @@ fn what_was_encrypted_is_encrypted_or_not_there() {
 #[test]
 fn http3_is_spoken_where_it_was() {
     for listen in ["listen 443 ssl; listen 443 quic;", "listen 443 quic;"] {
-        let (whole, told) = whole(&format!("server {{ {listen} {TLS} http3 on; return 204; }}"));
+        let (whole, told) = whole(&format!(
+            "server {{ {listen} {TLS} http3 on; return 204; }}"
+        ));
         assert!(told.iter().all(|name| name == "http3"), "{told:?}");
         assert_eq!(whole["listeners"].as_object().unwrap().len(), 1);
         assert_eq!(whole["listeners"]["*:443"]["http3"], true, "{listen}");
@@ -871,7 +880,10 @@ fn certificates_of_clients_are_asked_for() {
             "{TLS} server {{ listen 443 ssl; {asks} return 204; }}"
         ));
         assert_eq!(told.len(), 1, "{asks}: {told:?}");
-        assert_eq!(whole["listeners"]["*:443"]["pass"], "routes/refused", "{asks}");
+        assert_eq!(
+            whole["listeners"]["*:443"]["pass"], "routes/refused",
+            "{asks}"
+        );
     }
 }
 
@@ -894,8 +906,14 @@ fn each_server_checks_the_certificates_that_it_asks_for() {
     assert_eq!(tls["client_verify"], "optional");
     let steps = &whole["routes"]["listen-443"];
     assert_eq!(steps[0]["action"]["pass"], "routes/open");
-    assert_eq!(steps[1], json!({"match": {"host": "closed"}, "action": {"pass": "routes/with-certificate"}}));
-    assert_eq!(steps[2], json!({"match": {"host": "other"}, "action": {"pass": "routes/refused"}}));
+    assert_eq!(
+        steps[1],
+        json!({"match": {"host": "closed"}, "action": {"pass": "routes/with-certificate"}})
+    );
+    assert_eq!(
+        steps[2],
+        json!({"match": {"host": "other"}, "action": {"pass": "routes/refused"}})
+    );
     assert_eq!(steps[3], json!({"action": {"pass": "routes/open"}}));
     assert_eq!(
         whole["routes"]["with-certificate"][0],
@@ -908,7 +926,10 @@ fn each_server_checks_the_certificates_that_it_asks_for() {
         server("b", asks)
     ));
     let steps = &whole["routes"]["listen-443"];
-    assert_eq!(steps[1]["action"]["pass"], "routes/with-certificate", "{whole:#}");
+    assert_eq!(
+        steps[1]["action"]["pass"], "routes/with-certificate",
+        "{whole:#}"
+    );
 }
 
 #[test]
@@ -928,13 +949,21 @@ fn addresses_are_believed_from_those_that_the_source_believes() {
     let rules = "allow 10.0.0.0/8; deny all;";
     let believe = "set_real_ip_from 10.0.0.1; real_ip_header X-Forwarded-For;";
     assert_closed("", "", &format!("{believe} {rules}"));
-    assert_closed("", "", &format!("{believe} if ($remote_addr = 10.0.0.1) {{ return 403; }}"));
+    assert_closed(
+        "",
+        "",
+        &format!("{believe} if ($remote_addr = 10.0.0.1) {{ return 403; }}"),
+    );
     assert_closed(
         "map $remote_addr $bad { default 0; 10.0.0.9 1; }",
         "",
         &format!("{believe} if ($bad) {{ return 403; }}"),
     );
-    let (whole, told) = location("", believe, &format!("{rules} proxy_pass http://127.0.0.1:1;"));
+    let (whole, told) = location(
+        "",
+        believe,
+        &format!("{rules} proxy_pass http://127.0.0.1:1;"),
+    );
     assert!(told.is_empty(), "{told:?}");
     assert_eq!(
         whole["listeners"]["*:80"]["forwarded"],
@@ -945,10 +974,7 @@ fn addresses_are_believed_from_those_that_the_source_believes() {
         "server {{ server_name a; return 204; }} server {{ server_name b; {believe} {rules} }}"
     ));
     assert_eq!(told, ["set_real_ip_from", "allow"]);
-    assert_eq!(
-        whole["routes"]["b"],
-        json!([{"action": {"return": 403}}])
-    );
+    assert_eq!(whole["routes"]["b"], json!([{"action": {"return": 403}}]));
 }
 
 #[test]
@@ -971,7 +997,11 @@ fn variables_of_gateways_are_carried_over() {
         );
         assert!(told.is_empty(), "{told:?}");
         let action = &whole["routes"]["s"][0]["action"];
-        assert_eq!(action[scheme]["params"], json!({"REMOTE_USER": "$remote_user"}), "{action}");
+        assert_eq!(
+            action[scheme]["params"],
+            json!({"REMOTE_USER": "$remote_user"}),
+            "{action}"
+        );
     }
 }
 
@@ -987,7 +1017,15 @@ fn encryption_towards_servers_is_kept() {
     );
     assert!(told.is_empty(), "{told:?}");
     let action = &whole["routes"]["s"][0]["action"];
-    assert_eq!(action["proxy_options"]["tls"], json!({"verify": true, "ca": "/ca.pem"}));
+    assert_eq!(
+        action["proxy_options"]["tls"],
+        json!({"verify": true, "ca": "/ca.pem"})
+    );
     assert_eq!(action["request_headers"]["X-User"], Value::Null);
-    assert!(action["request_headers"].as_object().unwrap().contains_key("X-User"));
+    assert!(
+        action["request_headers"]
+            .as_object()
+            .unwrap()
+            .contains_key("X-User")
+    );
 }

@@ -225,7 +225,10 @@ impl Compiler<'_> {
     fn fields_of_params(&mut self, site: &Site, action: &mut Map<String, Value>) {
         let mut fields = Map::new();
         for (name, value, place) in site.scope.params.clone() {
-            let Some(field) = name.strip_prefix("HTTP_").filter(|_| !is_usual(&name, &value)) else {
+            let Some(field) = name
+                .strip_prefix("HTTP_")
+                .filter(|_| !is_usual(&name, &value))
+            else {
                 continue;
             };
             let text = match value.is_empty() {

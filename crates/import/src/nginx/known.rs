@@ -1,7 +1,4 @@
-//! The fate of each directive: it is carried over elsewhere, needs nothing here, keeps somebody out, or is lost.
-
-use super::tree::Statement;
-use crate::finding::Findings;
+//! Directives that refuse no request: they are carried over elsewhere, need nothing here, or are lost.
 
 /// Directives that other files of this folder read.
 const READ: &[&str] = &[
@@ -297,112 +294,6 @@ const NEEDLESS: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// Directives that ask clients who they are. Without them a place would be open; `satisfy any` counts them.
-const LOGINS: &[(&[&str], &str)] = &[
-    (
-        &["auth_jwt", "auth_jwt_require"],
-        "`authenticate` has `jwt` (`docs/authentication.md`)",
-    ),
-    (
-        &[
-            "auth_digest",
-            "auth_pam",
-            "auth_ldap",
-            "auth_gss",
-            "auth_oidc",
-            "auth_require",
-            "auth_saml",
-        ],
-        "`authenticate` asks for passwords (`basic`), or another server about each request (`forward`)",
-    ),
-    (
-        &[
-            "js_access",
-            "access_by_lua",
-            "access_by_lua_block",
-            "access_by_lua_file",
-        ],
-        CHECK_AS_SCRIPT,
-    ),
-];
-
-const CHECK_AS_SCRIPT: &str =
-    "write the check as a script (`docs/scripting.md`), or as conditions of a `match`";
-
-/// Directives that refuse requests, or answer them in place of the files of a folder. Without them, a place would be open.
-const CLOSING: &[(&[&str], &str)] = &[
-    (
-        &["secure_link", "secure_link_secret"],
-        "write the check as a script: `docs/scripting.md` has it",
-    ),
-    (
-        &[
-            "perl",
-            "js_content",
-            "rewrite_by_lua",
-            "rewrite_by_lua_block",
-            "rewrite_by_lua_file",
-            "server_rewrite_by_lua_block",
-            "server_rewrite_by_lua_file",
-            "precontent_by_lua_block",
-            "precontent_by_lua_file",
-            "content_by_lua",
-            "content_by_lua_block",
-            "content_by_lua_file",
-        ],
-        CHECK_AS_SCRIPT,
-    ),
-    (
-        &[
-            "modsecurity",
-            "ModSecurityEnabled",
-            "SecRulesEnabled",
-            "waf",
-        ],
-        "leave the web application firewall in front; take this directive out of the source to import the site without it",
-    ),
-    (
-        &[
-            "proxy_pass_request_headers",
-            "fastcgi_pass_request_headers",
-            "uwsgi_pass_request_headers",
-            "scgi_pass_request_headers",
-            "more_clear_input_headers",
-            "more_set_input_headers",
-        ],
-        "`request_headers` of an action sets and removes header fields that clients send",
-    ),
-    (
-        &["proxy_ssl_crl", "grpc_ssl_crl", "uwsgi_ssl_crl"],
-        "no list of revoked certificates is read: check the servers in another way",
-    ),
-    (
-        &[
-            "memcached_pass",
-            "redis_pass",
-            "redis2_pass",
-            "passenger_enabled",
-            "passenger_app_root",
-            "api",
-            "echo",
-            "echo_exec",
-            "echo_location",
-            "empty_gif",
-            "f4f",
-            "hls",
-            "internal_redirect",
-            "postgres_pass",
-            "rds_json",
-            "slowfs_cache",
-            "ssi",
-            "stub_status",
-            "upload_pass",
-            "xslt_stylesheet",
-        ],
-        "an application has to answer here; for the state of the server, `\"pass\": \"metrics\"` (`docs/metrics.md`)",
-    ),
-];
-
 /// Directives that are lost, and what to do then. All that is nowhere in this file is lost, too.
 const LOST: &[(&[&str], &str)] = &[
     (&["random_index"], "let an application choose"),
@@ -505,92 +396,116 @@ const FAMILIES: &[(&[&str], &str)] = &[
     ),
     (
         &[
-            "gzip", "gunzip", "brotli", "zstd", "charset", "sub_filter", "subs_filter",
-            "image_filter", "addition_", "autoindex", "fancyindex", "mp4_", "hls_", "f4f_",
-            "ssi_", "xslt_", "xml_", "slice", "more_set_headers", "more_clear_headers",
-            "add_trailer", "add_header_inherit", "override_charset", "pagespeed", "dav_ext",
+            "gzip",
+            "gunzip",
+            "brotli",
+            "zstd",
+            "charset",
+            "sub_filter",
+            "subs_filter",
+            "image_filter",
+            "addition_",
+            "autoindex",
+            "fancyindex",
+            "mp4_",
+            "hls_",
+            "f4f_",
+            "ssi_",
+            "xslt_",
+            "xml_",
+            "slice",
+            "more_set_headers",
+            "more_clear_headers",
+            "add_trailer",
+            "add_header_inherit",
+            "override_charset",
+            "pagespeed",
+            "dav_ext",
         ],
         "let the application write what it means",
     ),
     (
         &[
-            "geoip", "js_", "perl_", "lua_", "init_by_lua", "init_worker_by_lua",
-            "exit_worker_by_lua", "set_by_lua", "header_filter_by_lua", "body_filter_by_lua",
-            "log_by_lua", "balancer_by_lua", "set_",
+            "geoip",
+            "js_",
+            "perl_",
+            "lua_",
+            "init_by_lua",
+            "init_worker_by_lua",
+            "exit_worker_by_lua",
+            "set_by_lua",
+            "header_filter_by_lua",
+            "body_filter_by_lua",
+            "log_by_lua",
+            "balancer_by_lua",
+            "set_",
         ],
         "write it as a script (`docs/scripting.md`)",
     ),
     (
         &[
-            "log_", "session_log", "status", "vhost_traffic_status", "userid", "otel_",
-            "opentracing", "opentelemetry", "zipkin", "datadog",
+            "log_",
+            "session_log",
+            "status",
+            "vhost_traffic_status",
+            "userid",
+            "otel_",
+            "opentracing",
+            "opentelemetry",
+            "zipkin",
+            "datadog",
         ],
         "`docs/logs.md`, `docs/metrics.md` and `docs/telemetry.md` have what can be logged and measured",
     ),
     (
         &[
-            "auth_jwt_", "auth_digest_", "auth_pam_", "auth_ldap_", "auth_gss_", "auth_oidc_",
-            "auth_saml_", "auth_delay", "auth_basic_", "ldap_server", "oidc_provider",
-            "secure_link_", "passenger_", "echo_", "memcached_", "redis_", "limit_req_",
-            "limit_conn_", "limit_rate", "referer_hash", "keepalive_", "lingering_", "client_",
-            "open_file_cache", "map_hash", "variables_hash", "types_hash", "server_names_hash",
-            "proxy_protocol_", "subrequest_output_buffer_size", "send_lowat", "msie_refresh",
-            "early_hints", "max_headers", "post_action", "match", "health_", "mgmt",
+            "auth_jwt_",
+            "auth_digest_",
+            "auth_pam_",
+            "auth_ldap_",
+            "auth_gss_",
+            "auth_oidc_",
+            "auth_saml_",
+            "auth_delay",
+            "auth_basic_",
+            "ldap_server",
+            "oidc_provider",
+            "secure_link_",
+            "passenger_",
+            "echo_",
+            "memcached_",
+            "redis_",
+            "limit_req_",
+            "limit_conn_",
+            "limit_rate",
+            "referer_hash",
+            "keepalive_",
+            "lingering_",
+            "client_",
+            "open_file_cache",
+            "map_hash",
+            "variables_hash",
+            "types_hash",
+            "server_names_hash",
+            "proxy_protocol_",
+            "subrequest_output_buffer_size",
+            "send_lowat",
+            "msie_refresh",
+            "early_hints",
+            "max_headers",
+            "post_action",
+            "match",
+            "health_",
+            "mgmt",
         ],
         "`docs/reference.md` lists every option there is; say what you miss",
     ),
 ];
 
-/// How a directive that is not carried over closes the place that it stands in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Closing {
-    /// It asks clients who they are: `satisfy any` lets in clients with the right address all the same.
-    Login,
-    /// It refuses clients whatever else lets them in.
-    Always,
-}
-
-/// The way in which a directive closes what it stands in, the problem, and the cure; `None` for those that close nothing.
-///
-/// A directive in no list of this file may be a check of any module: it closes its place, too.
-pub(super) fn closes(statement: &Statement) -> Option<(Closing, &'static str, &'static str)> {
-    let name = statement.name();
-    if let Some(value) = closed_by(name) {
-        let is_said = match name {
-            // These close where they are switched off.
-            name if name.ends_with("_pass_request_headers") => statement.argument(0) == "off",
-            _ => statement.argument(0) != "off",
-        };
-        return is_said.then_some(value);
-    }
-    let is_off = statement.arguments() == ["off"];
-    (!is_off && !is_known(name)).then_some((
-        Closing::Always,
-        "this directive is not known, and may keep clients out: its place answers 403 to everybody",
-        "take it out of the source if it does not, and import again",
-    ))
-}
-
-/// The fate of a directive that closes places, wherever it does.
-fn closed_by(name: &str) -> Option<(Closing, &'static str, &'static str)> {
-    let find = |table: &'static [(&'static [&'static str], &'static str)]| {
-        let found = table.iter().find(|(names, _)| names.contains(&name));
-        found.map(|(_, hint)| *hint)
-    };
-    let problem =
-        "Tutti has nothing like it: the place that it is for answers 403 to everybody";
-    let login = find(LOGINS).map(|hint| (Closing::Login, problem, hint));
-    login.or_else(|| find(CLOSING).map(|hint| (Closing::Always, problem, hint)))
-}
-
 /// True for a directive that refuses nothing, or that other files of this folder read.
-fn is_known(name: &str) -> bool {
+pub(super) fn is_known(name: &str) -> bool {
     let has = |list: &(&'static [&'static str], &'static str)| list.0.contains(&name);
-    READ.contains(&name)
-        || super::caching::reads(name)
-        || NEEDLESS.iter().any(has)
-        || LOST.iter().any(has)
-        || family(name).is_some()
+    is_read(name) || NEEDLESS.iter().any(has) || LOST.iter().any(has) || family(name).is_some()
 }
 
 /// The cure for a directive whose name begins as those of one of [`FAMILIES`].
@@ -602,45 +517,22 @@ fn family(name: &str) -> Option<&'static str> {
     found.map(|(_, hint)| *hint)
 }
 
-/// Reports the fate of a directive that is not read. Those that close their place are reported where they do ([`closes`]).
-pub(super) fn tell(statement: &Statement, findings: &mut Findings) {
-    if closes(statement).is_none() {
-        tell_open(statement, findings);
-    }
+/// True for a directive that other files of this folder read.
+pub(super) fn is_read(name: &str) -> bool {
+    READ.contains(&name) || super::caching::reads(name)
 }
 
-/// Reports the fate of a directive that is not read, of a place that no request comes to.
-fn tell_open(statement: &Statement, findings: &mut Findings) {
-    let name = statement.name();
-    if READ.contains(&name) || super::caching::reads(name) {
-        return;
-    }
-    let has = |list: &&(&'static [&'static str], &'static str)| list.0.contains(&name);
-    if let Some((_, why)) = NEEDLESS.iter().find(has) {
-        findings.note(&statement.place, name, "nothing is written for it", why);
-        return;
-    }
-    // `off` is what holds here anyway.
-    if closed_by(name).is_some() || statement.argument(0) == "off" {
-        return;
-    }
-    let lost = LOST.iter().find(has).map(|(_, hint)| *hint);
-    let hint = lost
+/// The reason why nothing is written for a directive that needs nothing here.
+pub(super) fn needless(name: &str) -> Option<&'static str> {
+    let found = NEEDLESS.iter().find(|(names, _)| names.contains(&name));
+    found.map(|(_, why)| *why)
+}
+
+/// The cure for a directive that is lost.
+pub(super) fn cure(name: &str) -> &'static str {
+    let found = LOST.iter().find(|(names, _)| names.contains(&name));
+    found
+        .map(|(_, hint)| *hint)
         .or_else(|| family(name))
-        .unwrap_or("`docs/reference.md` lists every option there is; say what you miss");
-    findings.lost(&statement.place, name, "there is no option for it", hint);
-}
-
-/// [`tell`] for each of a block.
-pub(super) fn tell_all(statements: &[Statement], findings: &mut Findings) {
-    for statement in statements {
-        tell(statement, findings);
-    }
-}
-
-/// Reports directives outside of `http`.
-pub(super) fn tell_main(statements: &[Statement], findings: &mut Findings) {
-    for statement in statements {
-        tell_open(statement, findings);
-    }
+        .unwrap_or("`docs/reference.md` lists every option there is; say what you miss")
 }

@@ -5,11 +5,14 @@
 
 mod cache;
 mod caching;
+mod clients;
+mod closing;
 mod condition;
 mod content;
 mod error_page;
 mod gateway;
 mod guards;
+mod inside;
 mod known;
 mod limits;
 mod listen;
@@ -38,7 +41,7 @@ use crate::output::Output;
 use crate::sources::{self, Sources};
 use crate::template::Text;
 
-use listen::Host;
+use clients::Host;
 use scope::Scope;
 use site::{Compiler, Site};
 use tree::Statement;
@@ -80,9 +83,9 @@ pub(crate) fn import(
         zones: guards::Zone::all(&http),
         stores: BTreeMap::new(),
     };
-    known::tell_main(&main, compiler.findings);
+    closing::tell_main(&main, compiler.findings);
     for statement in main.iter().filter(|one| one.name() == "events") {
-        known::tell_main(statement.inner(), compiler.findings);
+        closing::tell_main(statement.inner(), compiler.findings);
     }
     compiler.http(&http);
     Ok(compiler.out.into_json())
@@ -90,7 +93,7 @@ pub(crate) fn import(
 
 impl Compiler<'_> {
     fn http(&mut self, http: &[Statement]) {
-        known::tell_all(http, self.findings);
+        closing::tell_all(http, self.findings);
         for statement in http
             .iter()
             .filter(|statement| statement.name() == "upstream")
@@ -204,7 +207,7 @@ fn declared(http: &[Statement]) -> impl Iterator<Item = String> {
 }
 
 /// The variables that a server gives a fixed value.
-fn of_server(outer: &Meaning, statement: &Statement, listens: &[listen::Listen]) -> Meaning {
+fn of_server(outer: &Meaning, statement: &Statement, listens: &[clients::Listen]) -> Meaning {
     let mut meaning = outer.clone();
     let mut set =
         |name: &str, value: &str| drop(meaning.named.insert(name.to_owned(), Text::literal(value)));

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use tutti_config::model::PasswordHash;
 
-use super::known::Closing;
+use super::closing::Closing;
 use super::site::{Compiler, Site, ends};
 use super::tree::Statement;
 use crate::finding::Place;
@@ -33,7 +33,8 @@ impl Compiler<'_> {
         }
         if let Some(rule) = site.scope.access.first().filter(|_| !site.knows_address()) {
             let problem = "this place takes the client's address from other proxies than its listener does: it answers 403 to everybody";
-            let hint = "write `set_real_ip_from` and what belongs to it into `http`, then import again";
+            let hint =
+                "write `set_real_ip_from` and what belongs to it into `http`, then import again";
             let name = if rule.allows { "allow" } else { "deny" };
             self.findings.lost(&rule.place, name, problem, hint);
             let action = self.status(site, 403);

@@ -5,6 +5,7 @@ use tutti_config::pattern::Pattern;
 use tutti_config::table::DECODED;
 
 use super::condition::Condition;
+use super::inside::{Inside, acts};
 use super::site::{Compiler, Site, ends};
 use super::tree::Statement;
 use super::variables::{captures, groups, variable_in_script};
@@ -139,7 +140,9 @@ impl Compiler<'_> {
             self.findings.lost(
                 place,
                 "rewrite",
-                &format!("`{pattern}` cannot be written in JavaScript: its requests are answered 403"),
+                &format!(
+                    "`{pattern}` cannot be written in JavaScript: its requests are answered 403"
+                ),
                 hint,
             );
             return vec![step(conditions, refusal)];
@@ -407,7 +410,9 @@ impl Compiler<'_> {
             if !carried.contains(&statement.name()) {
                 let hint = "write a step with this condition and its own action";
                 let problem = match effect {
-                    Inside::Unknown => "within `if` it is not carried over: where the condition holds, the answer is 403",
+                    Inside::Unknown => {
+                        "within `if` it is not carried over: where the condition holds, the answer is 403"
+                    }
                     _ => "within `if` it is not carried over",
                 };
                 self.findings
@@ -546,52 +551,6 @@ fn uses_address(expression: &str) -> bool {
     ["remote_addr", "remoteAddr"]
         .iter()
         .any(|name| expression.contains(name))
-}
-
-/// True for a directive that ends the way of a request, or leads it on.
-fn acts(statement: &Statement) -> bool {
-    matches!(statement.name(), "return" | "rewrite" | "break")
-}
-
-/// The effect of what stands in an `if`.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Inside {
-    /// Variables and fields alone.
-    Settings,
-    /// Requests are led elsewhere: to another path, or by a redirect.
-    Leads,
-    /// Requests are refused, or answered here.
-    Answers,
-    /// Requests get another content, which is not carried over.
-    Unknown,
-}
-
-impl Inside {
-    fn of(inner: &[Statement]) -> Inside {
-        let has_content = inner.iter().any(Inside::is_of_content);
-        let Some(first) = inner.iter().find(|one| acts(one)) else {
-            return match has_content {
-                true => Inside::Unknown,
-                false => Inside::Settings,
-            };
-        };
-        let stays = |one: &Statement| one.name() == "break" || one.argument(2) == "break";
-        let is_redirect = first.argument(0).starts_with('3') || first.argument(0).len() > 3;
-        match first.name() {
-            "return" if !is_redirect => Inside::Answers,
-            "return" => Inside::Leads,
-            _ if has_content && inner.iter().any(stays) => Inside::Unknown,
-            _ => Inside::Leads,
-        }
-    }
-
-    /// True for a directive that changes what is answered, or to whom.
-    fn is_of_content(statement: &Statement) -> bool {
-        let name = statement.name();
-        matches!(name, "root" | "alias" | "try_files")
-            || name.ends_with("_pass")
-            || super::known::closes(statement).is_some()
-    }
 }
 
 /// A condition, carried over.

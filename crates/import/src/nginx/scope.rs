@@ -3,9 +3,9 @@
 use serde_json::{Map, Value};
 
 use super::caching::{self, Caches};
+use super::closing::{self, Closing};
 use super::error_page::ErrorPage;
 use super::guards::Guards;
-use super::known::{self, Closing};
 use super::tree::Statement;
 use crate::finding::{Findings, Place};
 use crate::units::seconds;
@@ -184,7 +184,7 @@ impl Scope {
     }
 
     fn take(&mut self, statement: &Statement, findings: &mut Findings) {
-        if let Some((closing, problem, hint)) = known::closes(statement) {
+        if let Some((closing, problem, hint)) = closing::closes(statement) {
             self.closed.push((statement.name().to_owned(), closing));
             findings.lost(&statement.place, statement.name(), problem, hint);
             return;

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use tutti_config::pattern::Pattern;
 use tutti_config::table::DECODED;
 
-use super::known;
+use super::closing;
 use super::location::{
     Location, Match, Way, collect, found, is_internal, named_paths, order, redirects, steps,
 };
@@ -19,7 +19,7 @@ impl Compiler<'_> {
     /// Makes the routes of a server; gives the destination.
     pub(super) fn server(&mut self, name: &str, around: &Site, statement: &Statement) -> String {
         let block = statement.inner();
-        known::tell_all(block, self.findings);
+        closing::tell_all(block, self.findings);
         let mut site = around.clone();
         site.scope = around.scope.enter(block, self.findings);
         site.meaning.unknown.extend(told(block));
@@ -93,7 +93,9 @@ impl Compiler<'_> {
                     self.out.routes.insert(route.clone(), Value::Null);
                     site.named.insert(name.clone(), format!("routes/{route}"));
                 }
-                Match::Regex(..) | Match::Exact(_) | Match::Unknown => site.special.push(location.how.pattern()),
+                Match::Regex(..) | Match::Exact(_) | Match::Unknown => {
+                    site.special.push(location.how.pattern())
+                }
                 Match::Prefix(..) => {}
             }
         }
@@ -161,9 +163,8 @@ impl Compiler<'_> {
             let Err(error) = pattern else {
                 continue;
             };
-            let problem = format!(
-                "{error}: requests that no location before it takes are answered 403"
-            );
+            let problem =
+                format!("{error}: requests that no location before it takes are answered 403");
             let hint = "write the expression in another way";
             let place = &location.statement.place;
             self.findings.lost(place, "location", &problem, hint);
@@ -244,7 +245,7 @@ impl Compiler<'_> {
         for statement in block {
             // A question has no body, and a copy its own bound.
             if !(is_asked && statement.name().starts_with("proxy_pass_request_")) {
-                known::tell(statement, self.findings);
+                closing::tell(statement, self.findings);
             }
         }
         match &location.how {
