@@ -35,6 +35,15 @@ pub(super) struct Asked {
 const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
 
 impl Who {
+    /// True if addresses of clients decide.
+    fn looks_at_addresses(&self) -> bool {
+        match self {
+            Who::Everybody | Who::Nobody => false,
+            Who::Some(_) => true,
+            Who::Asked(asked) => !(asked.past.is_empty() && asked.within.is_empty()),
+        }
+    }
+
     /// Whoever one of the two lets in.
     fn or(self, other: Who) -> Who {
         match (self, other) {
@@ -406,6 +415,12 @@ fn hosts<'d>(
     (all, patterns)
 }
 
+/// The answer of a section that refuses all clients, whatever others let in.
+pub(super) fn closed(section: &Section, _findings: &mut Findings) -> Option<Who> {
+    let closes = section.directives.iter().any(super::closing::closes);
+    closes.then_some(Who::Nobody)
+}
+
 /// A section's answer at the place where it holds.
 pub(super) struct Rule {
     place: Where,
@@ -415,8 +430,10 @@ pub(super) struct Rule {
 }
 
 /// The rules of one kind for a mapping, the last one first.
+///
+/// `doubts`: the client's address is another one than the source means, and lets nobody in.
 pub(super) fn rules(
-    sections: &[Section],
+    (sections, doubts): (&[Section], bool),
     mapping: &Mapping,
     findings: &mut Findings,
     ask: fn(&Section, &mut Findings) -> Option<Who>,
@@ -426,9 +443,12 @@ pub(super) fn rules(
         let Some(wide) = section.place(mapping, true) else {
             continue;
         };
-        let Some(who) = ask(section, findings) else {
+        let Some(mut who) = ask(section, findings) else {
             continue;
         };
+        if doubts && who.looks_at_addresses() {
+            who = Who::Nobody;
+        }
         let is_last = wide.is_everywhere() && !section.is_unknown;
         rules.push(match section.place(mapping, false) {
             Some(place) => Rule { place, wide, who },

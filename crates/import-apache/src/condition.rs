@@ -1,6 +1,6 @@
 //! `RewriteCond`, and the texts of mod_rewrite with their variables.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::grammar::Directive;
 use super::section::Mapping;
@@ -13,6 +13,12 @@ pub(super) struct Meaning {
     pub(super) mapping: Mapping,
     /// Variables of `E=`.
     pub(super) environment: BTreeMap<String, Text>,
+    /// Those that a rule of the list sets; until then, they are empty.
+    pub(super) set_later: BTreeSet<String>,
+    /// Those that a rule set in a way that cannot be written.
+    pub(super) unknown: BTreeSet<String>,
+    /// The client's address is another one than the source means.
+    pub(super) doubts_address: bool,
     /// The name of the server.
     pub(super) server: String,
 }
@@ -79,7 +85,7 @@ impl Meaning {
         if let Some((kind, name)) = name.split_once(':') {
             return match kind.to_ascii_uppercase().as_str() {
                 "HTTP" => field(name),
-                "ENV" => Ok(self.environment(name)),
+                "ENV" => self.environment(name),
                 "SSL" | "LA-U" | "LA-F" => Err(format!("%{{{kind}:{name}}}")),
                 _ => Err(format!("%{{{kind}:{name}}}")),
             };
@@ -100,7 +106,7 @@ impl Meaning {
                 "vars.tls_protocol ? 'https' : 'http'".to_owned(),
             )),
             "HTTPS" => Ok(script_text("vars.tls_protocol ? 'on' : 'off'".to_owned())),
-            "REMOTE_ADDR" => plain("remote_addr"),
+            "REMOTE_ADDR" if !self.doubts_address => plain("remote_addr"),
             "SERVER_NAME" => Ok(if self.server.is_empty() {
                 Text(vec![Piece::Variable("host".to_owned())])
             } else {
@@ -108,17 +114,21 @@ impl Meaning {
             }),
             "THE_REQUEST" => plain("request_line"),
             "IS_SUBREQ" => Ok(Text::literal("false")),
-            "REMOTE_USER" | "REMOTE_IDENT" | "PATH_INFO" => Ok(Text::literal("")),
+            "REMOTE_IDENT" => Ok(Text::literal("")),
             other => Err(format!("%{{{other}}}")),
         }
     }
 
-    /// A variable of the environment. Nobody has redirected a request that comes here: whoever was, does not ask again.
-    fn environment(&self, name: &str) -> Text {
+    /// A variable of the environment. No rule has redirected a request that comes here, so that `REDIRECT_…` are empty; other modules
+    /// may have set the rest.
+    fn environment(&self, name: &str) -> Result<Text, String> {
+        let is_empty = || self.set_later.contains(name) || name.starts_with("REDIRECT_");
         match (self.environment.get(name), name) {
-            (Some(text), _) => text.clone(),
-            (None, "HTTPS") => script_text("vars.tls_protocol ? 'on' : ''".to_owned()),
-            (None, _) => Text::literal(""),
+            _ if self.unknown.contains(name) => Err(format!("%{{ENV:{name}}}")),
+            (Some(text), _) => Ok(text.clone()),
+            (None, "HTTPS") => Ok(script_text("vars.tls_protocol ? 'on' : ''".to_owned())),
+            (None, _) if is_empty() => Ok(Text::literal("")),
+            (None, _) => Err(format!("%{{ENV:{name}}}")),
         }
     }
 

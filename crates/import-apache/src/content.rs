@@ -7,7 +7,7 @@ use tutti_config::table::DECODED;
 use super::access;
 use super::grammar::Directive;
 use super::headers::Variant;
-use super::section::{Mapping, Where};
+use super::section::{Mapping, Section, Stage, Where};
 use super::site::{Compiler, Spot};
 use tutti_import_common::output::{step, when};
 use tutti_import_common::template::{Piece, Text, quoted};
@@ -36,7 +36,7 @@ struct Handled {
     place: Where,
     wide: Where,
     handler: Handler,
-    directive: Directive,
+    directive: Option<Directive>,
     /// All of its files end with `.php`.
     is_plain: bool,
 }
@@ -53,7 +53,6 @@ impl Compiler<'_> {
         let mut steps = self.local_redirects(spot);
         let handled = self.handlers(spot);
         let index = self.index(spot);
-        let mut has_scripts = false;
         for one in &handled {
             match &one.handler {
                 Handler::Files => {
@@ -66,7 +65,6 @@ impl Compiler<'_> {
                     steps.push(step(one.wide.conditions(), access::refusal()))
                 }
                 Handler::Php | Handler::Fastcgi(_) => {
-                    has_scripts = true;
                     steps.extend(self.scripts(spot, one, &scripts));
                 }
             }
@@ -74,7 +72,7 @@ impl Compiler<'_> {
         let list = self.list(spot, &fallback);
         if !index.is_empty() || list.is_some() {
             let last = list.or_else(|| fallback.clone());
-            let chain = self.index_chain(spot, &index, has_scripts, last);
+            let chain = self.index_chain(spot, &index, &handled, last);
             steps.push(step(when("uri", "*/"), chain));
         }
         for variant in self.variants(spot, &Where::default(), true) {
@@ -91,7 +89,7 @@ impl Compiler<'_> {
             .sections
             .iter()
             .rev()
-            .filter(|section| section.stage != super::section::Stage::Server)
+            .filter(|section| section.stage != Stage::Server)
         {
             let Some(place) = section.place(&spot.sub, false) else {
                 continue;
@@ -113,11 +111,14 @@ impl Compiler<'_> {
     /// The steps for files that a program answers.
     fn scripts(&mut self, spot: &Spot, handled: &Handled, fallback: &Option<Value>) -> Vec<Value> {
         let mut steps = Vec::new();
+        let Some(directive) = &handled.directive else {
+            return steps;
+        };
         let mut place = handled.wide.clone();
         if !handled.is_plain {
             place.begins(r".*\.php(?:/|$)");
         }
-        let action = self.php(spot, &handled.handler, &handled.directive);
+        let action = self.php(spot, &handled.handler, directive);
         for variant in self.variants(spot, &place, false) {
             let mut action = match action.clone() {
                 Some(action) => action,
@@ -147,8 +148,8 @@ impl Compiler<'_> {
             steps.push(step(handled.wide.conditions(), access::refusal()));
             let hint = "rename scripts so that they end with `.php`";
             self.findings.note(
-                &handled.directive.place,
-                &handled.directive.name,
+                &directive.place,
+                &directive.name,
                 "only files that end with `.php` run; the others it names answer 403",
                 hint,
             );
@@ -283,7 +284,7 @@ impl Compiler<'_> {
         &mut self,
         spot: &Spot,
         index: &[String],
-        has_scripts: bool,
+        handled: &[Handled],
         last: Option<Value>,
     ) -> Value {
         let mut action = last.unwrap_or_else(|| json!({"return": 404}));
@@ -294,8 +295,9 @@ impl Compiler<'_> {
                 continue;
             }
             let mut share = self.share_of(spot, name);
-            let is_script = has_scripts && name.ends_with(".php");
-            if is_script || is_named(spot, name) {
+            let sample = format!("{}/{name}", spot.sub.at);
+            let is_handled = handled.iter().any(|one| may_hold(&one.wide, &sample));
+            if is_handled || is_named(spot, name) {
                 let mut path = Text(vec![Piece::Variable("uri".to_owned())]);
                 path.push(&name.replace('%', "%25"));
                 // On the settled way, the index goes back to its beginning, with a path that ends with no slash.
@@ -348,13 +350,51 @@ impl Compiler<'_> {
                     place,
                     wide,
                     handler,
-                    directive: directive.clone(),
+                    directive: Some(directive.clone()),
                     is_plain,
                 });
             }
         }
         all.sort_by_key(|one: &Handled| one.handler != Handler::Stopped);
+        all.extend(self.unhandled(spot, &all));
         all
+    }
+
+    /// Scripts of PHP for which the source names no handler: that is in a file which was not given, and their source is not shown.
+    fn unhandled(&mut self, spot: &Spot, handled: &[Handled]) -> Option<Handled> {
+        let sample = format!("{}/index.php", spot.sub.at);
+        if handled.iter().any(|one| may_hold(&one.wide, &sample)) {
+            return None;
+        }
+        let inner = Section {
+            stage: Stage::Files,
+            folder: None,
+            file: Some(PHP_NAMES.to_owned()),
+            location: None,
+            methods: None,
+            is_unknown: false,
+            test: None,
+            directives: Vec::new(),
+        };
+        let wide = inner.place(&spot.sub, true)?;
+        let mut sections = spot.site.sections.iter();
+        let names_php = |directive: &&Directive| {
+            directive.key.starts_with("php_")
+                || directive.arguments.iter().any(|word| word.contains(".php"))
+        };
+        let named = sections.find_map(|section| section.directives.iter().find(names_php));
+        let problem = "no handler for scripts of PHP is named: they answer 403, so that their source is not shown";
+        let hint = "give the file with the handler as well: `mods-enabled/php….conf`, or `conf-enabled/php…-fpm.conf` and the pool";
+        if let Some(named) = named {
+            self.findings.lost(&named.place, &named.name, problem, hint);
+        }
+        Some(Handled {
+            place: wide.clone(),
+            wide,
+            handler: Handler::Closed,
+            directive: None,
+            is_plain: false,
+        })
     }
 
     /// The handler of a directive, and an expression for names of files where it is about endings.
@@ -521,14 +561,18 @@ fn is_named(spot: &Spot, name: &str) -> bool {
             let Some(place) = section.place(&spot.sub, true) else {
                 return false;
             };
-            let conditions = place.conditions();
-            match conditions.get("uri").and_then(Value::as_str) {
-                Some(pattern) => Pattern::parse(pattern, DECODED)
-                    .ok()
-                    .is_none_or(|pattern| pattern.found_in(sample.as_bytes()).unwrap_or(true)),
-                None => !place.is_everywhere(),
-            }
+            !place.is_everywhere() && may_hold(&place, &sample)
         })
+}
+
+/// True if a place may hold for a path.
+fn may_hold(place: &Where, path: &str) -> bool {
+    match place.conditions().get("uri").and_then(Value::as_str) {
+        Some(pattern) => Pattern::parse(pattern, DECODED)
+            .ok()
+            .is_none_or(|pattern| pattern.found_in(path.as_bytes()).unwrap_or(true)),
+        None => true,
+    }
 }
 
 /// True if a rule redirects paths that end with a slash to those without.

@@ -332,6 +332,10 @@ impl Compiler<'_> {
                 directive.argument(2),
             );
             let text = request_format(value);
+            // A client must not say it in place of what is meant here.
+            if matches!(verb.as_str(), "set" | "unset" | "setifempty") {
+                fields.insert(name.clone(), Value::Null);
+            }
             match (verb.as_str(), text) {
                 ("unset", _) if directive.arguments.len() == 2 => {
                     drop(fields.insert(name, Value::Null))
@@ -344,7 +348,7 @@ impl Compiler<'_> {
                     self.findings.lost(
                         &directive.place,
                         "RequestHeader",
-                        "it is not carried over",
+                        "it is not carried over; clients cannot say the field in its place",
                         hint,
                     );
                 }

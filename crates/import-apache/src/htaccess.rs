@@ -42,12 +42,11 @@ pub(super) fn read(
             });
         about
             .find_map(|section| {
-                section
-                    .directives
-                    .iter()
-                    .rfind(|directive| directive.is("allowoverride"))
+                let said = || section.directives.iter();
+                let list = said().rfind(|one| one.is("allowoverridelist") && allows_some(one));
+                list.or_else(|| said().rfind(|one| one.is("allowoverride")))
             })
-            .filter(|allow| allow.word(0) != "none")
+            .filter(|allow| allows_some(allow))
     };
     let name = site
         .setting("accessfilename")
@@ -68,8 +67,8 @@ pub(super) fn read(
             .iter()
             .filter(is_about)
             .flat_map(|section| &section.directives);
-        let allowed =
-            about.find(|directive| directive.is("allowoverride") && directive.word(0) != "none");
+        let allowed = about
+            .find(|directive| directive.key.starts_with("allowoverride") && allows_some(directive));
         let Some(allow) = allowed else {
             continue;
         };
@@ -103,8 +102,11 @@ pub(super) fn read(
             let text = text.trim_end_matches('/');
             let is_known =
                 |section: &Section| section.folder == Some(Folder::Path(text.to_owned()));
-            if allows(text).is_some() && !found.iter().any(is_known) {
-                one(reader, text, &folder.join(&name), findings, &mut found)?;
+            if let Some(allow) = allows(text)
+                && !found.iter().any(is_known)
+            {
+                let path = folder.join(&name);
+                one(reader, (text, allow), &path, findings, &mut found)?;
             }
         }
     }
@@ -114,7 +116,7 @@ pub(super) fn read(
 /// Reads the file of one folder, if there is one.
 fn one(
     reader: &mut Reader<'_>,
-    text: &str,
+    (text, allow): (&str, &Directive),
     path: &Path,
     findings: &mut Findings,
     found: &mut Vec<Section>,
@@ -138,7 +140,13 @@ fn one(
         });
     }
     let directives = reader.file(path, 0)?;
-    super::known::tell_all(&directives, findings);
+    // Apache answers 500 where a file says what it may not.
+    if lets_in(&directives) && !may_let_in(allow) {
+        let why = "it says who is let in, which `AllowOverride` does not let it";
+        found.push(closed(text, path, why, findings));
+        return Ok(());
+    }
+    super::closing::tell_all(&directives, findings);
     let around = Section {
         stage: Stage::Folder,
         folder: Some(Folder::Path(text.to_owned())),
@@ -146,6 +154,7 @@ fn one(
         location: None,
         methods: None,
         is_unknown: false,
+        test: None,
         directives: directives
             .iter()
             .filter(|directive| Section::read(directive, None).is_none())
@@ -155,6 +164,33 @@ fn one(
     found.push(around.clone());
     super::section::collect(&directives, Some(&around), found);
     Ok(())
+}
+
+/// True for `AllowOverride` and `AllowOverrideList` that allow anything.
+fn allows_some(directive: &Directive) -> bool {
+    directive.word(0) != "none"
+}
+
+/// True if a file may say who is let in.
+fn may_let_in(allow: &Directive) -> bool {
+    let may = |word: &String| {
+        let word = word.to_ascii_lowercase();
+        matches!(
+            word.as_str(),
+            "all" | "authconfig" | "limit" | "require" | "allow"
+        )
+    };
+    allow.arguments.iter().any(may)
+}
+
+/// True if clients are let in by a file, whatever the sections around it say. The depth is that of sections, which the reader bounds.
+fn lets_in(directives: &[Directive]) -> bool {
+    directives.iter().any(|directive| {
+        matches!(
+            directive.key.as_str(),
+            "require" | "order" | "allow" | "satisfy"
+        ) || lets_in(directive.inner())
+    })
 }
 
 /// The section of a file that cannot be read: Apache answers 403 there, too.
@@ -167,7 +203,7 @@ fn closed(folder: &str, path: &Path, why: &str, findings: &mut Findings) -> Sect
     findings.lost(
         &place,
         "AllowOverride",
-        &format!("it cannot be read ({why}): the folder answers 403"),
+        &format!("the file is not taken ({why}): the folder answers 403"),
         hint,
     );
     Section {
@@ -177,6 +213,7 @@ fn closed(folder: &str, path: &Path, why: &str, findings: &mut Findings) -> Sect
         location: None,
         methods: None,
         is_unknown: false,
+        test: None,
         directives: vec![Directive {
             place,
             name: "Require".to_owned(),

@@ -1,7 +1,4 @@
-//! The fate of each directive: another file of this folder reads it, it needs nothing here, or it is lost.
-
-use super::grammar::Directive;
-use tutti_import_common::finding::Findings;
+//! Directives that refuse no request: another file of this folder reads them, they need nothing here, or they are lost.
 
 /// Directives that are read elsewhere.
 const READ: &[&str] = &[
@@ -15,7 +12,9 @@ const READ: &[&str] = &[
     "alias",
     "aliasmatch",
     "allow",
+    "allowmethods",
     "allowoverride",
+    "allowoverridelist",
     "authmerging",
     "accessfilename",
     "balancermember",
@@ -58,6 +57,9 @@ const READ: &[&str] = &[
     "redirectmatch",
     "redirectpermanent",
     "redirecttemp",
+    "remoteipheader",
+    "remoteipinternalproxy",
+    "remoteiptrustedproxy",
     "requestheader",
     "require",
     "requireall",
@@ -66,6 +68,7 @@ const READ: &[&str] = &[
     "rewritebase",
     "rewritecond",
     "rewriteengine",
+    "rewriteoptions",
     "rewriterule",
     "scriptalias",
     "scriptaliasmatch",
@@ -76,6 +79,8 @@ const READ: &[&str] = &[
     "sethandler",
     "setoutputfilter",
     "sslcacertificatefile",
+    "sslcarevocationcheck",
+    "sslocspenable",
     "sslcertificatechainfile",
     "sslcertificatefile",
     "sslcertificatekeyfile",
@@ -84,6 +89,7 @@ const READ: &[&str] = &[
     "sslprotocol",
     "sslproxyverify",
     "sslsessiontickets",
+    "sslrequiressl",
     "sslverifyclient",
     "timeout",
     "transferlog",
@@ -218,7 +224,6 @@ const NOTHING: &[&str] = &[
     "h2serializeheaders",
     "h2streammaxmemsize",
     // How rules and filters are looked at.
-    "rewriteoptions",
     "rewritelog",
     "rewriteloglevel",
     "filterdeclare",
@@ -272,18 +277,17 @@ const LOST: &[(&[&str], &str, &str)] = &[
         "write a step with `source` before the others",
     ),
     (
-        &["setenvif", "setenvifnocase", "unsetenv"],
+        &["setenvif", "setenvifexpr", "setenvifnocase", "unsetenv"],
         "variables that depend on the request are not there",
         "`match` and `vars` look at the request itself (`docs/scripting.md`)",
     ),
     (
         &[
-            "remoteipheader",
-            "remoteipinternalproxy",
-            "remoteiptrustedproxy",
             "remoteipproxyprotocol",
+            "remoteipproxyprotocolexceptions",
+            "remoteipproxiesheader",
         ],
-        "whom to believe is an option of each listener",
+        "the proxies to believe are an option of each listener",
         "see `forwarded` and `proxy_protocol` in `docs/reference.md`",
     ),
     (
@@ -321,83 +325,151 @@ const LOST: &[(&[&str], &str, &str)] = &[
         "Tutti is no proxy for clients",
         "run one beside it",
     ),
-    (
-        &["vhost", "virtualdocumentroot", "virtualscriptalias"],
-        "a folder that depends on the host is not carried over",
-        "`share` may have `$host` in it (`docs/variables.md`)",
-    ),
 ];
 
-/// Tells what nobody reads, in all sections.
-pub(super) fn tell_all(directives: &[Directive], findings: &mut Findings) {
-    for directive in directives {
-        tell_all(directive.inner(), findings);
-        tell(directive, findings);
-    }
+/// Beginnings of the names of directives that refuse nothing; those of modules that only change what is answered, or are set up.
+const FAMILIES: &[&str] = &[
+    "action",
+    "allowencodedslashes",
+    "anonymous",
+    "auth",
+    "balancer",
+    "buffer",
+    "cache",
+    "cgi",
+    "charset",
+    "chroot",
+    "cookie",
+    "crypto",
+    "dav",
+    "dbd",
+    "deflate",
+    "dos",
+    "dtrace",
+    "dumpio",
+    "error",
+    "example",
+    "expires",
+    "ext",
+    "fastcgi",
+    "fcgid",
+    "filter",
+    "flush",
+    "forensiclog",
+    "geoip",
+    "gprofdir",
+    "h2",
+    "heartbeat",
+    "httpprotocoloptions",
+    "identitycheck",
+    "imap",
+    "index",
+    "isapi",
+    "jklog",
+    "jkoptions",
+    "jkrequest",
+    "jkshm",
+    "jkstrip",
+    "jkwatchdog",
+    "jkworker",
+    "keptbodysize",
+    "ldap",
+    "limit",
+    "log",
+    "lua",
+    "maxmind",
+    "md",
+    "meta",
+    "mmap",
+    "modmime",
+    "nwssl",
+    "ocsp",
+    "passenger",
+    "perl",
+    "phpini",
+    "php_",
+    "privileges",
+    "protocol",
+    "proxy",
+    "qualifyredirect",
+    "rails",
+    "ratelimit",
+    "readbuffer",
+    "reflector",
+    "remoteip",
+    "rewrite",
+    "rlimit",
+    "script",
+    "sec",
+    "seerequesttail",
+    "session",
+    "ssi",
+    "ssl",
+    "stricthost",
+    "substitute",
+    "suexec",
+    "syslog",
+    "thread",
+    "transform",
+    "userdir",
+    "vhostu",
+    "watchdog",
+    "wsgi",
+    "xml2",
+    "qs_srv",
+    "qs_conn",
+    "qs_loc",
+    "qs_event",
+    "assignuserid",
+    "serverroot",
+    "gnutls",
+    "nss",
+    "brotli",
+    "mod_gzip",
+    "addinputfilter",
+    "setinputfilter",
+    "addmoduleinfo",
+    "aliaspreservepath",
+    "redirectrelative",
+    "registerhttpmethod",
+    "inputsed",
+    "outputsed",
+    "directory",
+    "loadfile",
+    "win32",
+    "securelisten",
+    "errorlog",
+    "unixd",
+    "mpm",
+];
+
+/// Beginnings of names within [`FAMILIES`] that may refuse after all.
+const DOUBTFUL: &[&str] = &["qs_deny", "authnzexternal", "luahook", "perl_access"];
+
+/// True for a directive that refuses nothing, or that another file of this folder reads.
+pub(super) fn is_known(key: &str) -> bool {
+    let begins = |list: &[&str]| list.iter().any(|prefix| key.starts_with(prefix));
+    READ.contains(&key)
+        || NOTHING.contains(&key)
+        || LOST.iter().any(|(names, _, _)| names.contains(&key))
+        || begins(FAMILIES) && !begins(DOUBTFUL)
 }
 
-fn tell(directive: &Directive, findings: &mut Findings) {
-    let key = directive.key.as_str();
-    let place = &directive.place;
-    match key {
-        "virtualhost" | "directory" | "directorymatch" | "files" | "filesmatch" | "location"
-        | "locationmatch" | "proxy" | "limit" | "limitexcept" => return,
-        "if" | "elseif" | "else" | "proxymatch" if directive.block.is_some() => {
-            let hint = "write what is in it as a step with a `match`";
-            findings.lost(place, &format!("<{}>", directive.name), "its condition is not carried over: of what is in it only what refuses holds, for everybody", hint);
-            return;
-        }
-        "options" => return options(directive, findings),
-        _ => {}
-    }
-    if READ.contains(&key) || NOTHING.contains(&key) {
-        return;
-    }
-    match LOST.iter().find(|(names, _, _)| names.contains(&key)) {
-        Some((_, problem, hint)) => findings.lost(place, &directive.name, problem, hint),
-        None => findings.lost(place, &directive.name, "there is no option for it", "see `docs/reference.md`; if it is about a module that Tutti has no need of, leave it out"),
-    }
+/// True for a directive that needs no report: it is read elsewhere, or nothing has to be written for it.
+pub(super) fn is_settled(key: &str) -> bool {
+    READ.contains(&key) || NOTHING.contains(&key)
 }
 
-fn options(directive: &Directive, findings: &mut Findings) {
-    let has = |word: &str| {
-        directive.arguments.iter().any(|argument| {
-            argument.trim_start_matches('+').eq_ignore_ascii_case(word)
-                && !argument.starts_with('-')
-        })
-    };
-    let lost = |findings: &mut Findings, what: &str, problem: &str, hint: &str| {
-        findings.lost(
-            &directive.place,
-            &format!("{} {what}", directive.name),
-            problem,
-            hint,
-        )
-    };
-    if has("MultiViews") {
-        lost(
-            findings,
-            "MultiViews",
-            "files are found by their whole name",
-            "name them in full",
-        );
-    }
-    if has("SymLinksIfOwnerMatch") {
-        lost(
-            findings,
-            "SymLinksIfOwnerMatch",
-            "nobody looks for the owner of a link: none is followed here",
-            "take `follow_symlinks` out if only people you trust can make links there",
-        );
-    }
-    if has("Includes") || has("IncludesNOEXEC") {
-        lost(
-            findings,
-            "Includes",
-            "there are no server-side includes",
-            "let an application put pages together",
-        );
-    }
+/// The problem with a directive that is lost, and the cure.
+pub(super) fn lost(key: &str) -> (&'static str, &'static str) {
+    let found = LOST.iter().find(|(names, _, _)| names.contains(&key));
+    found.map_or(
+        (
+            "there is no option for it",
+            "see `docs/reference.md`; if it is about a module that Tutti has no need of, leave it out",
+        ),
+        |(_, problem, hint)| (*problem, *hint),
+    )
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod closing;
 mod condition;
 mod content;
 mod effect;
@@ -22,6 +23,8 @@ mod pages;
 mod passwords;
 mod proxy;
 mod redirect;
+mod remote;
+mod restrict;
 mod rewrite;
 mod rule;
 mod section;
@@ -84,6 +87,7 @@ pub fn import(
         user: None,
         group: None,
         has_lists: reader.has_module("autoindex_module"),
+        doubts_address: false,
     };
     compiler.whole(&mut reader, &all)?;
     Ok(compiler.out.into_json())
@@ -99,7 +103,7 @@ fn read(reader: &mut Reader<'_>, files: &[&Path]) -> Result<Vec<Directive>, Unre
 
 impl Compiler<'_> {
     fn whole(&mut self, reader: &mut Reader<'_>, all: &[Directive]) -> Result<(), Unreadable> {
-        known::tell_all(all, self.findings);
+        closing::tell_all(all, self.findings);
         let (hosts, outer): (Vec<&Directive>, Vec<&Directive>) = all
             .iter()
             .partition(|directive| directive.is("virtualhost"));
@@ -116,7 +120,10 @@ impl Compiler<'_> {
         };
         (self.user, self.group) = (named("user"), named("group"));
         let mut made: Vec<Host> = Vec::new();
+        let blocks: Vec<&[Directive]> = hosts.iter().map(|host| host.inner()).collect();
+        let remote = self.remote(&blocks, &outer);
         for section in hosts {
+            self.doubts_address = remote.is_doubtful(section.inner(), &outer);
             let site = Rc::new(self.build(reader, section.inner(), &outer)?);
             let destination = self.site(&site);
             made.push(Host {
@@ -139,6 +146,7 @@ impl Compiler<'_> {
         };
         let mut main = None;
         if made.is_empty() || !listens.iter().all(is_answered) {
+            self.doubts_address = remote.is_doubtful(&[], &outer);
             let site = Rc::new(self.build(reader, &[], &outer)?);
             let place = outer.first().map_or_else(
                 || Place {
@@ -156,6 +164,7 @@ impl Compiler<'_> {
             });
         }
         self.listeners(&listens, &made, main.as_ref());
+        remote.tell_listeners(&mut self.out.listeners);
         let sites: Vec<&Site> = made
             .iter()
             .chain(&main)
@@ -207,7 +216,7 @@ impl Compiler<'_> {
             proxies: outer
                 .iter()
                 .chain(own)
-                .filter(|directive| directive.is("proxy"))
+                .filter(|directive| directive.is("proxy") || directive.is("proxymatch"))
                 .cloned()
                 .collect(),
         };
@@ -229,6 +238,9 @@ impl Compiler<'_> {
         site.sections.sort_by_key(Section::weight);
         let found = htaccess::read(reader, &site, self.findings)?;
         site.sections.extend(found);
+        let restrictions: Vec<Section> =
+            site.sections.iter().flat_map(restrict::sections).collect();
+        site.sections.extend(restrictions);
         site.sections.sort_by_key(Section::weight);
         for section in &mut site.sections {
             passwords::check(section, reader.sources, self.findings);
@@ -339,6 +351,7 @@ impl Compiler<'_> {
                 location: Some(Location::Match(pass.argument(0).to_owned())),
                 methods: None,
                 is_unknown: false,
+                test: None,
                 directives: vec![handler],
             });
         }

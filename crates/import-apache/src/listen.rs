@@ -7,7 +7,25 @@ use super::site::{Compiler, Site};
 use tutti_import_common::finding::Place;
 use tutti_import_common::output::{end_with, slug, step, when};
 
+/// Certificates of clients that a host asks for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verify {
+    Off,
+    Optional,
+    Required,
+    /// In a way that cannot be carried over.
+    Unknown,
+}
+
+/// True if a host speaks TLS, with whatever module.
+fn is_secure(site: &Site) -> bool {
+    let keys = ["sslengine", "gnutlsenable", "nssengine"];
+    let mut settings = keys.iter().filter_map(|key| site.setting(key));
+    settings.any(|engine| engine.word(0) != "off")
+}
+
 /// A host as listeners see it.
+#[derive(Clone)]
 pub(super) struct Host {
     pub(super) site: std::rc::Rc<Site>,
     pub(super) destination: String,
@@ -43,6 +61,27 @@ impl Compiler<'_> {
                 continue;
             };
             let here = if here.is_empty() { vec![default] } else { here };
+            let all = here.iter().chain(any.iter()).copied();
+            let mut unique: Vec<&Host> = Vec::new();
+            for host in all {
+                if !unique.iter().any(|known| std::ptr::eq(*known, host)) {
+                    unique.push(host);
+                }
+            }
+            // Each host as this listener sees it: one whose clients cannot be checked answers 403.
+            let Some((tls, checked)) = self.checked(&unique) else {
+                continue;
+            };
+            let seen = |host: &&Host| {
+                let position = unique.iter().position(|known| std::ptr::eq(*known, *host));
+                position.and_then(|position| checked.get(position))
+            };
+            let Some(default) = seen(&default) else {
+                continue;
+            };
+            let exact: Vec<&Host> = exact.iter().filter_map(seen).collect();
+            let any: Vec<&Host> = any.iter().filter_map(seen).collect();
+            let here: Vec<&Host> = here.iter().filter_map(seen).collect();
             let mut steps = Vec::new();
             // Hosts of several addresses behind one socket: the address that was asked for chooses.
             if ip == "*" && !exact.is_empty() {
@@ -76,7 +115,8 @@ impl Compiler<'_> {
                 match (any.is_empty(), main) {
                     (false, _) => steps.extend(self.by_name(&any)),
                     (true, Some(main)) => steps.push(json!({"action": {"pass": main.destination}})),
-                    (true, None) => steps.push(json!({"action": {"pass": default.destination}})),
+                    // The server outside of all hosts answers there, which is not known.
+                    (true, None) => steps.push(json!({"action": {"return": 403}})),
                 }
             } else {
                 steps = self.by_name(&here);
@@ -97,14 +137,8 @@ impl Compiler<'_> {
                 }
             };
             let mut listener = when("pass", pass);
-            let mut all: Vec<&Host> = here.clone();
-            all.extend(
-                any.iter()
-                    .filter(|host| !here.iter().any(|known| std::ptr::eq(*known, **host)))
-                    .copied(),
-            );
-            if let Some(tls) = self.tls(&all) {
-                listener.insert("tls".to_owned(), tls);
+            if let Some(tls) = tls {
+                listener.insert("tls".to_owned(), tls.into());
             }
             self.out.listeners.insert(address.clone(), listener.into());
         }
@@ -178,8 +212,128 @@ impl Compiler<'_> {
         steps
     }
 
-    fn tls(&mut self, here: &[&Host]) -> Option<Value> {
-        let is_on = |host: &&&Host| host.site.setting("sslengine").is_some_and(Directive::is_on);
+    /// `tls` of a listener, if there is one, and its hosts with where each leads. `None`: it must not be opened, as nothing would be
+    /// encrypted.
+    fn checked(&mut self, here: &[&Host]) -> Option<(Option<Map<String, Value>>, Vec<Host>)> {
+        let mut checked: Vec<Host> = here.iter().map(|host| (*host).clone()).collect();
+        if !here.iter().any(|host| is_secure(&host.site)) {
+            return Some((None, checked));
+        }
+        let Some(mut tls) = self.tls(here) else {
+            if let Some(first) = here.first() {
+                let problem = "there is no certificate for it: its address is not listened to, as nothing would be encrypted";
+                let hint = "write `SSLCertificateFile` and `SSLCertificateKeyFile` into the host, then import again";
+                self.findings.lost(&first.place, "SSLEngine", problem, hint);
+            }
+            return None;
+        };
+        self.client_certificates(&mut checked, &mut tls);
+        Some((Some(tls), checked))
+    }
+
+    /// Certificates of clients. A listener asks for them as one, and each host checks what came.
+    fn client_certificates(&mut self, hosts: &mut [Host], tls: &mut Map<String, Value>) {
+        let asked: Vec<(Verify, Option<String>)> = hosts
+            .iter()
+            .map(|host| match is_secure(&host.site) {
+                true => self.verify(&host.site),
+                false => (Verify::Off, None),
+            })
+            .collect();
+        let named = |(_, authority): &(Verify, Option<String>)| authority.clone();
+        let Some(authority) = asked.iter().find_map(named) else {
+            for (host, (verify, _)) in hosts.iter_mut().zip(&asked) {
+                if *verify == Verify::Unknown {
+                    host.destination = self.refused();
+                }
+            }
+            return;
+        };
+        let is_required = asked
+            .iter()
+            .all(|(verify, own)| *verify == Verify::Required && own.as_ref() == Some(&authority));
+        tls.insert("client_ca".to_owned(), authority.clone().into());
+        if !is_required {
+            tls.insert("client_verify".to_owned(), "optional".into());
+        }
+        for (host, (verify, own)) in hosts.iter_mut().zip(&asked) {
+            let is_same = own.as_ref() == Some(&authority);
+            match verify {
+                Verify::Off => {}
+                Verify::Required if is_required => {}
+                Verify::Optional if is_same => {}
+                Verify::Required if is_same => {
+                    let test = "`${vars.tls_client_verify === 'SUCCESS' ? '' : 1}`";
+                    let steps = vec![
+                        json!({"match": {"if": test}, "action": {"return": 403}}),
+                        json!({"action": {"pass": host.destination}}),
+                    ];
+                    host.destination = self.out.add_route("with-certificate", steps);
+                }
+                Verify::Required | Verify::Optional | Verify::Unknown => {
+                    host.destination = self.refused();
+                    if *verify != Verify::Unknown {
+                        let problem = "a listener has one file of authorities for its clients' certificates, and this host another: it answers 403 there";
+                        let hint = "give this host a listener of its own";
+                        self.findings
+                            .lost(&host.place, "SSLVerifyClient", problem, hint);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The certificates that a host asks its clients for, and the file of the authorities.
+    fn verify(&mut self, site: &Site) -> (Verify, Option<String>) {
+        let in_parts = super::restrict::asks_for_certificates(&site.sections);
+        let says = |key: &str| site.setting(key).filter(|one| one.word(0) != "none");
+        let asks = says("sslverifyclient");
+        let verify = match asks.map(|asks| asks.word(0)).as_deref() {
+            Some("require") => Verify::Required,
+            Some("optional") => Verify::Optional,
+            // Those that are not checked let nobody in; a part of the host that wants one answers 403.
+            _ if in_parts => Verify::Optional,
+            _ => return (Verify::Off, None),
+        };
+        let authority = site.setting("sslcacertificatefile").map(path);
+        let unchecked = says("sslcarevocationcheck").or_else(|| says("sslocspenable"));
+        let unchecked = unchecked.filter(|one| one.word(0) != "off");
+        if let Some(unchecked) = unchecked {
+            let problem = "certificates that were revoked would let clients in: the host answers 403 where it speaks TLS";
+            let hint = "check clients in another way (`docs/authentication.md`)";
+            self.findings
+                .lost(&unchecked.place, &unchecked.name, problem, hint);
+            return (Verify::Unknown, None);
+        }
+        if authority.is_none() {
+            if let Some(asks) = asks {
+                let problem = "there is no `SSLCACertificateFile` for it: the host answers 403 where it speaks TLS";
+                let hint = "name the file of the authorities in `tls.client_ca`";
+                self.findings.lost(&asks.place, &asks.name, problem, hint);
+                return (Verify::Unknown, None);
+            }
+            return (Verify::Off, None);
+        }
+        (verify, authority)
+    }
+
+    /// A destination that answers 403.
+    fn refused(&mut self) -> String {
+        let steps = json!([{"action": {"return": 403}}]);
+        let mut routes = self.out.routes.iter();
+        let known = routes.find(|(_, known)| **known == steps);
+        match known.map(|(name, _)| format!("routes/{name}")) {
+            Some(known) => known,
+            None => {
+                let steps = vec![json!({"action": {"return": 403}})];
+                self.out.add_route("refused", steps)
+            }
+        }
+    }
+
+    /// `tls` of a listener, without what it asks clients for.
+    fn tls(&mut self, here: &[&Host]) -> Option<Map<String, Value>> {
+        let is_on = |host: &&&Host| is_secure(&host.site);
         let secure: Vec<&Host> = here.iter().filter(is_on).copied().collect();
         let first = secure.first().copied()?;
         if let Some(plain) = here.iter().find(|host| !is_on(host)) {
@@ -194,10 +348,12 @@ impl Compiler<'_> {
         let mut certificates: Vec<Value> = Vec::new();
         for host in &secure {
             let all = |key: &'static str| {
-                host.site
-                    .own
-                    .iter()
-                    .filter(move |directive| directive.is(key))
+                let is_own = host.site.own.iter().any(|directive| directive.is(key));
+                let directives = match is_own {
+                    true => &host.site.own,
+                    false => &host.site.outer,
+                };
+                directives.iter().filter(move |directive| directive.is(key))
             };
             for (number, file) in all("sslcertificatefile").enumerate() {
                 let key = all("sslcertificatekeyfile").nth(number);
@@ -210,14 +366,6 @@ impl Compiler<'_> {
                 if !certificates.contains(&entry) {
                     certificates.push(entry);
                 }
-            }
-            if all("sslcertificatefile").next().is_none() {
-                self.findings.lost(
-                    &host.place,
-                    "SSLEngine",
-                    "there is no `SSLCertificateFile` for it",
-                    "write the certificate into `tls.certificate` of the listener",
-                );
             }
             for chain in all("sslcertificatechainfile") {
                 let hint = "append its certificates to the file of `SSLCertificateFile`, as Apache has it since 2.4.8";
@@ -239,38 +387,7 @@ impl Compiler<'_> {
         };
         let mut tls = when("certificate", certificate);
         self.protocols(&first.site, &mut tls);
-        for host in &secure {
-            let Some(verify) = host
-                .site
-                .setting("sslverifyclient")
-                .filter(|verify| verify.word(0) != "none")
-            else {
-                continue;
-            };
-            let Some(authority) = host.site.setting("sslcacertificatefile") else {
-                let hint = "name the file of the authorities in `tls.client_ca`";
-                self.findings.lost(
-                    &verify.place,
-                    &verify.name,
-                    "there is no `SSLCACertificateFile` for it",
-                    hint,
-                );
-                continue;
-            };
-            if !std::ptr::eq(*host, first) {
-                self.findings.lost(
-                    &verify.place,
-                    &verify.name,
-                    "a listener asks all its clients for certificates, or none: all are asked",
-                    "give this host a listener of its own",
-                );
-            }
-            tls.insert("client_ca".to_owned(), path(authority).into());
-            if verify.word(0).starts_with("optional") {
-                tls.insert("client_verify".to_owned(), "optional".into());
-            }
-        }
-        Some(tls.into())
+        Some(tls)
     }
 
     fn protocols(&mut self, site: &Site, tls: &mut Map<String, Value>) {

@@ -200,7 +200,7 @@ impl Compiler<'_> {
                 );
                 return None;
             };
-            let mut upstream = self.group(&group)?;
+            let mut upstream = self.group(site, &group)?;
             upstream.extend(options);
             let name = self.out.upstream(upstream, &authority);
             action.insert("pass".to_owned(), format!("upstreams/{name}").into());
@@ -222,9 +222,7 @@ impl Compiler<'_> {
                 }
             };
             if protocol == "https" {
-                let verify = site
-                    .setting("sslproxyverify")
-                    .is_some_and(|verify| verify.word(0) == "require");
+                let verify = verifies(site);
                 options.insert("tls".to_owned(), json!({"verify": verify}));
                 if !verify {
                     let hint = "take `verify` out if the server has a certificate that holds";
@@ -362,7 +360,7 @@ impl Compiler<'_> {
     }
 
     /// `<Proxy balancer://…>`
-    fn group(&mut self, group: &Directive) -> Option<Map<String, Value>> {
+    fn group(&mut self, site: &Site, group: &Directive) -> Option<Map<String, Value>> {
         let (mut upstream, mut servers) = (Map::new(), Map::new());
         for member in group.inner() {
             match member.key.as_str() {
@@ -379,7 +377,7 @@ impl Compiler<'_> {
                         return None;
                     }
                     if scheme == "https" {
-                        upstream.insert("tls".to_owned(), json!({"verify": false}));
+                        upstream.insert("tls".to_owned(), json!({"verify": verifies(site)}));
                     }
                     let mut options = Map::new();
                     for option in member.arguments.iter().skip(1) {
@@ -445,6 +443,12 @@ impl Compiler<'_> {
     }
 }
 
+/// True if certificates of servers are looked at.
+fn verifies(site: &Site) -> bool {
+    let verify = site.setting("sslproxyverify");
+    verify.is_some_and(|verify| verify.word(0) == "require")
+}
+
 /// Who may, for what is handed on: `<Proxy>`, and sections without folders. What is said of some servers refuses for all.
 pub(super) fn guards(site: &Site) -> Vec<Section> {
     let mut all = Vec::new();
@@ -460,6 +464,7 @@ pub(super) fn guards(site: &Site) -> Vec<Section> {
             location: None,
             methods: None,
             is_unknown: proxy.argument(0) != "*",
+            test: None,
             directives: directives.cloned().collect(),
         });
     }

@@ -17,6 +17,11 @@ pub(super) const NAMES: &[&str] = &[
     "redirecttemp",
 ];
 
+/// A step that refuses what a redirect would have led away.
+fn refused(place: &Where) -> Value {
+    step(place.conditions(), json!({"return": 403}))
+}
+
 impl Compiler<'_> {
     /// The step of a redirect, for requests that are there, too.
     pub(super) fn redirect(
@@ -53,10 +58,10 @@ impl Compiler<'_> {
                 self.findings.lost(
                     &directive.place,
                     &directive.name,
-                    "a redirect without a path of its own is not carried over",
+                    "a redirect without a path of its own is not carried over: its place answers 403",
                     hint,
                 );
-                return None;
+                return Some(refused(around));
             }
         };
         let mut place = around.clone();
@@ -64,9 +69,8 @@ impl Compiler<'_> {
         let uri = Text(vec![Piece::Variable("uri".to_owned())]);
         if directive.is("redirectmatch") {
             if !self.is_pattern(&format!("~{from}"), directive) {
-                // Nobody knows what it was to refuse: all is refused.
-                return (!(300..400).contains(&status))
-                    .then(|| step(around.conditions(), json!({"return": 403})));
+                // It is not known which paths it leads away, or refuses.
+                return Some(refused(around));
             }
             place.found(from);
             let mut rest = to;
@@ -86,10 +90,12 @@ impl Compiler<'_> {
                         self.findings.lost(
                             &directive.place,
                             &directive.name,
-                            &format!("`{from}` cannot be written in JavaScript"),
+                            &format!(
+                                "`{from}` cannot be written in JavaScript: its paths answer 403"
+                            ),
                             hint,
                         );
-                        return None;
+                        return Some(refused(&place));
                     }
                     _ => {
                         location.push("$");

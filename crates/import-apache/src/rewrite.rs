@@ -155,13 +155,13 @@ impl Compiler<'_> {
                     last = one.captures.clone().or(last);
                     compiled.push(one);
                 }
-                Err(why) => return self.unwritable(rules, rule, &why, false),
+                Err(why) => return self.unset(rules, rule, &why, state),
             }
         }
         let (looks, scheme) = match conditions(&compiled, &mut place) {
             Ok(Some(found)) => found,
             Ok(None) => return (Vec::new(), false),
-            Err(why) => return self.unwritable(rules, rule, why, false),
+            Err(why) => return self.unset(rules, rule, why, state),
         };
         let captured = Captures {
             rule: rule_captures,
@@ -252,6 +252,14 @@ impl Compiler<'_> {
                 } else if has(there, 'f') {
                     self.file_test(&rules.spot, &action, &rest)
                 } else {
+                    if rule.refuses() {
+                        return self.unwritable(
+                            rules,
+                            rule,
+                            "nothing looks for links alone",
+                            false,
+                        );
+                    }
                     // A link alone is a file that leads elsewhere; the rules say what happens to files.
                     return (Vec::new(), false);
                 }
@@ -295,6 +303,7 @@ impl Compiler<'_> {
                 continue;
             }
             let Ok(text) = state.meaning.text(value, captured) else {
+                state.meaning.unknown.insert(variable.to_owned());
                 continue;
             };
             let is_plain =
@@ -315,10 +324,25 @@ impl Compiler<'_> {
                     text.expression(),
                     before.expression()
                 )),
-                None => continue,
+                None => {
+                    state.meaning.unknown.insert(variable.to_owned());
+                    continue;
+                }
             };
             state.meaning.environment.insert(variable.to_owned(), text);
         }
+    }
+
+    /// A rule whose conditions cannot be written: its variables are not known to the rules behind it.
+    fn unset(
+        &mut self,
+        rules: &Rules,
+        rule: &Rule,
+        why: &str,
+        state: &mut State,
+    ) -> (Vec<Value>, bool) {
+        state.meaning.unknown.extend(rule.sets());
+        self.unwritable(rules, rule, why, false)
     }
 
     /// A rule that is not carried over is told. What it kept requests from is refused.
@@ -332,12 +356,10 @@ impl Compiler<'_> {
         let flags = rule.flags();
         let has = |names: &[&str]| flags.iter().any(|(name, _)| names.contains(&name.as_str()));
         let target = rule.directive.argument(1);
-        let redirects =
-            has(&["R", "REDIRECT"]) || target.starts_with("http") && !has(&["P", "PROXY"]);
         let hint = "write it as a step of a route, or as a script (`docs/scripting.md`)";
         let place = &rule.directive.place;
-        let refuses = has(&["F", "FORBIDDEN", "G", "GONE"]);
-        if !whole && !refuses && (target == "-" || redirects) {
+        // A rule that only ends the others, or sets variables, leads nothing away.
+        if !whole && !rule.refuses() && target == "-" && !has(&["H", "HANDLER"]) {
             self.findings.lost(place, "RewriteRule", why, hint);
             return (Vec::new(), false);
         }

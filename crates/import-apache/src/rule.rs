@@ -59,7 +59,9 @@ pub(super) fn rules_of(section: &Section) -> Option<(bool, Vec<Rule>)> {
 }
 
 impl State {
-    pub(super) fn new(meaning: Meaning) -> Self {
+    /// The beginning of a list of rules; what they set is empty there.
+    pub(super) fn new(mut meaning: Meaning, list: &[Rule]) -> Self {
+        meaning.set_later = list.iter().flat_map(Rule::sets).collect();
         State {
             index: 0,
             is_rewritten: false,
@@ -71,6 +73,15 @@ impl State {
 impl Rule {
     pub(super) fn flags(&self) -> Vec<(String, String)> {
         flags(self.directive.argument(2))
+    }
+
+    /// The variables that it sets.
+    pub(super) fn sets(&self) -> impl Iterator<Item = String> {
+        let flags = self.flags().into_iter();
+        flags.filter_map(|(name, value)| {
+            let variable = value.split(':').next().unwrap_or_default().to_owned();
+            matches!(name.as_str(), "E" | "ENV").then_some(variable)
+        })
     }
 
     /// True if it keeps somebody out.

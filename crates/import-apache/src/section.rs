@@ -49,6 +49,8 @@ pub(super) struct Section {
     pub(super) methods: Option<(bool, Vec<String>)>,
     /// `<If>`, which no step can ask, or an expression that cannot be read.
     pub(super) is_unknown: bool,
+    /// A test in JavaScript that must hold, too.
+    pub(super) test: Option<&'static str>,
     pub(super) directives: Vec<Directive>,
 }
 
@@ -290,6 +292,7 @@ impl Section {
             location: None,
             methods: None,
             is_unknown: false,
+            test: None,
             directives: Vec::new(),
         });
         section.directives = Vec::new();
@@ -423,6 +426,9 @@ impl Section {
                 .map(|method| if *only { method } else { format!("!{method}") })
                 .collect();
         }
+        if let Some(test) = self.test {
+            place.script(test.to_owned());
+        }
         if self.is_unknown && !wide {
             return None;
         }
@@ -466,6 +472,7 @@ pub(super) fn collect(directives: &[Directive], around: Option<&Section>, all: &
             location: None,
             methods: None,
             is_unknown: false,
+            test: None,
             directives: own,
         });
     }

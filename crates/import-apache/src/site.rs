@@ -1,6 +1,6 @@
 //! A virtual host as it is compiled: its sections, its folders, and the settings that hold at a place.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use tutti_import_common::finding::Findings;
@@ -28,6 +28,8 @@ pub(super) struct Compiler<'f> {
     pub(super) group: Option<String>,
     /// The module that lists folders is there.
     pub(super) has_lists: bool,
+    /// The clients' addresses of the host that is being made are others than the source means.
+    pub(super) doubts_address: bool,
 }
 
 /// A virtual host, or the server outside of all.
@@ -102,12 +104,18 @@ impl Spot {
                 .rfind(|directive| directive.key == key)
         })
     }
+}
 
-    pub(super) fn meaning(&self) -> Meaning {
+impl Compiler<'_> {
+    /// The meaning of texts at the beginning of a place's rules.
+    pub(super) fn meaning(&self, spot: &Spot) -> Meaning {
         Meaning {
-            mapping: self.base.clone(),
+            mapping: spot.base.clone(),
             environment: BTreeMap::new(),
-            server: self.site.server.clone(),
+            set_later: BTreeSet::new(),
+            unknown: BTreeSet::new(),
+            doubts_address: self.doubts_address,
+            server: spot.site.server.clone(),
         }
     }
 }

@@ -59,7 +59,12 @@ impl Compiler<'_> {
             location: None,
             methods: None,
             is_unknown: false,
-            directives: site.own.clone(),
+            test: None,
+            // The server outside of all hosts has nothing of its own.
+            directives: match site.own.is_empty() {
+                true => site.outer.clone(),
+                false => site.own.clone(),
+            },
         };
         // A virtual host does not inherit the rules of the server around it.
         let Some((true, list)) = rules_of(&own).filter(|(_, list)| !list.is_empty()) else {
@@ -81,7 +86,7 @@ impl Compiler<'_> {
             name: site.name.clone(),
             entry: content.clone(),
         };
-        let state = State::new(spot.meaning());
+        let state = State::new(self.meaning(&spot), &list);
         let rules = Rules {
             list,
             base: String::new(),
@@ -200,8 +205,9 @@ impl Compiler<'_> {
         name: &str,
         mut steps: Vec<Value>,
     ) -> Vec<Value> {
-        for ask in [access::ordered, access::required] {
-            let rules = access::rules(sections, mapping, self.findings, ask);
+        let doubts = self.doubts_address;
+        for ask in [access::ordered, access::required, access::closed] {
+            let rules = access::rules((sections, doubts), mapping, self.findings, ask);
             if rules.is_empty() {
                 continue;
             }
@@ -274,6 +280,7 @@ impl Compiler<'_> {
         let content = self.content(spot, fallback, None);
         let content = self.out.add_route(&format!("{}-files", spot.name), content);
         let entry = format!("routes/{}", slug(&spot.site.name));
+        let state = State::new(self.meaning(spot), &list);
         let rules = Rules {
             list,
             base,
@@ -283,7 +290,6 @@ impl Compiler<'_> {
             entry,
             is_folder: true,
         };
-        let state = State::new(spot.meaning());
         self.rules(&rules, state)
     }
 

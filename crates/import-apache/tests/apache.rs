@@ -384,8 +384,9 @@ fn links_are_followed_only_where_they_were() {
             "DirectoryIndex disabled\n<Directory /srv/u>\nOptions {options}\n</Directory>"
         ));
         let steps = imported.configuration["routes"]["s"].as_array().unwrap();
-        let inner = &imported.configuration["routes"]["s-u"][0]["action"];
-        assert_eq!(steps.len(), if follows { 1 } else { 2 }, "{options}");
+        // The first step is for scripts without a handler.
+        let inner = &imported.configuration["routes"]["s-u"][1]["action"];
+        assert_eq!(steps.len(), if follows { 2 } else { 3 }, "{options}");
         assert_eq!(
             inner["follow_symlinks"] == json!(false),
             !follows,
@@ -609,7 +610,7 @@ fn files_of_folders_say_more_where_they_may() {
         ("/srv/data/.htaccess", 3, "NoSuchThing")
     );
     assert_eq!(
-        read("None").configuration["routes"]["s"][0]["match"],
+        read("None").configuration["routes"]["s"][1]["match"],
         json!({"uri": "*/"})
     );
 }
@@ -767,7 +768,7 @@ fn fields_of_answers_and_ages_of_files() {
     );
     let answers = steps.as_array().unwrap();
     let fields = |step: &Value| step["action"]["response_headers"].clone();
-    assert_eq!(fields(&answers[0])["X-T"], json!("yes"));
+    assert_eq!(fields(&answers[1])["X-T"], json!("yes"));
     assert_eq!(
         fields(answers.last().unwrap()),
         json!({"X-B": "b 100%", "X-C": null})
@@ -880,7 +881,13 @@ fn faults_have_their_place() {
 fn what_is_written_says_what_it_means() {
     // A site alone, as short as it can be.
     let steps = steps("DirectoryIndex disabled");
-    assert_eq!(steps.to_string(), format!("[{FILES}]"));
+    assert_eq!(steps.as_array().unwrap().len(), 2);
+    assert_eq!(
+        steps[0]["action"],
+        json!({"return": 403}),
+        "scripts without a handler"
+    );
+    assert_eq!(steps[1].to_string(), FILES);
 }
 
 #[test]
@@ -933,4 +940,281 @@ fn errors_have_their_pages() {
         text.contains(r#""location":"https://other.example/x""#),
         "{text}"
     );
+}
+
+#[test]
+fn a_directive_that_is_not_known_closes_its_place() {
+    for unknown in [
+        "NoSuchCheck on",
+        "SecRuleEngine On",
+        "PerlAccessHandler My::Check",
+        "QS_DenyRequestLine +id deny x",
+        "SSLRequire %{SSL_CIPHER} eq 'x'",
+        "JkMount /* worker",
+        "VirtualDocumentRoot /srv/%0",
+        "RewriteOptions Inherit",
+        "SetOutputFilter INCLUDES",
+    ] {
+        for text in [
+            unknown.to_owned(),
+            format!("<Directory /srv>\n{unknown}\nRequire all granted\n</Directory>"),
+        ] {
+            let imported = host(&text);
+            assert_eq!(lost(&imported).len(), 1, "{text}: {:?}", imported.findings);
+            let first = &imported.configuration["routes"]["s"][0];
+            assert_eq!(first, &json!({"action": {"return": 403}}), "{text}");
+        }
+        let around = format!(
+            "{unknown}\n<VirtualHost *:80>\nServerName s\nDocumentRoot /srv\n</VirtualHost>"
+        );
+        let first = &imported(&around).configuration["routes"]["s"][0];
+        assert_eq!(first, &json!({"action": {"return": 403}}), "{around}");
+    }
+    for known in [
+        "SecRuleEngine Off",
+        "LDAPTimeout 7",
+        "ProxyVia On",
+        "LimitRequestFields 9",
+    ] {
+        let text = host(known).configuration["routes"]["s"].to_string();
+        assert!(text.contains(r#"{"action":{"share":"#), "{known}: {text}");
+    }
+    let imported =
+        host("ProxyPass / http://127.0.0.1:1/\n<ProxyMatch .*>\nRequire all denied\n</ProxyMatch>");
+    let text = imported.configuration["routes"]["s"].to_string();
+    assert!(!text.contains("127.0.0.1:1"), "{text}");
+}
+
+#[test]
+fn methods_and_tls_are_required_as_before() {
+    let all = steps("<Location /a>\nAllowMethods GET POST\nRequire all granted\n</Location>");
+    assert_eq!(
+        all[0],
+        json!({"match": {"uri": ["/a", "/a/*"], "method": ["!GET", "!POST", "!HEAD"]}, "action": {"return": 403}})
+    );
+    let all = steps("<Location /a>\nSSLRequireSSL\n</Location>");
+    assert_eq!(
+        all[0],
+        json!({"match": {"uri": ["/a", "/a/*"], "if": "`${!vars.tls_protocol ? 1 : ''}`"}, "action": {"return": 403}})
+    );
+}
+
+/// A host with TLS.
+fn secure(name: &str, text: &str) -> String {
+    format!(
+        "<VirtualHost *:443>\nServerName {name}\nDocumentRoot /srv\nSSLEngine on\nSSLCertificateFile /c.pem\nSSLCertificateKeyFile /k.pem\n{text}\n</VirtualHost>\n"
+    )
+}
+
+#[test]
+fn certificates_of_clients_are_asked_for() {
+    let asks = "SSLVerifyClient require\nSSLCACertificateFile /ca.pem";
+    let alone = imported(&secure("s", asks));
+    assert_eq!(lost(&alone), []);
+    let tls = &alone.configuration["listeners"]["*:443"]["tls"];
+    assert_eq!(tls["client_ca"], "/ca.pem");
+    assert!(tls["client_verify"].is_null(), "{tls}");
+    let both = imported(&(secure("open", "") + &secure("closed", asks)));
+    let tls = &both.configuration["listeners"]["*:443"]["tls"];
+    assert_eq!(tls["client_verify"], "optional");
+    let entrance = &both.configuration["routes"]["listen-443"];
+    assert_eq!(
+        entrance[1]["action"]["pass"], "routes/with-certificate",
+        "{entrance}"
+    );
+    let part = imported(&secure(
+        "s",
+        "SSLCACertificateFile /ca.pem\n<Location /a>\nSSLVerifyClient require\n</Location>",
+    ));
+    assert_eq!(lost(&part), []);
+    let text = part.configuration["routes"]["s"][0].to_string();
+    assert!(
+        text.contains("vars.tls_client_verify !== 'SUCCESS'"),
+        "{text}"
+    );
+    assert_eq!(
+        part.configuration["listeners"]["*:443"]["tls"]["client_verify"],
+        "optional"
+    );
+    for unknown in [
+        "SSLVerifyClient require",
+        "SSLVerifyClient require\nSSLCACertificateFile /ca.pem\nSSLCARevocationCheck chain",
+        "SSLVerifyClient require\nSSLCACertificateFile /ca.pem\nSSLOCSPEnable on",
+    ] {
+        let imported = imported(&secure("s", unknown));
+        assert_eq!(lost(&imported).len(), 1, "{unknown}");
+        let text = imported.configuration["listeners"]["*:443"]["pass"].to_string();
+        assert!(
+            text.contains("routes/refused") || text.contains("routes/listen-443"),
+            "{unknown}: {text}"
+        );
+        assert!(
+            imported.configuration["routes"]["refused"].is_array(),
+            "{unknown}"
+        );
+    }
+}
+
+#[test]
+fn what_was_encrypted_is_encrypted_or_not_there() {
+    for text in ["SSLEngine on", "GnuTLSEnable on", "SSLEngine on\nMDomain s"] {
+        let imported = imported(&format!(
+            "Listen 443\n<VirtualHost *:443>\nServerName s\nDocumentRoot /srv\n{text}\n</VirtualHost>"
+        ));
+        assert!(
+            imported.configuration["listeners"].is_null(),
+            "{text}: {}",
+            imported.configuration
+        );
+        assert!(!imported.is_whole(), "{text}");
+    }
+    let around = imported(
+        "SSLCertificateFile /c.pem\nSSLCertificateKeyFile /k.pem\n<VirtualHost *:443>\nServerName s\nDocumentRoot /srv\nSSLEngine on\n</VirtualHost>",
+    );
+    assert!(around.configuration["listeners"]["*:443"]["tls"].is_object());
+    let group = host(
+        "SSLProxyVerify require\nProxyPass / balancer://b/\n<Proxy balancer://b>\nBalancerMember https://10.0.0.1\n</Proxy>",
+    );
+    assert_eq!(
+        group.configuration["upstreams"]["b"]["tls"],
+        json!({"verify": true})
+    );
+}
+
+#[test]
+fn scripts_without_a_handler_are_not_shown() {
+    for text in [
+        "DirectoryIndex index.php",
+        "php_value memory_limit 1G",
+        "<Directory /srv>\nAllowOverride All\n</Directory>",
+        "DirectoryIndex index.cgi\nAddHandler cgi-script .cgi",
+    ] {
+        let imported = host(text);
+        let steps = imported.configuration["routes"]["s"]
+            .as_array()
+            .unwrap()
+            .clone();
+        let about = |path: &str| {
+            let holds = |step: &&Value| {
+                let pattern = step["match"]["uri"].as_str();
+                pattern.is_none_or(|pattern| {
+                    let pattern = Pattern::parse(pattern, DECODED).unwrap();
+                    pattern.found_in(path.as_bytes()).unwrap()
+                })
+            };
+            steps.iter().find(holds).unwrap()["action"].clone()
+        };
+        for path in ["/index.php", "/a/b.php5", "/x.phtml"] {
+            assert_eq!(about(path), json!({"return": 403}), "{text} {path}");
+        }
+        assert!(about("/a.html")["share"].is_string(), "{text}");
+        let index = about("/").to_string();
+        for name in ["index.php", "index.cgi"] {
+            assert!(
+                !index.contains(name) || index.contains(r#""found":{"rewrite""#),
+                "an index is looked at as if it had been asked for: {index}"
+            );
+        }
+    }
+    assert_eq!(
+        lost(&host("DirectoryIndex index.php")),
+        [(4, "DirectoryIndex")]
+    );
+}
+
+#[test]
+fn rules_that_cannot_be_written_lead_nowhere() {
+    for rules in [
+        "RewriteCond %{TIME_HOUR} >20\nRewriteRule ^ /login [R]",
+        "RewriteCond %{ENV:GEOIP_COUNTRY_CODE} ^XX$\nRewriteRule ^ - [F]",
+        "SetEnvIf User-Agent bad bot\nRewriteCond %{ENV:bot} =1\nRewriteRule ^ - [F]",
+        "RewriteCond %{TIME_HOUR} >20\nRewriteRule ^ - [E=late:1]\nRewriteCond %{ENV:late} =1\nRewriteRule ^ - [F]",
+        "RewriteCond %{REMOTE_USER} !=ada\nRewriteRule ^ - [F]",
+        "RewriteCond %{REQUEST_FILENAME} -l\nRewriteRule ^ - [F]",
+    ] {
+        let imported = host(&format!(
+            "<Directory /srv>\nRewriteEngine On\n{rules}\n</Directory>"
+        ));
+        let text = imported.configuration["routes"]["s"].to_string();
+        assert!(
+            text.contains(r#"{"action":{"return":403}}"#),
+            "{rules}: {text}"
+        );
+    }
+    let imported = host("<Location /x>\nRedirect https://other/\n</Location>");
+    let text = imported.configuration["routes"]["s-x"][0].to_string();
+    assert!(text.contains("403"), "{text}");
+    // The server outside of all hosts has rules of its own.
+    let alone = files(&[(
+        MAIN,
+        "DocumentRoot /srv\nRewriteEngine On\nRewriteRule ^/private - [F]\n",
+    )])
+    .unwrap();
+    assert!(
+        alone.configuration["routes"]["main"]
+            .to_string()
+            .contains("private"),
+        "{}",
+        alone.configuration
+    );
+}
+
+#[test]
+fn addresses_are_believed_from_those_that_the_source_believes() {
+    let remote = "RemoteIPHeader X-Forwarded-For\nRemoteIPTrustedProxy 10.0.0.1\n";
+    let rule = "<Location />\nRequire ip 192.0.2.0/24\n</Location>";
+    let one = host(&format!("{remote}{rule}"));
+    assert_eq!(lost(&one), []);
+    assert_eq!(
+        one.configuration["listeners"]["*:80"]["forwarded"],
+        json!({"source": ["10.0.0.1"], "client_ip": "X-Forwarded-For", "recursive": true})
+    );
+    assert!(
+        one.configuration["routes"]["s"]
+            .to_string()
+            .contains("192.0.2.0/24")
+    );
+    for remote in [
+        "RemoteIPHeader X-Forwarded-For\n",
+        "RemoteIPHeader X-Forwarded-For\nRemoteIPTrustedProxyList /proxies\n",
+        "RemoteIPHeader X-Forwarded-For\nRemoteIPTrustedProxy proxy.example\n",
+    ] {
+        let all = host(&format!("{remote}{rule}"));
+        assert!(!all.is_whole(), "{remote}");
+        assert_eq!(
+            all.configuration["routes"]["s"][0],
+            json!({"action": {"return": 403}}),
+            "{remote}"
+        );
+        assert!(all.configuration["listeners"]["*:80"]["forwarded"].is_null());
+    }
+}
+
+#[test]
+fn a_host_of_one_address_does_not_answer_at_others() {
+    let imported =
+        imported("<VirtualHost 127.0.0.1:8080>\nServerName s\nDocumentRoot /srv\n</VirtualHost>");
+    let entrance = &imported.configuration["routes"]["listen-8080"];
+    let last = entrance.as_array().unwrap().last().unwrap();
+    assert_eq!(last, &json!({"action": {"return": 403}}), "{entrance}");
+}
+
+#[test]
+fn a_file_of_a_folder_opens_only_what_it_may() {
+    let main = "<VirtualHost *:80>\nServerName s\nDocumentRoot /srv\n<Directory /srv>\nRequire all denied\nAllowOverride FileInfo\n</Directory>\n</VirtualHost>";
+    let imported = files(&[(MAIN, main), ("/srv/.htaccess", "Require all granted\n")]).unwrap();
+    assert!(!imported.is_whole());
+    assert_eq!(
+        imported.configuration["routes"]["s"][0],
+        json!({"action": {"return": 403}})
+    );
+}
+
+#[test]
+fn a_field_that_cannot_be_set_is_not_the_clients_to_say() {
+    let imported =
+        host("ProxyPass / http://127.0.0.1:1/\nRequestHeader set X-User %{REMOTE_USER}e\n");
+    let text = imported.configuration["routes"]["s"].to_string();
+    assert!(text.contains(r#""X-User":null"#), "{text}");
+    assert!(!imported.is_whole());
 }

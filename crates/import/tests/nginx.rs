@@ -216,7 +216,7 @@ fn addresses_are_let_in_and_kept_out_in_their_order() {
 #[test]
 fn nothing_is_left_out_without_a_word() {
     let imported = imported(
-        "server { server_name s; root /srv;\n autoindex on;\n no_such_directive x;\n\
+        "server { server_name s; root /srv;\n autoindex on;\n random_index on;\n\
          location /a { return 200 'text'; }\n location /b { proxy_pass http://$host; }\n\
          location /c { try_files $uri /index.php?q=$uri; }\n\
          error_page 404 /404.html;\n limit_req zone=a;\n location / { add_header X-A $nothing_known; }\n}",
@@ -224,7 +224,7 @@ fn nothing_is_left_out_without_a_word() {
     assert_eq!(
         lost(&imported),
         [
-            (3, "no_such_directive"),
+            (3, "random_index"),
             (4, "return"),
             (5, "proxy_pass"),
             (6, "try_files"),
@@ -609,5 +609,423 @@ fn services_of_the_dns_stay_services() {
     assert_eq!(
         whole["upstreams"]["u"]["servers"],
         json!({"app.internal": {"weight": 2, "service": "http"}, "b.internal:80": {}})
+    );
+}
+
+/// The whole configuration, and the directives that are lost.
+fn whole(text: &str) -> (Value, Vec<String>) {
+    let imported = imported(text);
+    let told = lost(&imported).into_iter();
+    let told = told.map(|(_, name)| name.to_owned()).collect();
+    (imported.configuration, told)
+}
+
+/// Asserts that the location, whose content would be a server, answers 403 and nothing else, and that the reason is reported.
+fn assert_closed(http: &str, server: &str, inside: &str) {
+    let inside = format!("{inside} proxy_pass http://127.0.0.1:1;");
+    let (whole, told) = location(http, server, &inside);
+    assert!(!told.is_empty(), "{inside}: {whole}");
+    let text = whole.to_string();
+    assert!(!text.contains("127.0.0.1:1\""), "{inside}: {text}");
+    assert!(text.contains("\"return\":403"), "{inside}: {text}");
+}
+
+#[test]
+fn a_directive_that_is_not_known_closes_its_place() {
+    for unknown in [
+        "no_such_check on;",
+        "testcookie on;",
+        "auth_unheard_of realm;",
+        "modsecurity on;",
+        "rewrite_by_lua_file /check.lua;",
+        "content_by_lua_block { ngx.say('a') }",
+        "proxy_pass_request_headers off;",
+        "more_clear_input_headers X-User;",
+        "auth_require $ok;",
+        "secure_link_secret x;",
+    ] {
+        assert_closed("", "", unknown);
+        assert_closed("", unknown, "");
+        if !unknown.contains("block") {
+            assert_closed(unknown, "", "");
+        }
+    }
+    for known in [
+        "no_such_switch off;",
+        "modsecurity off;",
+        "limit_rate 10k;",
+        "proxy_cookie_path / /a;",
+        "brotli on;",
+        "vhost_traffic_status_zone;",
+        "more_set_headers 'A: b';",
+        "lua_package_path /x;",
+        "geoip_country /x.dat;",
+    ] {
+        let (whole, _) = location(known, "", "proxy_pass http://127.0.0.1:1;");
+        let text = whole.to_string();
+        assert!(!text.contains("403"), "{known}: {text}");
+    }
+    // Outside of `http`, nothing refuses requests.
+    let (whole, told) = whole_of_main("no_such_thread_setting 7;");
+    assert_eq!(told, ["no_such_thread_setting"]);
+    assert!(!whole.to_string().contains("403"), "{whole}");
+}
+
+fn whole_of_main(main: &str) -> (Value, Vec<String>) {
+    whole(&format!(
+        "{main} http {{ server {{ location / {{ proxy_pass http://127.0.0.1:1; }} }} }}"
+    ))
+}
+
+#[test]
+fn files_do_not_answer_in_place_of_a_program() {
+    for handler in [
+        "memcached_pass 127.0.0.1:11211;",
+        "stub_status;",
+        "js_content a.b;",
+        "perl a::handler;",
+        "passenger_enabled on;",
+        "ssi on;",
+    ] {
+        let (whole, told) = location("", "", handler);
+        assert_eq!(told.len(), 1, "{handler}: {told:?}");
+        let text = whole["routes"].to_string();
+        assert!(!text.contains("\"share\""), "{handler}: {text}");
+        assert!(text.contains("\"return\":403"), "{handler}: {text}");
+    }
+}
+
+#[test]
+fn a_question_without_its_check_lets_nobody_in() {
+    let (whole, _) = location(
+        "",
+        "location = /check { content_by_lua_file /check.lua; }",
+        "auth_request /check; proxy_pass http://127.0.0.1:1;",
+    );
+    assert_eq!(
+        whole["routes"]["s-question"],
+        json!([{"action": {"return": 403}}])
+    );
+}
+
+#[test]
+fn an_expression_that_cannot_be_compiled_takes_all_that_comes_after_it() {
+    let text = "location = /exact { return 204; } location ^~ /first/ { return 204; } location ~ (?<n>a)(?&n)\\.secret$ { deny all; } location ~ b { return 204; } location / { proxy_pass http://127.0.0.1:1; }";
+    let (whole, told) = whole(&format!("server {{ server_name s; {text} }}"));
+    assert_eq!(told, ["location"]);
+    let steps = whole["routes"]["s"].as_array().unwrap().clone();
+    assert_eq!(
+        steps[2],
+        json!({"match": {"uri": "*"}, "action": {"return": 403}})
+    );
+    assert_eq!(steps[0]["match"]["uri"], "/exact");
+    assert_eq!(steps[1]["match"]["uri"], "/first/*");
+    let inner = "location /a/ { location ~ (?&x) { deny all; } proxy_pass http://127.0.0.1:1; } location / { return 204; }";
+    let (whole, _) = self::whole(&format!("server {{ server_name s; {inner} }}"));
+    assert_eq!(
+        whole["routes"]["s"][1],
+        json!({"match": {"uri": ["*", "!~^(?!/a/)"]}, "action": {"return": 403}})
+    );
+}
+
+#[test]
+fn a_way_that_cannot_be_carried_over_leads_nowhere() {
+    for way in [
+        "rewrite (?&x) /login last;",
+        "rewrite ^/(?>a+)$ /login/$1 last;",
+        "rewrite ^ /$no_such_variable last;",
+        "rewrite ^ https://$no_such_variable/ permanent;",
+        "if ($no_such_variable) { return 302 /login; }",
+        "if ($no_such_variable = a) { rewrite ^ /login last; }",
+        "if ($cookie_a ~ (?>a)) { return 404; }",
+        "if ($cookie_a) { proxy_pass http://127.0.0.1:2; }",
+        "if ($cookie_a) { no_such_check on; }",
+    ] {
+        let (whole, told) = location("", "", &format!("{way} proxy_pass http://127.0.0.1:1;"));
+        assert!(!told.is_empty(), "{way}");
+        let text = whole["routes"].to_string();
+        assert!(text.contains("\"return\":403"), "{way}: {text}");
+    }
+    // A look for a folder only says where a redirect goes.
+    let (whole, _) = location(
+        "",
+        "",
+        "if (!-d $request_filename) { rewrite ^/(.+)/$ /$1 permanent; } proxy_pass http://127.0.0.1:1;",
+    );
+    assert!(!whole.to_string().contains("403"), "{whole}");
+}
+
+#[test]
+fn all_that_stands_in_an_if_acts_in_its_order() {
+    let (whole, told) = location(
+        "",
+        "",
+        "if ($cookie_a) { rewrite ^/x /y last; return 403; } proxy_pass http://127.0.0.1:1;",
+    );
+    assert!(told.is_empty(), "{told:?}");
+    let text = whole["routes"].to_string();
+    assert!(
+        text.contains(r#"{"action":{"return":403}}"#),
+        "a path that the rule is not about is refused: {text}"
+    );
+    let both = "if ($uri ~ ^/a) { rewrite b$ /c last; } proxy_pass http://127.0.0.1:1;";
+    let (whole, told) = location("", "", both);
+    assert!(told.is_empty(), "{told:?}");
+    let text = whole["routes"].to_string();
+    assert!(
+        text.contains("\"~^/a\"") && text.contains("\"~b$\""),
+        "{text}"
+    );
+    // What stands behind an `if` is asked about the new path, too.
+    let (whole, _) = self::whole(
+        "server { server_name s; if ($cookie_a) { rewrite ^ /new; } if ($http_x) { return 403; } location / { return 204; } }",
+    );
+    let pass = whole["routes"]["s"][0]["action"]["pass"].as_str().unwrap();
+    let after = pass.strip_prefix("routes/").unwrap();
+    assert_eq!(
+        whole["routes"][after][0]["action"],
+        json!({"return": 403}),
+        "{whole:#}"
+    );
+}
+
+#[test]
+fn a_declared_variable_never_means_a_field_of_the_client() {
+    for declared in [
+        "geo $http_allowed { default 0; 10.0.0.0/8 1; }",
+        "map $no_such_variable $http_allowed { default 0; a 1; }",
+        "split_clients $remote_addr $http_allowed { 50% 1; * 0; }",
+    ] {
+        assert_closed(declared, "", "if ($http_allowed = 0) { return 403; }");
+        assert_closed(
+            declared,
+            "set $cookie_b $http_allowed;",
+            "if ($cookie_b = 0) { return 403; }",
+        );
+    }
+    let (whole, _) = location(
+        "",
+        "location = /check { internal; return 204; }",
+        "auth_request /check; auth_request_set $http_role $upstream_http_x_role; uwsgi_param ROLE $http_role; uwsgi_pass 127.0.0.1:1;",
+    );
+    let text = whole["routes"].to_string();
+    assert!(text.contains(r#""ROLE":null"#), "{text}");
+}
+
+const TLS: &str = "ssl_certificate /c.pem; ssl_certificate_key /k.pem;";
+
+#[test]
+fn what_was_encrypted_is_encrypted_or_not_there() {
+    // Said around the server.
+    let (whole, told) = whole(&format!(
+        "{TLS} ssl_protocols TLSv1.3; server {{ listen 443 ssl; return 204; }}"
+    ));
+    assert_eq!(told, [""; 0]);
+    assert_eq!(
+        whole["listeners"]["*:443"]["tls"],
+        json!({"certificate": {"file": "/c.pem", "key": "/k.pem"}, "conf_commands": {"MinProtocol": "TLSv1.3"}})
+    );
+    for server in [
+        "listen 443 ssl; return 204;",
+        "listen 443 quic; return 204;",
+        "listen 80; ssl on; return 204;",
+        "listen 443 ssl; ssl_certificate $ssl_server_name.pem; ssl_certificate_key $ssl_server_name.key; return 204;",
+        "listen 443 ssl; ssl_reject_handshake on; return 204;",
+        "listen internal.example:8080; return 204;",
+    ] {
+        let (whole, told) = self::whole(&format!("server {{ {server} }}"));
+        assert!(whole["listeners"].is_null(), "{server}: {whole}");
+        assert!(!told.is_empty(), "{server}");
+    }
+    let (whole, _) = self::whole(&format!("ssl on; {TLS} server {{ return 204; }}"));
+    assert!(whole["listeners"]["*:80"]["tls"].is_object(), "{whole}");
+}
+
+#[test]
+fn http3_is_spoken_where_it_was() {
+    for listen in ["listen 443 ssl; listen 443 quic;", "listen 443 quic;"] {
+        let (whole, told) = whole(&format!(
+            "server {{ {listen} {TLS} http3 on; return 204; }}"
+        ));
+        assert!(told.iter().all(|name| name == "http3"), "{told:?}");
+        assert_eq!(whole["listeners"].as_object().unwrap().len(), 1);
+        assert_eq!(whole["listeners"]["*:443"]["http3"], true, "{listen}");
+        assert!(whole["listeners"]["*:443"]["tls"].is_object(), "{listen}");
+    }
+}
+
+#[test]
+fn certificates_of_clients_are_asked_for() {
+    let asks = "ssl_verify_client on; ssl_client_certificate /ca.pem;";
+    for (http, server) in [
+        (asks, ""),
+        ("", asks),
+        ("ssl_verify_client on;", "ssl_client_certificate /ca.pem;"),
+        ("", "ssl_verify_client on; ssl_trusted_certificate /ca.pem;"),
+    ] {
+        let (whole, told) = whole(&format!(
+            "{TLS} {http} server {{ listen 443 ssl; {server} return 204; }}"
+        ));
+        assert_eq!(told, [""; 0], "{http} {server}");
+        let tls = &whole["listeners"]["*:443"]["tls"];
+        assert_eq!(tls["client_ca"], "/ca.pem", "{http} {server}");
+        assert!(tls["client_verify"].is_null(), "{http} {server}");
+    }
+    for asks in [
+        "ssl_verify_client on;",
+        "ssl_verify_client on; ssl_client_certificate /ca.pem; ssl_crl /crl.pem;",
+        "ssl_verify_client optional; ssl_client_certificate /ca.pem; ssl_ocsp on;",
+    ] {
+        let (whole, told) = self::whole(&format!(
+            "{TLS} server {{ listen 443 ssl; {asks} return 204; }}"
+        ));
+        assert_eq!(told.len(), 1, "{asks}: {told:?}");
+        assert_eq!(
+            whole["listeners"]["*:443"]["pass"], "routes/refused",
+            "{asks}"
+        );
+    }
+}
+
+#[test]
+fn each_server_checks_the_certificates_that_it_asks_for() {
+    let server = |name: &str, asks: &str| {
+        format!("server {{ listen 443 ssl; server_name {name}; {asks} return 204; }}")
+    };
+    let asks = "ssl_verify_client on; ssl_client_certificate /ca.pem;";
+    let other = "ssl_verify_client optional; ssl_client_certificate /other.pem;";
+    let (whole, told) = whole(&format!(
+        "{TLS} {} {} {}",
+        server("open", ""),
+        server("closed", asks),
+        server("other", other)
+    ));
+    assert_eq!(told, ["ssl_verify_client"]);
+    let tls = &whole["listeners"]["*:443"]["tls"];
+    assert_eq!(tls["client_ca"], "/ca.pem");
+    assert_eq!(tls["client_verify"], "optional");
+    let steps = &whole["routes"]["listen-443"];
+    assert_eq!(steps[0]["action"]["pass"], "routes/open");
+    assert_eq!(
+        steps[1],
+        json!({"match": {"host": "closed"}, "action": {"pass": "routes/with-certificate"}})
+    );
+    assert_eq!(
+        steps[2],
+        json!({"match": {"host": "other"}, "action": {"pass": "routes/refused"}})
+    );
+    assert_eq!(steps[3], json!({"action": {"pass": "routes/open"}}));
+    assert_eq!(
+        whole["routes"]["with-certificate"][0],
+        json!({"match": {"if": "`${vars.tls_client_verify === 'SUCCESS' ? '' : 1}`"}, "action": {"return": 403}})
+    );
+    // The first one does not open the second one's door.
+    let (whole, _) = self::whole(&format!(
+        "{TLS} {} {}",
+        server("a", &asks.replace(" on;", " optional;")),
+        server("b", asks)
+    ));
+    let steps = &whole["routes"]["listen-443"];
+    assert_eq!(
+        steps[1]["action"]["pass"], "routes/with-certificate",
+        "{whole:#}"
+    );
+}
+
+#[test]
+fn addresses_are_believed_from_those_that_the_source_believes() {
+    let (whole, told) = whole("server { listen 80 proxy_protocol; return 204; }");
+    assert_eq!(told, ["listen"]);
+    assert!(whole["listeners"].is_null(), "{whole}");
+    let (whole, told) = self::whole(
+        "set_real_ip_from 10.0.0.0/8; server { listen 80 proxy_protocol; set_real_ip_from 192.0.2.1; real_ip_header proxy_protocol; return 204; }",
+    );
+    assert_eq!(told, [""; 0]);
+    assert_eq!(
+        whole["listeners"]["*:80"]["proxy_protocol"],
+        json!({"source": ["192.0.2.1"]}),
+        "a server's list is in place of the one around it"
+    );
+    let rules = "allow 10.0.0.0/8; deny all;";
+    let believe = "set_real_ip_from 10.0.0.1; real_ip_header X-Forwarded-For;";
+    assert_closed("", "", &format!("{believe} {rules}"));
+    assert_closed(
+        "",
+        "",
+        &format!("{believe} if ($remote_addr = 10.0.0.1) {{ return 403; }}"),
+    );
+    assert_closed(
+        "map $remote_addr $bad { default 0; 10.0.0.9 1; }",
+        "",
+        &format!("{believe} if ($bad) {{ return 403; }}"),
+    );
+    let (whole, told) = location(
+        "",
+        believe,
+        &format!("{rules} proxy_pass http://127.0.0.1:1;"),
+    );
+    assert!(told.is_empty(), "{told:?}");
+    assert_eq!(
+        whole["listeners"]["*:80"]["forwarded"],
+        json!({"source": ["10.0.0.1"], "client_ip": "X-Forwarded-For", "recursive": false})
+    );
+    // The second server of a listener believes others.
+    let (whole, told) = self::whole(&format!(
+        "server {{ server_name a; return 204; }} server {{ server_name b; {believe} {rules} }}"
+    ));
+    assert_eq!(told, ["set_real_ip_from", "allow"]);
+    assert_eq!(whole["routes"]["b"], json!([{"action": {"return": 403}}]));
+}
+
+#[test]
+fn variables_of_gateways_are_carried_over() {
+    let (whole, told) = location(
+        "",
+        "",
+        "uwsgi_param REMOTE_USER $ssl_client_s_dn; uwsgi_param HTTP_X_USER $no_such_variable; uwsgi_param HTTP_X_ROLE ''; uwsgi_param QUERY_STRING $query_string; uwsgi_pass 127.0.0.1:1;",
+    );
+    assert_eq!(told, [(3, "uwsgi_param".to_owned())]);
+    assert_eq!(
+        whole["routes"]["s"][0]["action"],
+        json!({"proxy": "uwsgi://127.0.0.1:1", "uwsgi": {"params": {"REMOTE_USER": "$tls_client_subject", "HTTP_X_USER": null, "HTTP_X_ROLE": ""}}})
+    );
+    for (pass, scheme) in [("fastcgi", "fastcgi"), ("scgi", "scgi")] {
+        let (whole, told) = location(
+            "",
+            "",
+            &format!("{pass}_param REMOTE_USER $remote_user; {pass}_pass 127.0.0.1:1;"),
+        );
+        assert!(told.is_empty(), "{told:?}");
+        let action = &whole["routes"]["s"][0]["action"];
+        assert_eq!(
+            action[scheme]["params"],
+            json!({"REMOTE_USER": "$remote_user"}),
+            "{action}"
+        );
+    }
+}
+
+#[test]
+fn encryption_towards_servers_is_kept() {
+    let (whole, told) = location("", "", "uwsgi_pass suwsgi://127.0.0.1:1;");
+    assert_eq!(told, [(3, "uwsgi_pass".to_owned())]);
+    assert_eq!(whole["routes"]["s"], json!([{"action": {"return": 503}}]));
+    let (whole, told) = location(
+        "",
+        "",
+        "grpc_ssl_verify on; grpc_ssl_trusted_certificate /ca.pem; grpc_set_header X-User ''; grpc_pass grpcs://127.0.0.1:1;",
+    );
+    assert!(told.is_empty(), "{told:?}");
+    let action = &whole["routes"]["s"][0]["action"];
+    assert_eq!(
+        action["proxy_options"]["tls"],
+        json!({"verify": true, "ca": "/ca.pem"})
+    );
+    assert_eq!(action["request_headers"]["X-User"], Value::Null);
+    assert!(
+        action["request_headers"]
+            .as_object()
+            .unwrap()
+            .contains_key("X-User")
     );
 }

@@ -2,11 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
+use super::directives::hidden;
 use super::tree::Directive;
 use super::{Caddy, Scope, finished, trim};
 use crate::finding::Place;
-use crate::output::{step, unused, when};
-use crate::template::{Piece, Text};
+use crate::output::{one_or_many, step, unused, when};
+use crate::template::{Piece, Text, quoted};
 use crate::units::whole_seconds;
 
 impl Caddy<'_> {
@@ -30,7 +31,7 @@ impl Caddy<'_> {
                 let target = arguments.first().map_or("", String::as_str);
                 match self.path(target, place, "rewrite") {
                     Some(text) => json!({"rewrite": text.template(), "pass": next}),
-                    None => json!({"pass": next}),
+                    None => json!({"return": 403}),
                 }
             }
             "try_files" => {
@@ -51,11 +52,24 @@ impl Caddy<'_> {
                 }
                 action
             }
+            "uri" if arguments.first().is_some_and(|verb| verb == "strip_prefix") => {
+                let prefix = arguments.get(1).map_or("", String::as_str);
+                let prefix = quoted(&format!("/{}", prefix.trim_matches('/')));
+                let script = format!(
+                    "uri.startsWith({prefix}) ? '/' + uri.slice({prefix}.length).replace(/^\\/+/, '') : uri"
+                );
+                let text = Text(vec![Piece::Script(script)]);
+                json!({"rewrite": text.template(), "pass": next})
+            }
             _ => {
                 let hint = "write `handle_path`, which takes a path's beginning off, or a `rewrite` as a script";
-                self.findings
-                    .lost(place, "uri", "it is not carried over", hint);
-                json!({"pass": next})
+                self.findings.lost(
+                    place,
+                    "uri",
+                    "it is not carried over: its requests are answered 403",
+                    hint,
+                );
+                json!({"return": 403})
             }
         };
         let is_all = conditions.is_empty();
@@ -144,7 +158,13 @@ impl Caddy<'_> {
         Some(text)
     }
 
-    pub(super) fn files(&mut self, scope: &Scope, is_listed: bool, place: &Place) -> Value {
+    pub(super) fn files(
+        &mut self,
+        scope: &Scope,
+        is_listed: bool,
+        hidden: Vec<String>,
+        place: &Place,
+    ) -> Value {
         let Some(root) = &scope.root else {
             self.findings.lost(
                 place,
@@ -159,8 +179,7 @@ impl Caddy<'_> {
             Piece::Variable("uri".to_owned()),
         ]);
         let mut share = Map::from_iter([("share".to_owned(), path.template().into())]);
-        // Caddy hides its own file, wherever that is.
-        share.insert("deny".to_owned(), "*/Caddyfile".into());
+        share.insert("deny".to_owned(), one_or_many(hidden));
         if is_listed {
             share.insert("listing".to_owned(), "auto".into());
         }
@@ -177,6 +196,8 @@ impl Caddy<'_> {
         let mut servers: Vec<String> = arguments.to_vec();
         let mut upstream = Map::new();
         let mut fields = scope.request_headers.clone();
+        let mut is_tls = false;
+        let mut tls: Option<Map<String, Value>> = None;
         for option in directive.inner() {
             match (option.name(), option.argument(0)) {
                 ("to", _) => servers.extend_from_slice(option.arguments()),
@@ -202,6 +223,20 @@ impl Caddy<'_> {
                 ("header_up", name) if name.starts_with('-') => {
                     drop(fields.insert(name.trim_start_matches('-').to_owned(), Value::Null))
                 }
+                ("transport", _) => match transport(option) {
+                    Ok(None) => {}
+                    Ok(Some(options)) => {
+                        is_tls = true;
+                        tls = Some(options);
+                    }
+                    Err(problem) => {
+                        let problem = format!("{problem}: the place answers 503");
+                        let hint = "see `upstream` in `docs/reference.md`";
+                        self.findings
+                            .lost(&option.place, "transport", &problem, hint);
+                        return None;
+                    }
+                },
                 ("lb_try_duration", time) if whole_seconds(time).is_some() => self.findings.note(
                     place,
                     "lb_try_duration",
@@ -217,7 +252,7 @@ impl Caddy<'_> {
             }
         }
         let mut group = Map::new();
-        let mut is_tls = false;
+        let tls = tls.unwrap_or_default();
         for server in &servers {
             is_tls |= server.starts_with("https://");
             let bare = server
@@ -260,7 +295,11 @@ impl Caddy<'_> {
         upstream.insert("forwarded_headers".to_owned(), "x-forwarded".into());
         upstream.insert("servers".to_owned(), group.into());
         if is_tls {
-            upstream.insert("tls".to_owned(), true.into());
+            let value = match tls.is_empty() {
+                true => true.into(),
+                false => tls.into(),
+            };
+            upstream.insert("tls".to_owned(), value);
         }
         let name = unused(&self.out.upstreams, &format!("{}-servers", self.site));
         self.out.upstreams.insert(name.clone(), upstream.into());
@@ -349,14 +388,16 @@ impl Caddy<'_> {
             ])
             .template()
         };
-        let has_files = rest
-            .iter()
-            .any(|directive| directive.name() == "file_server");
+        let files = rest.iter().find(|one| one.name() == "file_server");
+        let hidden =
+            files.map(|files| hidden(files, scope).unwrap_or_else(|| vec!["*".to_owned()]));
         let front = run(Some("/index.php"));
-        let file = if has_files {
-            finished(json!({"share": share(""), "deny": "*/Caddyfile"}), scope)
-        } else {
-            json!({"return": 404})
+        let file = match hidden {
+            Some(hidden) => {
+                let share = json!({"share": share(""), "deny": one_or_many(hidden)});
+                finished(share, scope)
+            }
+            None => json!({"return": 404}),
         };
         let mut slash = Text(vec![Piece::Variable("uri".to_owned())]);
         // Without the query, as in Caddy.
@@ -372,4 +413,34 @@ impl Caddy<'_> {
         steps.push(step(conditions.clone(), json!({"pass": pass})));
         conditions.is_empty()
     }
+}
+
+/// The TLS of `transport`, if it asks for some; why it cannot be carried over, else.
+fn transport(transport: &Directive) -> Result<Option<Map<String, Value>>, String> {
+    if transport.argument(0) != "http" {
+        return Err(format!("`{}` is not spoken here", transport.argument(0)));
+    }
+    let mut tls: Option<Map<String, Value>> = None;
+    for option in transport.inner() {
+        let first = option.argument(0);
+        let known = match option.name() {
+            "tls" => None,
+            "tls_insecure_skip_verify" => Some(("verify", false.into())),
+            "tls_server_name" if !first.contains('{') => Some(("server_name", first.into())),
+            "tls_trusted_ca_certs" => Some(("ca", one_or_many(option.arguments().to_vec()))),
+            "tls_trust_pool" if first == "file" && option.inner().is_empty() => {
+                let files = option.arguments().get(1..).unwrap_or_default();
+                Some(("ca", one_or_many(files.to_vec())))
+            }
+            name if name.starts_with("tls") => {
+                return Err(format!("`{name}` has nothing like it"));
+            }
+            _ => continue,
+        };
+        let options = tls.get_or_insert_default();
+        if let Some((name, value)) = known {
+            options.insert(name.to_owned(), value);
+        }
+    }
+    Ok(tls)
 }

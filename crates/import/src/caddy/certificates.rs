@@ -27,7 +27,7 @@ pub(super) const ACCOUNT: &str = "automatic";
 pub(super) struct Certificates {
     pub(super) email: Option<String>,
     pub(super) directory: Option<String>,
-    is_off: bool,
+    pub(super) is_off: bool,
     pub(super) redirects_not: bool,
 }
 

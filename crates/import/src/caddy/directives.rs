@@ -8,20 +8,16 @@ use crate::output::when;
 use crate::template::{Piece, Text};
 
 impl Caddy<'_> {
-    /// A directive whose matcher cannot be written: what protects something refuses everybody then. True if nothing comes after it.
-    pub(super) fn unmatched(
-        &mut self,
-        directive: &Directive,
-        arguments: &[String],
-        steps: &mut Vec<Value>,
-    ) -> bool {
+    /// A directive whose matcher cannot be written: it may keep requests from what comes after it, and refuses all of them. True if
+    /// nothing comes after it.
+    pub(super) fn unmatched(&mut self, directive: &Directive, steps: &mut Vec<Value>) -> bool {
         let name = directive.name();
-        let refuses = matches!(name, "basicauth" | "basic_auth" | "forward_auth")
-            || (name == "respond" && arguments.iter().any(|argument| argument.starts_with('4')));
-        let problem = if refuses {
-            "its matcher cannot be written as a `match`: everybody is refused"
-        } else {
-            "its matcher cannot be written as a `match`"
+        let refuses = !super::HARMLESS.contains(&name);
+        let problem = match refuses {
+            true => {
+                "its matcher cannot be written as a `match`: requests that come to it are answered 403"
+            }
+            false => "its matcher cannot be written as a `match`",
         };
         self.findings.lost(
             &directive.place,
@@ -59,15 +55,9 @@ impl Caddy<'_> {
 
     pub(super) fn handle(&mut self, directive: &Directive, token: &str, scope: &Scope) -> Value {
         let name = directive.name();
-        let mut inner = self.steps(directive.inner(), scope);
-        if name == "route" {
-            self.findings.note(
-                &directive.place,
-                name,
-                "directives in it act in Caddy's usual order",
-                "look at their order in what came out",
-            );
-        }
+        let mut scope = scope.clone();
+        scope.is_in_order = name == "route";
+        let mut inner = self.steps(directive.inner(), &scope);
         inner.push(json!({"action": {"return": 404}}));
         trim(&mut inner);
         let wanted = format!("{}-{}", self.site, token.trim_matches(['*', '@']));
@@ -113,15 +103,57 @@ impl Caddy<'_> {
                     .iter()
                     .filter_map(|inner| inner.words.first()),
             )
-            .find(|word| matches!(word.as_str(), "hide" | "precompressed" | "status" | "index"))
+            .find(|word| {
+                matches!(
+                    word.as_str(),
+                    "precompressed" | "status" | "index" | "pass_thru"
+                )
+            })
         {
             self.findings.lost(
                 &directive.place,
                 directive.name(),
                 &format!("`{browse}` is not carried over"),
-                "`deny` of a `share` hides files; folders without an index are 404",
+                "folders without an index are 404",
             );
         }
-        self.files(scope, is_listed, &directive.place)
+        let mut scope = scope.clone();
+        let named = directive.inner().iter().find(|one| one.name() == "root");
+        if let Some(root) = named {
+            let path = root.argument(0);
+            scope.root = (!path.contains('{')).then(|| path.trim_end_matches('/').to_owned());
+        }
+        let is_other = directive.inner().iter().any(|one| one.name() == "fs");
+        let Some(hidden) = hidden(directive, &scope).filter(|_| !is_other) else {
+            let problem = "what it hides cannot be said: the place answers 403";
+            let hint = "`deny` of a `share` hides files";
+            self.findings
+                .lost(&directive.place, directive.name(), problem, hint);
+            return json!({"return": 403});
+        };
+        self.files(&scope, is_listed, hidden, &directive.place)
     }
+}
+
+/// The patterns of `deny` for a `file_server`: Caddy's own file, wherever that is, and what it hides. `None`: they cannot be said.
+pub(super) fn hidden(directive: &Directive, scope: &Scope) -> Option<Vec<String>> {
+    let mut patterns = vec!["*/Caddyfile".to_owned()];
+    let hides = directive.inner().iter().filter(|one| one.name() == "hide");
+    for name in hides.flat_map(|hide| hide.arguments()) {
+        let is_plain = !name.contains(['[', '?', '\\', '{', '%']) && !name.is_empty();
+        let within = scope
+            .root
+            .as_ref()
+            .and_then(|root| name.strip_prefix(root.as_str()));
+        let pattern = match (name.contains('/'), within) {
+            _ if !is_plain => return None,
+            (false, _) => format!("*/{name}"),
+            // `*` in a path is no slash there, and anything here: rather too much is hidden.
+            (true, Some(within)) if within.starts_with('/') => within.to_owned(),
+            (true, _) => return None,
+        };
+        let pattern = pattern.trim_end_matches('/');
+        patterns.extend([pattern.to_owned(), format!("{pattern}/*")]);
+    }
+    Some(patterns)
 }

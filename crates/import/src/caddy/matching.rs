@@ -27,13 +27,35 @@ pub(super) fn of_token(token: &str, named: &[Directive]) -> Option<Map<String, V
     };
     for matcher in all {
         for (name, condition) in one(matcher, false)? {
-            // Two about the same are both to hold, which one option cannot say.
-            if conditions.insert(name, condition).is_some() {
-                return None;
-            }
+            let both = match conditions.remove(&name) {
+                None => condition,
+                Some(known) => both(known, condition)?,
+            };
+            conditions.insert(name, both);
         }
     }
     Some(conditions)
+}
+
+/// Two conditions about the same, which are both to hold; `None` where one option cannot say so.
+fn both(one: Value, other: Value) -> Option<Value> {
+    let list = |value: Value| match value {
+        Value::Array(list) => Some(list),
+        Value::String(_) => Some(vec![value]),
+        _ => None,
+    };
+    if let (Value::Object(fields), Value::Object(others)) = (&one, &other) {
+        let is_new = |name: &String| !fields.keys().any(|known| known.eq_ignore_ascii_case(name));
+        if !others.keys().all(is_new) {
+            return None;
+        }
+        return Some(fields.clone().into_iter().chain(others.clone()).collect());
+    }
+    let (one, other) = (list(one)?, list(other)?);
+    let is_negative = |value: &Value| value.as_str().is_some_and(|text| text.starts_with('!'));
+    // Of patterns, one must match, and none of those with `!`.
+    (one.iter().all(is_negative) || other.iter().all(is_negative))
+        .then(|| one.into_iter().chain(other).collect::<Vec<_>>().into())
 }
 
 /// True for a token that is a matcher.

@@ -5,6 +5,7 @@
 mod actions;
 mod automatic;
 mod certificates;
+mod clients;
 mod directives;
 mod guards;
 mod matching;
@@ -40,9 +41,13 @@ const ORDER: &[&str] = &[
     "forward_auth",
     "request_header",
     "encode",
+    "templates",
+    "invoke",
     "handle",
     "handle_path",
     "route",
+    "abort",
+    "error",
     "respond",
     "reverse_proxy",
     "php_fastcgi",
@@ -55,6 +60,20 @@ const MOST_BLOCKS: usize = 2_000;
 /// Directives of one block, and those among them that change the path.
 const MOST_STEPS: usize = 100;
 const MOST_REWRITES: usize = 6;
+
+/// Directives that refuse no request, and change nothing that is answered.
+const HARMLESS: &[&str] = &[
+    "copy_response_headers",
+    "intercept",
+    "log_append",
+    "log_name",
+    "log_skip",
+    "map",
+    "push",
+    "skip_log",
+    "tracing",
+    "vars",
+];
 
 /// Directives that are no steps.
 const ASIDE: &[&str] = &["bind", "tls", "log", "handle_errors", "@"];
@@ -75,6 +94,8 @@ pub(crate) fn import(
         site: String::new(),
         budget: MOST_BLOCKS,
         certificates: certificates::Certificates::default(),
+        order: ORDER.iter().map(|name| (*name).to_owned()).collect(),
+        default_bind: None,
     };
     // The first block may have options for all; a file may be one site without a block.
     if sites.iter().all(|site| site.block.is_none()) && sites.len() > 1 {
@@ -141,6 +162,10 @@ struct Caddy<'f> {
     /// Blocks that may still be carried over.
     budget: usize,
     certificates: certificates::Certificates,
+    /// The order in which directives act.
+    order: Vec<String>,
+    /// The address of sites that name none.
+    default_bind: Option<String>,
 }
 
 /// Where a directive stands.
@@ -151,6 +176,8 @@ struct Scope {
     always: Map<String, Value>,
     /// Fields of requests to servers behind.
     request_headers: Map<String, Value>,
+    /// Directives act as they are written: in `route`.
+    is_in_order: bool,
 }
 
 impl Caddy<'_> {
@@ -161,14 +188,13 @@ impl Caddy<'_> {
                 "debug",
                 "log",
                 "persist_config",
-                "order",
                 "grace_period",
                 "storage",
                 "http_port",
                 "https_port",
             ];
             let hint = "flags of the server are in `docs/command-line.md`, settings in `docs/reference.md`";
-            if self.certificates.option(option) {
+            if self.certificates.option(option) || self.option_of_all(option) {
                 continue;
             }
             if needless.contains(&option.name()) {
@@ -210,6 +236,16 @@ impl Caddy<'_> {
         } else {
             bare
         };
+        if first.starts_with('&') {
+            let hint = "write the directives where the route is invoked";
+            self.findings.lost(
+                &site.place,
+                &first,
+                "a route with a name is not carried over: where it is invoked, the answer is 403",
+                hint,
+            );
+            return;
+        }
         self.site = self.out.route_name(&wanted);
         self.out.routes.insert(self.site.clone(), Value::Null);
         let mut destination = format!("routes/{}", self.site);
@@ -218,6 +254,7 @@ impl Caddy<'_> {
             named: Vec::new(),
             always: Map::new(),
             request_headers: Map::new(),
+            is_in_order: false,
         };
         let mut steps = self.steps(site.inner(), &scope);
         steps.push(json!({"action": {"return": 404}}));
@@ -250,13 +287,14 @@ impl Caddy<'_> {
         let (rest, path) = rest
             .split_once('/')
             .map_or((rest, ""), |(rest, path)| (rest, path));
+        let mut destination = destination;
         if !path.is_empty() {
-            self.findings.lost(
-                &site.place,
-                address,
-                "the path of the address is not carried over: the site is at every path",
-                "write it as a `match.uri`",
-            );
+            let conditions = matching::of_token(&format!("/{path}"), &[]).unwrap_or_default();
+            let steps = vec![
+                step(conditions, json!({"pass": destination})),
+                json!({"action": {"return": 404}}),
+            ];
+            destination = self.out.add_route(&format!("{}-path", self.site), steps);
         }
         let (host, port) = match rest.rsplit_once(':') {
             Some((host, port)) if port.parse::<u16>().is_ok() => (host, port.to_owned()),
@@ -270,30 +308,34 @@ impl Caddy<'_> {
             ),
         };
         let is_tls = scheme == "https"
-            || (scheme.is_empty() && !host.is_empty() && port != "80")
+            || (scheme.is_empty() && port != "80" && (!host.is_empty() || port == "443"))
             || (tls.is_some() && scheme != "http");
         let automatic = match is_tls && tls.is_none() {
             true => self.certificates.of(site, host),
             false => None,
         };
-        let port = if is_tls && tls.is_none() && automatic.is_none() {
-            let hint = "give the listener a certificate (`docs/tls.md`), then let it listen on 443";
+        if is_tls && tls.is_none() && automatic.is_none() {
+            let hint = "write `tls CERTIFICATE KEY` into the site, or give the listener a certificate (`docs/tls.md`)";
             self.findings.lost(
                 &site.place,
                 address,
-                "there is no certificate for it that Tutti could get: the site is served without TLS",
+                "there is no certificate for it that Tutti could get: this address is not listened to, as nothing would be encrypted",
                 hint,
             );
-            if port == "443" { "80".to_owned() } else { port }
-        } else {
-            port
-        };
+            return;
+        }
         let bind = site
             .inner()
             .iter()
             .find(|directive| directive.name() == "bind");
-        let interface = bind.map_or("", |bind| bind.argument(0));
-        let Some(listen) = program::address(&format!("{interface}:{port}")) else {
+        let interface = match (bind, &self.default_bind) {
+            (Some(bind), _) => bind.argument(0).to_owned(),
+            (None, Some(bind)) => bind.clone(),
+            (None, None) => String::new(),
+        };
+        let is_named = bind.is_none() && self.default_bind.is_none() || !interface.is_empty();
+        let listen = program::address(&format!("{interface}:{port}"));
+        let Some(listen) = listen.filter(|_| is_named) else {
             self.findings.lost(
                 &site.place,
                 "bind",
@@ -305,6 +347,7 @@ impl Caddy<'_> {
         if let Some(tls) = tls.filter(|_| is_tls) {
             let certificate = json!({"file": tls.argument(0), "key": tls.argument(1)});
             self.put_certificate(&listen, certificate);
+            destination = self.with_client(tls, &listen, destination);
         }
         if let Some(certificate) = automatic {
             self.add_certificate(&listen, certificate);
@@ -328,17 +371,24 @@ impl Caddy<'_> {
         for directive in block {
             self.settle(directive, &mut scope);
         }
+        // The folder of some requests is not that of the others.
+        if block
+            .iter()
+            .any(|one| one.name() == "root" && settle::folder(one).is_none())
+        {
+            scope.root = None;
+        }
         let mut acting: Vec<&Directive> = block
             .iter()
             .filter(|directive| {
                 !ASIDE.contains(&directive.name()) && !directive.name().starts_with('@')
             })
             .collect();
+        // One that is not known may be a check: it comes before all others.
+        let order = self.order.clone();
         let rank = |directive: &Directive| {
-            ORDER
-                .iter()
-                .position(|name| *name == directive.name())
-                .unwrap_or(ORDER.len())
+            let position = order.iter().position(|name| name == directive.name());
+            position.map_or(0, |position| position + 1)
         };
         let length = |directive: &Directive| match directive.argument(0) {
             path if path.starts_with('/') => 1 + path.trim_end_matches('*').len(),
@@ -356,7 +406,9 @@ impl Caddy<'_> {
                 rank(directive)
             }
         };
-        acting.sort_by_key(|directive| (kind(directive), std::cmp::Reverse(length(directive))));
+        if !around.is_in_order {
+            acting.sort_by_key(|directive| (kind(directive), std::cmp::Reverse(length(directive))));
+        }
         let rewrites = |directive: &&&Directive| {
             let again = [
                 "rewrite",
@@ -426,7 +478,7 @@ impl Caddy<'_> {
             ("*", directive.arguments())
         };
         let Some(conditions) = matching::of_token(token, &scope.named) else {
-            return self.unmatched(directive, arguments, steps);
+            return self.unmatched(directive, steps);
         };
         let is_all = conditions.is_empty();
         let argument = |index: usize| arguments.get(index).map_or("", String::as_str);
@@ -443,8 +495,15 @@ impl Caddy<'_> {
                 };
                 match self.text(argument(0), &place, name) {
                     Some(location) => json!({"return": status, "location": location.template()}),
-                    None => return false,
+                    // What would have been led away is not shown.
+                    None => json!({"return": 403}),
                 }
+            }
+            "abort" => json!({"return": 403}),
+            "error" => {
+                let mut statuses = arguments.iter().filter_map(|word| word.parse::<u16>().ok());
+                let status = statuses.find(|status| (400..600).contains(status));
+                json!({"return": status.unwrap_or(500)})
             }
             "rewrite" | "try_files" | "uri" => {
                 return self.rewriting(directive, conditions, arguments, rest, scope, steps);
@@ -452,13 +511,14 @@ impl Caddy<'_> {
             "handle" | "handle_path" | "route" => self.handle(directive, token, scope),
             "reverse_proxy" => match self.proxy(directive, arguments, scope) {
                 Some(action) => action,
-                None => return false,
+                // It has been reported.
+                None => json!({"return": 503}),
             },
             "php_fastcgi" => {
                 return self.php(directive, arguments, &conditions, rest, scope, steps);
             }
             "file_server" => self.file_server(directive, arguments, scope),
-            other => {
+            other if HARMLESS.contains(&other) => {
                 self.findings.lost(
                     &place,
                     other,
@@ -466,6 +526,15 @@ impl Caddy<'_> {
                     "`docs/reference.md` lists every option there is",
                 );
                 return false;
+            }
+            other => {
+                self.findings.lost(
+                    &place,
+                    other,
+                    "Tutti has nothing like it: the place that it is for answers 403 to everybody",
+                    "take it out of the source if it keeps nobody out, and import again",
+                );
+                json!({"return": 403})
             }
         };
         let action = finished(action, scope);

@@ -6,24 +6,27 @@ use super::tree::Directive;
 use super::{Caddy, Scope, matching};
 use crate::units::bytes;
 
+/// The folder of `root`, if it is that of all requests.
+pub(super) fn folder(root: &Directive) -> Option<String> {
+    let path = root.arguments().last()?;
+    let is_for_all = root.arguments().len() == 1 || root.argument(0) == "*";
+    (is_for_all && !path.contains('{')).then(|| path.trim_end_matches('/').to_owned())
+}
+
 impl Caddy<'_> {
     /// Settings of a block, which hold for all of it.
     pub(super) fn settle(&mut self, directive: &Directive, scope: &mut Scope) {
         let place = &directive.place;
         match directive.name() {
             "root" => {
-                let path = directive.arguments().last().cloned().unwrap_or_default();
-                if directive.arguments().len() == 2 && directive.argument(0) != "*"
-                    || path.contains('{')
-                {
+                scope.root = folder(directive);
+                if scope.root.is_none() {
                     self.findings.lost(
                         place,
                         "root",
-                        "a folder for some requests only is not carried over",
+                        "a folder for some requests only is not carried over: no files are served here",
                         "write `handle` around what it is for",
                     );
-                } else {
-                    scope.root = Some(path.trim_end_matches('/').to_owned());
                 }
             }
             "header" => self.header(directive, scope),
@@ -43,12 +46,22 @@ impl Caddy<'_> {
                     Value::Null,
                 );
             }
-            "request_header" => self.findings.lost(
-                place,
-                "request_header",
-                "it is not carried over",
-                "write it in `request_headers` of the action",
-            ),
+            "request_header" => {
+                // A client must not say it in place of what is meant here.
+                let mut words = directive.arguments().iter();
+                let name = words.find(|word| !matching::is_token(word));
+                let name =
+                    name.map(|name| name.trim_start_matches(['+', '-', '?', '>']).to_owned());
+                if let Some(name) = name.filter(|name| !name.contains(['{', '*'])) {
+                    scope.request_headers.insert(name, Value::Null);
+                }
+                self.findings.lost(
+                    place,
+                    "request_header",
+                    "it is not carried over; clients cannot say the field in its place",
+                    "write it in `request_headers` of the action",
+                );
+            }
             "request_body" => {
                 let size = directive
                     .inner()

@@ -131,6 +131,12 @@ impl Reader<'_> {
                     None => {
                         let pattern = self.folder.join(wanted);
                         let found = sources::glob(&pattern, self.sources);
+                        if found.is_empty() && !sources::has_wildcard(wanted) {
+                            let problem = format!(
+                                "`import {wanted}`: there is no such snippet or file, or it cannot be read"
+                            );
+                            return Err(unreadable(&directive.place, &problem));
+                        }
                         let mut read = Vec::new();
                         for path in found {
                             read.extend(self.file(&path, depth + 1, findings)?);

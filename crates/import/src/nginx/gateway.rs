@@ -23,7 +23,6 @@ const USUAL: &[&str] = &[
     "REDIRECT_STATUS",
     "REMOTE_ADDR",
     "REMOTE_PORT",
-    "REMOTE_USER",
     "REQUEST_METHOD",
     "REQUEST_SCHEME",
     "REQUEST_URI",
@@ -59,7 +58,6 @@ const USUAL_VALUES: &[&str] = &[
     "200",
     "$remote_addr",
     "$remote_port",
-    "$remote_user",
     "$request_method",
     "$scheme",
     "$request_uri",
@@ -219,7 +217,34 @@ impl Compiler<'_> {
         }
         let mut action = crate::output::when("pass", format!("applications/{name}/{chosen}"));
         self.request_fields(site, &mut action);
+        self.fields_of_params(site, &mut action);
         action
+    }
+
+    /// `fastcgi_param HTTP_…` of an application: header fields, which clients must not set in its place.
+    fn fields_of_params(&mut self, site: &Site, action: &mut Map<String, Value>) {
+        let mut fields = Map::new();
+        for (name, value, place) in site.scope.params.clone() {
+            let Some(field) = name
+                .strip_prefix("HTTP_")
+                .filter(|_| !is_usual(&name, &value))
+            else {
+                continue;
+            };
+            let text = match value.is_empty() {
+                true => None,
+                false => self.text(site, &value, &place, "fastcgi_param"),
+            };
+            let value = text.map_or(Value::Null, |text| text.template().into());
+            fields.insert(field.replace('_', "-"), value);
+        }
+        if fields.is_empty() {
+            return;
+        }
+        let known = action.entry("request_headers").or_insert_with(|| json!({}));
+        if let Some(known) = known.as_object_mut() {
+            known.extend(fields);
+        }
     }
 
     /// The name of the application that a pool has become.
@@ -240,7 +265,7 @@ impl Compiler<'_> {
     /// Variables that a location sets: environment, or directives of php.ini.
     fn environment(&mut self, site: &Site, application: &str) {
         for (name, value, place) in site.scope.params.clone() {
-            if is_usual(&name, &value) {
+            if is_usual(&name, &value) || name.starts_with("HTTP_") {
                 continue;
             }
             if name == "PHP_VALUE" || name == "PHP_ADMIN_VALUE" {
@@ -314,6 +339,21 @@ impl Compiler<'_> {
         }
     }
 
+    /// Variables of CGI that a location sets, for a server behind. One that cannot be written is left out: a client must not set it with
+    /// a header field.
+    pub(super) fn params(&mut self, site: &Site, directive: &str) -> Map<String, Value> {
+        let mut params = Map::new();
+        for (name, value, place) in site.scope.params.clone() {
+            if is_usual(&name, &value) {
+                continue;
+            }
+            let text = self.text(site, &value, &place, directive);
+            let value = text.map_or(Value::Null, |text| text.template().into());
+            params.insert(name, value);
+        }
+        params
+    }
+
     /// The FastCGI server as before.
     fn fastcgi_server(
         &mut self,
@@ -349,15 +389,7 @@ impl Compiler<'_> {
                 hint,
             );
         }
-        let mut params = Map::new();
-        for (name, value, place) in site.scope.params.clone() {
-            if is_usual(&name, &value) {
-                continue;
-            }
-            if let Some(text) = self.text(site, &value, &place, "fastcgi_param") {
-                params.insert(name, text.template().into());
-            }
-        }
+        let params = self.params(site, "fastcgi_param");
         if !params.is_empty() {
             options.insert("params".to_owned(), params.into());
         }
@@ -365,8 +397,9 @@ impl Compiler<'_> {
     }
 }
 
+/// True for a variable that Tutti gives the same value. An empty `HTTP_…` is none: it takes a field of the client away.
 fn is_usual(name: &str, value: &str) -> bool {
     name == "SCRIPT_FILENAME"
         || (USUAL.contains(&name) && USUAL_VALUES.contains(&value))
-        || value.is_empty()
+        || (value.is_empty() && !name.starts_with("HTTP_"))
 }

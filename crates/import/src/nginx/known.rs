@@ -1,7 +1,4 @@
-//! The fate of each directive: it is carried over elsewhere, needs nothing here, keeps somebody out, or is lost.
-
-use super::tree::Statement;
-use crate::finding::Findings;
+//! Directives that refuse no request: they are carried over elsewhere, need nothing here, or are lost.
 
 /// Directives that other files of this folder read.
 const READ: &[&str] = &[
@@ -35,7 +32,15 @@ const READ: &[&str] = &[
     "fastcgi_request_buffering",
     "fastcgi_send_timeout",
     "fastcgi_split_path_info",
+    "grpc_connect_timeout",
+    "grpc_hide_header",
     "grpc_pass",
+    "grpc_read_timeout",
+    "grpc_send_timeout",
+    "grpc_set_header",
+    "grpc_ssl_name",
+    "grpc_ssl_trusted_certificate",
+    "grpc_ssl_verify",
     "gzip",
     "gzip_comp_level",
     "gzip_min_length",
@@ -83,8 +88,13 @@ const READ: &[&str] = &[
     "rewrite",
     "root",
     "satisfy",
+    "scgi_connect_timeout",
+    "scgi_hide_header",
+    "scgi_intercept_errors",
     "scgi_param",
     "scgi_pass",
+    "scgi_read_timeout",
+    "scgi_send_timeout",
     "send_timeout",
     "server",
     "server_name",
@@ -95,10 +105,14 @@ const READ: &[&str] = &[
     "ssl_certificate",
     "ssl_certificate_key",
     "ssl_client_certificate",
+    "ssl_crl",
+    "ssl_ocsp",
     "ssl_protocols",
+    "ssl_reject_handshake",
     "ssl_session_cache",
     "ssl_session_timeout",
     "ssl_session_tickets",
+    "ssl_trusted_certificate",
     "ssl_verify_client",
     "try_files",
     "types",
@@ -107,6 +121,7 @@ const READ: &[&str] = &[
     "uwsgi_param",
     "uwsgi_pass",
     "uwsgi_connect_timeout",
+    "uwsgi_hide_header",
     "uwsgi_intercept_errors",
     "uwsgi_read_timeout",
     "uwsgi_send_timeout",
@@ -220,9 +235,14 @@ const NEEDLESS: &[(&[&str], &str)] = &[
             "ssl_buffer_size",
             "ssl_stapling",
             "ssl_stapling_verify",
-            "ssl_trusted_certificate",
+            "ssl_stapling_file",
+            "ssl_stapling_responder",
             "ssl_conf_command",
             "ssl_early_data",
+            "ssl_session_ticket_key",
+            "ssl_object_cache_inheritable",
+            "ssl_certificate_cache",
+            "ssl_certificate_compression",
         ],
         "Tutti offers TLS 1.2 and 1.3 with forward secrecy and authenticated ciphers only (`docs/tls.md`)",
     ),
@@ -274,37 +294,6 @@ const NEEDLESS: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// Directives that keep somebody out. Without them a place would be open.
-const CLOSING: &[(&[&str], &str)] = &[
-    (
-        &["auth_jwt", "auth_jwt_key_file"],
-        "`authenticate` has `jwt` (`docs/authentication.md`)",
-    ),
-    (
-        &["auth_digest", "auth_pam", "auth_ldap"],
-        "`authenticate` asks for passwords (`basic`), or another server about each request (`forward`)",
-    ),
-    (
-        &["secure_link", "secure_link_md5", "secure_link_secret"],
-        "write the check as a script: `docs/scripting.md` has it",
-    ),
-    (
-        &[
-            "perl",
-            "js_content",
-            "js_access",
-            "access_by_lua",
-            "access_by_lua_block",
-            "access_by_lua_file",
-            "rewrite_by_lua_block",
-            "rewrite_by_lua_file",
-            "content_by_lua_block",
-            "content_by_lua_file",
-        ],
-        "write the check as a script (`docs/scripting.md`), or as conditions of a `match`",
-    ),
-];
-
 /// Directives that are lost, and what to do then. All that is nowhere in this file is lost, too.
 const LOST: &[(&[&str], &str)] = &[
     (&["random_index"], "let an application choose"),
@@ -328,20 +317,20 @@ const LOST: &[(&[&str], &str)] = &[
             "addition_types",
             "add_before_body",
             "add_after_body",
-            "ssi",
-            "ssi_types",
-            "image_filter",
         ],
         "let the application write what it means",
     ),
     (
         &[
-            "modsecurity",
             "modsecurity_rules",
             "modsecurity_rules_file",
-            "SecRulesEnabled",
+            "modsecurity_rules_remote",
+            "modsecurity_transaction_id",
             "SecRulesDisabled",
+            "LearningMode",
+            "DeniedUrl",
             "BasicRule",
+            "MainRule",
             "CheckRule",
         ],
         "leave the firewall for applications in front",
@@ -349,29 +338,25 @@ const LOST: &[(&[&str], &str)] = &[
     (
         &[
             "geo",
-            "geoip_country",
-            "geoip_city",
-            "geoip2",
             "split_clients",
             "valid_referers",
+            "ancient_browser",
+            "ancient_browser_value",
+            "modern_browser",
+            "modern_browser_value",
+            "keyval",
+            "keyval_zone",
         ],
         "write the choice as conditions of a `match` (`source`, `headers`), or as a script (`docs/scripting.md`)",
-    ),
-    (
-        &["stub_status"],
-        "`\"pass\": \"metrics\"` is Tutti's own (`docs/metrics.md`)",
     ),
     (
         &[
             "dav_methods",
             "dav_access",
             "create_full_put_path",
-            "memcached_pass",
-            "echo",
-            "empty_gif",
+            "min_delete_depth",
             "flv",
             "mp4",
-            "xslt_stylesheet",
         ],
         "an application has to do this",
     ),
@@ -399,43 +384,155 @@ const LOST: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// True for a directive that closes what it stands in, unless it says `off`.
-pub(super) fn closes(statement: &Statement) -> Option<&'static str> {
-    let name = statement.name();
-    if statement.argument(0) == "off" {
-        return None;
-    }
-    let found = CLOSING.iter().find(|(names, _)| names.contains(&name));
+/// Directives by the beginning of their names that refuse nothing: what to do without those that are in no list above.
+const FAMILIES: &[(&[&str], &str)] = &[
+    (
+        &["proxy_", "fastcgi_", "uwsgi_", "scgi_", "grpc_"],
+        "`proxy_options` has what can be said about servers (`docs/reference.md`)",
+    ),
+    (
+        &["ssl_", "http2_", "http3", "quic_"],
+        "`docs/tls.md`, `docs/http2.md` and `docs/http3.md` have what a listener can say",
+    ),
+    (
+        &[
+            "gzip",
+            "gunzip",
+            "brotli",
+            "zstd",
+            "charset",
+            "sub_filter",
+            "subs_filter",
+            "image_filter",
+            "addition_",
+            "autoindex",
+            "fancyindex",
+            "mp4_",
+            "hls_",
+            "f4f_",
+            "ssi_",
+            "xslt_",
+            "xml_",
+            "slice",
+            "more_set_headers",
+            "more_clear_headers",
+            "add_trailer",
+            "add_header_inherit",
+            "override_charset",
+            "pagespeed",
+            "dav_ext",
+        ],
+        "let the application write what it means",
+    ),
+    (
+        &[
+            "geoip",
+            "js_",
+            "perl_",
+            "lua_",
+            "init_by_lua",
+            "init_worker_by_lua",
+            "exit_worker_by_lua",
+            "set_by_lua",
+            "header_filter_by_lua",
+            "body_filter_by_lua",
+            "log_by_lua",
+            "balancer_by_lua",
+            "set_",
+        ],
+        "write it as a script (`docs/scripting.md`)",
+    ),
+    (
+        &[
+            "log_",
+            "session_log",
+            "status",
+            "vhost_traffic_status",
+            "userid",
+            "otel_",
+            "opentracing",
+            "opentelemetry",
+            "zipkin",
+            "datadog",
+        ],
+        "`docs/logs.md`, `docs/metrics.md` and `docs/telemetry.md` have what can be logged and measured",
+    ),
+    (
+        &[
+            "auth_jwt_",
+            "auth_digest_",
+            "auth_pam_",
+            "auth_ldap_",
+            "auth_gss_",
+            "auth_oidc_",
+            "auth_saml_",
+            "auth_delay",
+            "auth_basic_",
+            "ldap_server",
+            "oidc_provider",
+            "secure_link_",
+            "passenger_",
+            "echo_",
+            "memcached_",
+            "redis_",
+            "limit_req_",
+            "limit_conn_",
+            "limit_rate",
+            "referer_hash",
+            "keepalive_",
+            "lingering_",
+            "client_",
+            "open_file_cache",
+            "map_hash",
+            "variables_hash",
+            "types_hash",
+            "server_names_hash",
+            "proxy_protocol_",
+            "subrequest_output_buffer_size",
+            "send_lowat",
+            "msie_refresh",
+            "early_hints",
+            "max_headers",
+            "post_action",
+            "match",
+            "health_",
+            "mgmt",
+        ],
+        "`docs/reference.md` lists every option there is; say what you miss",
+    ),
+];
+
+/// True for a directive that refuses nothing, or that other files of this folder read.
+pub(super) fn is_known(name: &str) -> bool {
+    let has = |list: &(&'static [&'static str], &'static str)| list.0.contains(&name);
+    is_read(name) || NEEDLESS.iter().any(has) || LOST.iter().any(has) || family(name).is_some()
+}
+
+/// The cure for a directive whose name begins as those of one of [`FAMILIES`].
+fn family(name: &str) -> Option<&'static str> {
+    let begins = |prefix: &&str| name.starts_with(*prefix);
+    let found = FAMILIES
+        .iter()
+        .find(|(prefixes, _)| prefixes.iter().any(begins));
     found.map(|(_, hint)| *hint)
 }
 
-/// Says what becomes of a directive that is not read.
-pub(super) fn tell(statement: &Statement, findings: &mut Findings) {
-    let name = statement.name();
-    if READ.contains(&name) || super::caching::reads(name) || closes(statement).is_some() {
-        return;
-    }
-    let has = |list: &&(&'static [&'static str], &'static str)| list.0.contains(&name);
-    if let Some((_, why)) = NEEDLESS.iter().find(has) {
-        findings.note(&statement.place, name, "nothing is written for it", why);
-        return;
-    }
-    if CLOSING.iter().any(|entry| has(&entry))
-        || (statement.argument(0) == "off" && LOST.iter().any(|entry| has(&entry)))
-    {
-        // `off` is what holds here anyway.
-        return;
-    }
-    let hint = LOST.iter().find(has).map_or(
-        "`docs/reference.md` lists every option there is; say what you miss",
-        |(_, hint)| *hint,
-    );
-    findings.lost(&statement.place, name, "there is no option for it", hint);
+/// True for a directive that other files of this folder read.
+pub(super) fn is_read(name: &str) -> bool {
+    READ.contains(&name) || super::caching::reads(name)
 }
 
-/// [`tell`] for each of a block.
-pub(super) fn tell_all(statements: &[Statement], findings: &mut Findings) {
-    for statement in statements {
-        tell(statement, findings);
-    }
+/// The reason why nothing is written for a directive that needs nothing here.
+pub(super) fn needless(name: &str) -> Option<&'static str> {
+    let found = NEEDLESS.iter().find(|(names, _)| names.contains(&name));
+    found.map(|(_, why)| *why)
+}
+
+/// The cure for a directive that is lost.
+pub(super) fn cure(name: &str) -> &'static str {
+    let found = LOST.iter().find(|(names, _)| names.contains(&name));
+    found
+        .map(|(_, hint)| *hint)
+        .or_else(|| family(name))
+        .unwrap_or("`docs/reference.md` lists every option there is; say what you miss")
 }

@@ -1,43 +1,59 @@
 //! `listen`, `server_name` and `ssl_…`: listeners, and which server gets a request.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
+use super::clients::{Entry, Host, Listen, inherited, rejects_handshakes};
+use super::scope::RealIp;
 use super::site::Compiler;
 use super::tree::Statement;
-use crate::finding::Place;
 use crate::output::{end_with, slug, step, when};
 use crate::units::seconds;
 
-/// A `listen` of a server.
-#[derive(Clone, Debug)]
-pub(super) struct Listen {
-    pub(super) address: String,
-    pub(super) is_tls: bool,
-    is_default: bool,
-    proxy_protocol: bool,
-    place: Place,
+/// The proxies that the listeners believe, by address.
+pub(super) type Believed = BTreeMap<String, RealIp>;
+
+/// The server that answers for all other names at an address.
+fn default_of<'s, S>(
+    mut here: impl Iterator<Item = (S, &'s Listen)> + Clone,
+) -> Option<(S, &'s Listen)> {
+    let mut named = here.clone();
+    let named = named.find(|(_, listen)| listen.is_default);
+    named.or_else(|| here.next())
 }
 
-/// A server as listeners see it.
-pub(super) struct Host<'s> {
-    pub(super) statement: &'s Statement,
-    pub(super) destination: String,
-    pub(super) listens: Vec<Listen>,
+/// The proxies that each listener believes: those of the server that answers for all other names there.
+pub(super) fn believed(servers: &[(&Statement, Vec<Listen>)], http: &RealIp) -> Believed {
+    let mut believed = Believed::new();
+    for listen in servers.iter().flat_map(|(_, listens)| listens) {
+        let here = servers.iter().filter_map(|(statement, listens)| {
+            let here = listens.iter().find(|one| one.address == listen.address)?;
+            Some((*statement, here))
+        });
+        if let Some((statement, _)) = default_of(here) {
+            let own = http.enter(statement.inner());
+            believed.insert(listen.address.clone(), own);
+        }
+    }
+    believed
 }
 
 impl Compiler<'_> {
     /// The addresses that a server listens on.
-    pub(super) fn listens(&mut self, server: &Statement) -> Vec<Listen> {
+    pub(super) fn listens(&mut self, server: &Statement, http: &[Statement]) -> Vec<Listen> {
         let mut listens = Vec::new();
-        let old = server
-            .inner()
-            .iter()
-            .any(|statement| statement.name() == "ssl" && statement.argument(0) == "on");
+        let mut around = server.inner().iter().chain(http);
+        // The older way to say it.
+        let ssl = around.find(|statement| statement.name() == "ssl");
+        let old = ssl.is_some_and(|ssl| ssl.argument(0) == "on");
+        let mut says_none = true;
         for statement in server
             .inner()
             .iter()
             .filter(|statement| statement.name() == "listen")
         {
+            says_none = false;
             let has = |word: &str| {
                 statement
                     .arguments()
@@ -57,15 +73,9 @@ impl Compiler<'_> {
             for option in statement.arguments().iter().skip(1) {
                 let name = option.split('=').next().unwrap_or_default();
                 match name {
-                    "default_server" | "default" | "ssl" | "http2" | "proxy_protocol"
-                    | "ipv6only" | "reuseport" | "deferred" | "backlog" | "fastopen"
-                    | "so_keepalive" | "bind" | "rcvbuf" | "sndbuf" | "setfib" => {}
-                    "quic" | "http3" => self.findings.lost(
-                        &statement.place,
-                        "listen",
-                        "there is no HTTP/3",
-                        "clients take HTTP/2; leave out `Alt-Svc`",
-                    ),
+                    "default_server" | "default" | "ssl" | "http2" | "quic" | "http3"
+                    | "proxy_protocol" | "ipv6only" | "reuseport" | "deferred" | "backlog"
+                    | "fastopen" | "so_keepalive" | "bind" | "rcvbuf" | "sndbuf" | "setfib" => {}
                     _ => self.findings.lost(
                         &statement.place,
                         "listen",
@@ -74,21 +84,21 @@ impl Compiler<'_> {
                     ),
                 }
             }
-            if has("quic") {
-                continue;
-            }
+            let is_quic = has("quic") || has("http3");
             listens.push(Listen {
                 address,
-                is_tls: old || has("ssl"),
+                is_tls: old || has("ssl") || is_quic,
+                is_quic,
                 is_default: has("default_server") || has("default"),
                 proxy_protocol: has("proxy_protocol"),
                 place: statement.place.clone(),
             });
         }
-        if listens.is_empty() {
+        if says_none {
             listens.push(Listen {
                 address: "*:80".to_owned(),
                 is_tls: old,
+                is_quic: false,
                 is_default: false,
                 proxy_protocol: false,
                 place: server.place.clone(),
@@ -97,8 +107,14 @@ impl Compiler<'_> {
         listens
     }
 
-    /// Makes the listeners of all servers.
-    pub(super) fn listeners(&mut self, hosts: &[Host<'_>], http: &[Statement]) {
+    /// Makes the listeners of all servers. One that would not be encrypted where its source is, or would believe every client about its
+    /// address, is left out.
+    pub(super) fn listeners(
+        &mut self,
+        hosts: &[Host<'_>],
+        http: &[Statement],
+        believed: &Believed,
+    ) {
         let mut addresses: Vec<&str> = Vec::new();
         for listen in hosts.iter().flat_map(|host| &host.listens) {
             if !addresses.contains(&listen.address.as_str()) {
@@ -108,48 +124,93 @@ impl Compiler<'_> {
         // Addresses that have the same servers share a route.
         let mut made: Vec<(Vec<Value>, String)> = Vec::new();
         for address in addresses {
-            let mut here: Vec<(&Host<'_>, &Listen)> = Vec::new();
+            let mut here: Vec<Entry<'_, '_>> = Vec::new();
             for host in hosts {
-                if let Some(listen) = host.listens.iter().find(|listen| listen.address == address) {
-                    here.push((host, listen));
+                let mut listens = host.listens.iter();
+                if let Some(listen) = listens.find(|listen| listen.address == address) {
+                    here.push(Entry {
+                        host,
+                        listen,
+                        destination: host.destination.clone(),
+                    });
                 }
             }
-            let default = here
-                .iter()
-                .position(|(_, listen)| listen.is_default)
-                .unwrap_or_default();
-            let Some((default, listen)) = here.get(default).copied() else {
+            let all = host_entries(hosts, address);
+            let Some((default, listen)) = default_of(here.iter().map(|one| (one.host, one.listen)))
+            else {
                 continue;
             };
+            let mut listener = Map::new();
+            if all.iter().any(|listen| listen.is_tls) {
+                let Some(tls) = self.tls(&mut here, default, http) else {
+                    continue;
+                };
+                if all.iter().any(|listen| listen.is_quic) {
+                    self.quic(&all, &tls, &mut listener);
+                }
+                listener.insert("tls".to_owned(), tls.into());
+            }
+            let real_ip = believed.get(address).cloned().unwrap_or_default();
+            if !self.believed_proxies(&mut listener, listen, &real_ip) {
+                continue;
+            }
             let steps = self.by_name(&here, default);
             let pass = match made.iter().find(|(known, _)| *known == steps) {
                 Some((_, pass)) => pass.clone(),
-                None if steps.len() == 1 => default.destination.clone(),
-                None => {
-                    let pass = self
-                        .out
-                        .add_route(&format!("listen-{}", slug(address)), steps.clone());
-                    made.push((steps, pass.clone()));
-                    pass
-                }
+                None => match steps.as_slice() {
+                    [only] if only.get("match").is_none() => {
+                        let only = only.pointer("/action/pass").and_then(Value::as_str);
+                        only.unwrap_or(&default.destination).to_owned()
+                    }
+                    _ => {
+                        let name = format!("listen-{}", slug(address));
+                        let pass = self.out.add_route(&name, steps.clone());
+                        made.push((steps, pass.clone()));
+                        pass
+                    }
+                },
             };
-            let mut listener = when("pass", pass);
-            if let Some(tls) = self.tls(&here, default) {
-                listener.insert("tls".to_owned(), tls);
-            }
-            self.believed_proxies(&mut listener, listen, http, default.statement);
+            listener.insert("pass".to_owned(), pass.into());
             self.out
                 .listeners
                 .insert(address.to_owned(), listener.into());
         }
     }
 
+    /// HTTP/3 at an address of TLS.
+    fn quic(
+        &mut self,
+        all: &[&Listen],
+        tls: &Map<String, Value>,
+        listener: &mut Map<String, Value>,
+    ) {
+        let Some(quic) = all.iter().find(|listen| listen.is_quic) else {
+            return;
+        };
+        let is_old = tls.get("conf_commands") == Some(&json!({"MaxProtocol": "TLSv1.2"}));
+        if is_old {
+            let hint = "add `TLSv1.3` to `ssl_protocols`";
+            let problem = "HTTP/3 needs TLS 1.3, which is not offered";
+            self.findings.lost(&quic.place, "listen", problem, hint);
+            return;
+        }
+        if all.iter().all(|listen| listen.is_quic) {
+            let problem = "TCP is listened to as well, with the same TLS";
+            let hint = "HTTP/3 is for clients that know of it; the others come by TCP";
+            self.findings.note(&quic.place, "listen", problem, hint);
+        }
+        listener.insert("http3".to_owned(), true.into());
+    }
+
     /// Steps that choose a server by the name that is asked for: exact names, `*.name` and `name.*` by length, regular expressions.
-    fn by_name(&mut self, here: &[(&Host<'_>, &Listen)], default: &Host<'_>) -> Vec<Value> {
+    fn by_name(&mut self, here: &[Entry<'_, '_>], default: &Host<'_>) -> Vec<Value> {
         let mut steps = Vec::new();
         let (mut exact, mut before, mut behind, mut patterns) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for (host, _) in here {
+        for Entry {
+            host, destination, ..
+        } in here
+        {
             for statement in host
                 .statement
                 .inner()
@@ -164,21 +225,21 @@ impl Compiler<'_> {
                 {
                     if let Some(source) = name.strip_prefix('~') {
                         if self.is_pattern(&format!("~{source}"), &statement.place, "server_name") {
-                            patterns.push((host.destination.clone(), format!("~{source}")));
+                            patterns.push((destination.clone(), format!("~{source}")));
                         }
                     } else if let Some(bare) = name.strip_prefix('.') {
                         own.push(bare.to_owned());
-                        before.push((host.destination.clone(), format!("*.{bare}")));
+                        before.push((destination.clone(), format!("*.{bare}")));
                     } else if name.starts_with("*.") {
-                        before.push((host.destination.clone(), name));
+                        before.push((destination.clone(), name));
                     } else if name.ends_with(".*") {
-                        behind.push((host.destination.clone(), name));
+                        behind.push((destination.clone(), name));
                     } else if !matches!(name.as_str(), "" | "_") {
                         own.push(name);
                     }
                 }
                 if !own.is_empty() {
-                    exact.push((host.destination.clone(), own));
+                    exact.push((destination.clone(), own));
                 }
             }
         }
@@ -194,26 +255,37 @@ impl Compiler<'_> {
                 json!({"pass": destination}),
             ));
         }
-        end_with(&mut steps, &default.destination);
+        let mut entries = here.iter();
+        let last = entries.find(|one| std::ptr::eq(one.host, default));
+        let last = last.map_or(&default.destination, |one| &one.destination);
+        end_with(&mut steps, last);
         steps
     }
 
-    fn tls(&mut self, here: &[(&Host<'_>, &Listen)], default: &Host<'_>) -> Option<Value> {
-        if !here.iter().any(|(_, listen)| listen.is_tls) {
-            return None;
-        }
+    /// `tls` of a listener; `None` if there is no certificate for it, and it must not be opened.
+    fn tls(
+        &mut self,
+        here: &mut [Entry<'_, '_>],
+        default: &Host<'_>,
+        http: &[Statement],
+    ) -> Option<Map<String, Value>> {
         let mut certificates: Vec<Value> = Vec::new();
-        let first = here.iter().filter(|(host, _)| std::ptr::eq(*host, default));
-        let others = here
-            .iter()
-            .filter(|(host, _)| !std::ptr::eq(*host, default));
-        for (host, listen) in first.chain(others) {
-            let find = |name: &'static str| {
-                let block = host.statement.inner().iter();
-                block.filter(move |statement| statement.name() == name)
-            };
-            for (certificate, key) in find("ssl_certificate").zip(find("ssl_certificate_key")) {
-                let (file, key) = (self.path(certificate), self.path(key));
+        let first = here.iter().filter(|one| std::ptr::eq(one.host, default));
+        let others = here.iter().filter(|one| !std::ptr::eq(one.host, default));
+        let mut without = None;
+        for Entry { host, listen, .. } in first.chain(others) {
+            let of = |name: &'static str| inherited(name, host.statement.inner(), http);
+            let mut has_one = false;
+            for (certificate, key) in of("ssl_certificate").zip(of("ssl_certificate_key")) {
+                let (file, key) = (super::clients::path(certificate), super::clients::path(key));
+                if file.contains('$') || file.contains("data:") {
+                    let problem = format!("`{file}` is no file of a certificate");
+                    let hint = "name a file for each name, in `tls.certificate` of the listener";
+                    self.findings
+                        .lost(&certificate.place, certificate.name(), &problem, hint);
+                    continue;
+                }
+                has_one = true;
                 let entry = if file == key {
                     json!({"file": file})
                 } else {
@@ -223,17 +295,16 @@ impl Compiler<'_> {
                     certificates.push(entry);
                 }
             }
-            if find("ssl_certificate").next().is_none() && certificates.is_empty() {
-                let hint = "give the file of `nginx.conf` too, if the certificate is named there";
-                self.findings.lost(
-                    &listen.place,
-                    "listen",
-                    "there is no `ssl_certificate` for it",
-                    hint,
-                );
+            if !has_one && !rejects_handshakes(host, http) {
+                without.get_or_insert_with(|| listen.place.clone());
             }
         }
         if certificates.is_empty() {
+            if let Some(place) = without.or_else(|| Some(here.first()?.listen.place.clone())) {
+                let problem = "there is no `ssl_certificate` for it: this address is not listened to, as nothing would be encrypted";
+                let hint = "give the file of `nginx.conf` too, if the certificate is named there";
+                self.findings.lost(&place, "listen", problem, hint);
+            }
             return None;
         }
         let certificate = match certificates.len() {
@@ -241,8 +312,7 @@ impl Compiler<'_> {
             _ => certificates.into(),
         };
         let mut tls = when("certificate", certificate);
-        let block = default.statement.inner();
-        let value = |name: &str| block.iter().find(|statement| statement.name() == name);
+        let value = |name: &'static str| inherited(name, default.statement.inner(), http).next();
         if let Some(protocols) = value("ssl_protocols") {
             let has = |version: &str| {
                 protocols
@@ -285,97 +355,42 @@ impl Compiler<'_> {
         if !session.is_empty() {
             tls.insert("session".to_owned(), session.into());
         }
-        for (host, _) in here {
-            self.client_certificates(host, default, &mut tls);
-        }
-        Some(tls.into())
+        self.client_certificates(here, http, &mut tls);
+        Some(tls)
     }
 
-    fn client_certificates(
-        &mut self,
-        host: &Host<'_>,
-        default: &Host<'_>,
-        tls: &mut Map<String, Value>,
-    ) {
-        let find = |name: &str| {
-            host.statement
-                .inner()
-                .iter()
-                .find(|statement| statement.name() == name)
-        };
-        let Some(verify) = find("ssl_verify_client").filter(|verify| verify.argument(0) != "off")
-        else {
-            return;
-        };
-        let Some(authority) = find("ssl_client_certificate") else {
-            return;
-        };
-        if !std::ptr::eq(host, default) {
-            let hint = "give this server a listener of its own";
-            self.findings.lost(
-                &verify.place,
-                "ssl_verify_client",
-                "a listener asks all its clients for certificates, or none: all are asked",
-                hint,
-            );
-        }
-        tls.insert("client_ca".to_owned(), self.path(authority).into());
-        if verify.argument(0) == "optional" {
-            tls.insert("client_verify".to_owned(), "optional".into());
-        }
-    }
-
-    /// A path of a file that may be relative to nginx's folder.
-    fn path(&self, statement: &Statement) -> String {
-        let path = statement.argument(0);
-        if path.starts_with('/') {
-            path.to_owned()
-        } else {
-            format!("/etc/nginx/{path}")
-        }
-    }
-
-    /// Who may say whom a connection is from.
+    /// The proxies that may say which client a connection is from; false if every client could.
     fn believed_proxies(
         &mut self,
         listener: &mut Map<String, Value>,
         listen: &Listen,
-        http: &[Statement],
-        server: &Statement,
-    ) {
-        let all = || http.iter().chain(server.inner());
-        let sources: Vec<&str> = all()
-            .filter(|statement| statement.name() == "set_real_ip_from")
-            .map(|statement| statement.argument(0).trim_end_matches(':'))
-            .collect();
-        let header = all()
-            .rfind(|statement| statement.name() == "real_ip_header")
-            .map_or("X-Real-IP", |statement| statement.argument(0));
+        real_ip: &RealIp,
+    ) -> bool {
+        let sources = &real_ip.sources;
         if listen.proxy_protocol {
-            let from: Value = if sources.is_empty() {
-                let hint = "name the proxies in `proxy_protocol.source`";
-                self.findings.note(
-                    &listen.place,
-                    "listen",
-                    "as in nginx, everybody must send a PROXY protocol header, and is believed",
-                    hint,
-                );
-                json!(["0.0.0.0/0", "::/0", "unix"])
-            } else {
-                json!(sources)
-            };
-            listener.insert("proxy_protocol".to_owned(), json!({"source": from}));
+            if sources.is_empty() {
+                let problem = "every client could claim any address with a PROXY protocol header: this address is not listened to";
+                let hint = "name the proxies with `set_real_ip_from`, then import again";
+                self.findings.lost(&listen.place, "listen", problem, hint);
+                return false;
+            }
+            listener.insert("proxy_protocol".to_owned(), json!({"source": sources}));
         }
-        if !sources.is_empty() && header != "proxy_protocol" {
-            let recursive = all().any(|statement| {
-                statement.name() == "real_ip_recursive" && statement.argument(0) == "on"
-            });
+        let header = real_ip.header();
+        if !sources.is_empty() && !header.eq_ignore_ascii_case("proxy_protocol") {
             listener.insert(
                 "forwarded".to_owned(),
-                json!({"source": sources, "client_ip": header, "recursive": recursive}),
+                json!({"source": sources, "client_ip": header, "recursive": real_ip.is_recursive}),
             );
         }
+        true
     }
+}
+
+/// All the `listen` of servers for an address.
+fn host_entries<'h>(hosts: &'h [Host<'_>], address: &str) -> Vec<&'h Listen> {
+    let listens = hosts.iter().flat_map(|host| &host.listens);
+    listens.filter(|listen| listen.address == address).collect()
 }
 
 /// An address as a listener's name.

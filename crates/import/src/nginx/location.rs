@@ -16,6 +16,8 @@ pub(super) enum Match {
     Prefix(String, bool),
     Regex(String, bool),
     Named(String),
+    /// An expression that cannot be compiled: it may match any path.
+    Unknown,
 }
 
 impl Match {
@@ -38,12 +40,17 @@ impl Match {
         })
     }
 
+    fn is_expression(&self) -> bool {
+        matches!(self, Match::Regex(..) | Match::Unknown)
+    }
+
     pub(super) fn pattern(&self) -> String {
         match self {
             Match::Exact(path) | Match::Named(path) => literal(path),
             Match::Prefix(path, _) => beginning(path),
             Match::Regex(source, true) => format!("~(?i){source}"),
             Match::Regex(source, false) => format!("~{source}"),
+            Match::Unknown => "*".to_owned(),
         }
     }
 }
@@ -93,9 +100,7 @@ pub(super) fn collect<'s>(
         .iter()
         .filter(|statement| statement.name() == "location")
     {
-        let Some(how) = Match::read(statement.arguments()) else {
-            continue;
-        };
+        let how = Match::read(statement.arguments()).unwrap_or(Match::Unknown);
         let outer = match &how {
             Match::Prefix(path, stops) => Some((path.clone(), *stops, statement)),
             _ => None,
@@ -142,9 +147,9 @@ pub(super) fn found<'l, 's>(locations: &'l [Location<'s>], path: &str) -> Option
     });
     let (_, stops, location) = prefixes.max_by_key(|(length, ..)| *length)?;
     let may_have = |location: &Location<'_>| {
-        let Match::Regex(..) = location.how else {
+        if !location.how.is_expression() {
             return false;
-        };
+        }
         let pattern = Pattern::parse(&location.how.pattern(), DECODED).ok();
         pattern.is_none_or(|pattern| pattern.found_in(path.as_bytes()).unwrap_or(true))
     };
@@ -184,7 +189,7 @@ pub(super) fn order(ways: &[(&Location<'_>, Value)]) -> Vec<Way> {
     };
     let mut regexes: Vec<(&Location<'_>, &Value)> = Vec::new();
     for (location, action) in ways {
-        if matches!(location.how, Match::Regex(..)) {
+        if location.how.is_expression() {
             regexes.push((location, action));
         }
     }

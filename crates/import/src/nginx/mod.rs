@@ -5,11 +5,14 @@
 
 mod cache;
 mod caching;
+mod clients;
+mod closing;
 mod condition;
 mod content;
 mod error_page;
 mod gateway;
 mod guards;
+mod inside;
 mod known;
 mod limits;
 mod listen;
@@ -38,7 +41,7 @@ use crate::output::Output;
 use crate::sources::{self, Sources};
 use crate::template::Text;
 
-use listen::Host;
+use clients::Host;
 use scope::Scope;
 use site::{Compiler, Site};
 use tree::Statement;
@@ -50,22 +53,23 @@ pub(crate) fn import(
     sources: &dyn Sources,
     findings: &mut Findings,
 ) -> Result<Value, Unreadable> {
-    let mut statements = Vec::new();
+    let (mut main, mut http) = (Vec::new(), Vec::new());
     let mut pools: Vec<Pool> = Vec::new();
     for path in files {
         let (name, text) = sources::text(path, sources)?;
         if ini::looks_like(&text) {
             pools.extend(fpm::pools(&ini::parse(&name, &text)?, sources)?);
         } else {
-            statements.extend(tree::read(path, sources)?);
-        }
-    }
-    // The file of a site has no `http` around it.
-    let mut http: Vec<Statement> = Vec::new();
-    for statement in statements {
-        match statement.name() {
-            "http" => http.extend(statement.block.unwrap_or_default()),
-            _ => http.push(statement),
+            // The file of a site has no `http` around it.
+            let statements = tree::read(path, sources)?;
+            let has_http = statements.iter().any(|one| one.name() == "http");
+            for statement in statements {
+                match statement.name() {
+                    "http" => http.extend(statement.block.unwrap_or_default()),
+                    _ if has_http => main.push(statement),
+                    _ => http.push(statement),
+                }
+            }
         }
     }
     let mut compiler = Compiler {
@@ -79,16 +83,17 @@ pub(crate) fn import(
         zones: guards::Zone::all(&http),
         stores: BTreeMap::new(),
     };
+    closing::tell_main(&main, compiler.findings);
+    for statement in main.iter().filter(|one| one.name() == "events") {
+        closing::tell_main(statement.inner(), compiler.findings);
+    }
     compiler.http(&http);
     Ok(compiler.out.into_json())
 }
 
 impl Compiler<'_> {
     fn http(&mut self, http: &[Statement]) {
-        known::tell_all(http, self.findings);
-        for statement in http.iter().filter(|statement| statement.name() == "events") {
-            known::tell_all(statement.inner(), self.findings);
-        }
+        closing::tell_all(http, self.findings);
         for statement in http
             .iter()
             .filter(|statement| statement.name() == "upstream")
@@ -111,12 +116,21 @@ impl Compiler<'_> {
             questions: BTreeMap::new(),
             mirrors: BTreeMap::new(),
             by_answer: None,
+            believed: Vec::new(),
         };
-        let mut hosts = Vec::new();
+        let mut servers = Vec::new();
         for statement in http.iter().filter(|statement| statement.name() == "server") {
-            let listens = self.listens(statement);
+            servers.push((statement, self.listens(statement, http)));
+        }
+        let believed = listen::believed(&servers, &outermost.scope.real_ip);
+        let mut hosts = Vec::new();
+        for (statement, listens) in servers {
             let mut site = outermost.clone();
             site.meaning = of_server(&outermost.meaning, statement, &listens);
+            site.believed = listens
+                .iter()
+                .filter_map(|listen| believed.get(&listen.address).cloned())
+                .collect();
             let names = statement
                 .inner()
                 .iter()
@@ -132,12 +146,13 @@ impl Compiler<'_> {
                 listens,
             });
         }
-        self.listeners(&hosts, http);
+        self.listeners(&hosts, http, &believed);
     }
 
-    /// The variables of `map`.
+    /// The variables of `map`. One that is declared and cannot be written has no value, whatever its name would mean else.
     fn maps(&mut self, http: &[Statement]) -> Meaning {
         let mut meaning = Meaning::default();
+        meaning.unknown.extend(declared(http));
         for statement in http.iter().filter(|statement| statement.name() == "map") {
             let name = statement.argument(1).trim_start_matches('$').to_owned();
             let Ok(subject) = meaning.text(statement.argument(0)) else {
@@ -157,7 +172,10 @@ impl Compiler<'_> {
                 }
             }
             match variables::map(&subject, &entries, &default).filter(|_| is_whole) {
-                Some(text) => drop(meaning.named.insert(name, text)),
+                Some(text) => {
+                    meaning.unknown.remove(&name);
+                    meaning.named.insert(name, text);
+                }
                 None => {
                     let hint = "write it as a script (`docs/scripting.md`); whoever uses the variable is told, too";
                     self.findings.lost(
@@ -173,8 +191,23 @@ impl Compiler<'_> {
     }
 }
 
+/// The names of variables that `map` and other directives of `http` declare.
+fn declared(http: &[Statement]) -> impl Iterator<Item = String> {
+    http.iter().filter_map(|statement| {
+        let name = match statement.name() {
+            "map" | "geo" | "split_clients" => statement.arguments().last()?,
+            "keyval" => statement.arguments().get(1)?,
+            "js_set" | "perl_set" | "auth_jwt_claim_set" | "auth_jwt_header_set" => {
+                statement.arguments().first()?
+            }
+            _ => return None,
+        };
+        Some(name.trim_start_matches('$').to_owned())
+    })
+}
+
 /// The variables that a server gives a fixed value.
-fn of_server(outer: &Meaning, statement: &Statement, listens: &[listen::Listen]) -> Meaning {
+fn of_server(outer: &Meaning, statement: &Statement, listens: &[clients::Listen]) -> Meaning {
     let mut meaning = outer.clone();
     let mut set =
         |name: &str, value: &str| drop(meaning.named.insert(name.to_owned(), Text::literal(value)));

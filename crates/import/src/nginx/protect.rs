@@ -7,6 +7,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use tutti_config::model::PasswordHash;
 
+use super::closing::Closing;
 use super::site::{Compiler, Site, ends};
 use super::tree::Statement;
 use crate::finding::Place;
@@ -16,9 +17,28 @@ use crate::template::Text;
 impl Compiler<'_> {
     /// Puts the guards of a place before the steps of its content.
     pub(super) fn guarded(&mut self, site: &Site, content: Vec<Value>) -> Vec<Value> {
+        let shuts = |(_, closing): &(String, Closing)| *closing == Closing::Always;
+        // A question that is answered without its check would let clients in.
+        let is_shut = match site.is_question {
+            true => !site.scope.closed.is_empty(),
+            false => site.scope.closed.iter().any(shuts),
+        };
+        if is_shut {
+            let action = self.status(site, 403);
+            return vec![json!({"action": action})];
+        }
         // nginx asks them for the client's request only.
         if site.is_question {
             return content;
+        }
+        if let Some(rule) = site.scope.access.first().filter(|_| !site.knows_address()) {
+            let problem = "this place takes the client's address from other proxies than its listener does: it answers 403 to everybody";
+            let hint =
+                "write `set_real_ip_from` and what belongs to it into `http`, then import again";
+            let name = if rule.allows { "allow" } else { "deny" };
+            self.findings.lost(&rule.place, name, problem, hint);
+            let action = self.status(site, 403);
+            return vec![json!({"action": action})];
         }
         let steps = self.let_in(site, content);
         let mut options = self.bounds(site);

@@ -28,17 +28,14 @@ impl Compiler<'_> {
         statement: &Statement,
         protocol: &str,
     ) -> Option<Map<String, Value>> {
-        let mut params = Map::new();
-        for (name, value, place) in site.scope.params.clone() {
-            // The usual ones are set by Tutti; `SCRIPT_NAME` and the like of a mounted application are not usual.
-            let usual = value.starts_with('$')
-                || value.is_empty()
-                || name == "SERVER_SOFTWARE"
-                || name == "GATEWAY_INTERFACE";
-            if !usual && let Some(text) = self.text(site, &value, &place, "uwsgi_param") {
-                params.insert(name, text.template().into());
-            }
+        if statement.argument(0).starts_with("suwsgi://") {
+            let problem = "uwsgi is not spoken inside TLS: the place answers 503";
+            let hint = "let the server speak HTTP inside TLS, and write `proxy_pass https://…`";
+            self.findings
+                .lost(&statement.place, statement.name(), problem, hint);
+            return None;
         }
+        let params = self.params(site, &format!("{protocol}_param"));
         let options = if params.is_empty() {
             Map::new()
         } else {

@@ -5,6 +5,7 @@ use tutti_config::pattern::Pattern;
 use tutti_config::table::DECODED;
 
 use super::condition::Condition;
+use super::inside::{Inside, acts};
 use super::site::{Compiler, Site, ends};
 use super::tree::Statement;
 use super::variables::{captures, groups, variable_in_script};
@@ -22,6 +23,8 @@ const LONGEST_CHOICE: usize = 4096;
 pub(super) struct Exits<'e> {
     /// After `break`, and at the end of a block in which nothing was rewritten.
     pub(super) content: &'e str,
+    /// At the end of a block in which something was rewritten.
+    pub(super) rewritten: &'e str,
 }
 
 impl Compiler<'_> {
@@ -68,6 +71,7 @@ impl Compiler<'_> {
             site.meaning.named.insert(name, text);
         } else {
             site.meaning.named.remove(&name);
+            site.meaning.unknown.insert(name);
         }
     }
 
@@ -115,8 +119,17 @@ impl Compiler<'_> {
         );
         let place = &statement.place;
         let uri = Text(vec![Piece::Variable("uri".to_owned())]);
+        // A request that is led away does not get what stands here: without the way, it gets nothing.
+        let refusal = json!({"return": 403});
         if !self.is_pattern(&format!("~{pattern}"), place, "rewrite") {
-            return Vec::new();
+            return vec![step(conditions, refusal)];
+        }
+        let is_everything = matches!(
+            pattern,
+            "^" | ".*" | "^.*$" | "^(.*)$" | "^/" | "^.*" | "(.*)" | "^/(.*)$" | "^/(.*)"
+        );
+        if !is_everything {
+            conditions.insert("uri".to_owned(), format!("~{pattern}").into());
         }
         let mut inner = site.clone();
         if let Some(captured) = captures(pattern, false, &uri) {
@@ -127,27 +140,12 @@ impl Compiler<'_> {
             self.findings.lost(
                 place,
                 "rewrite",
-                &format!("`{pattern}` cannot be written in JavaScript"),
+                &format!(
+                    "`{pattern}` cannot be written in JavaScript: its requests are answered 403"
+                ),
                 hint,
             );
-            return Vec::new();
-        }
-        let is_everything = matches!(
-            pattern,
-            "^" | ".*" | "^.*$" | "^(.*)$" | "^/" | "^.*" | "(.*)" | "^/(.*)$" | "^/(.*)"
-        );
-        if conditions.contains_key("uri") {
-            let hint = "write the two conditions as one regular expression";
-            self.findings.lost(
-                place,
-                "rewrite",
-                "two conditions about the path stand in one step",
-                hint,
-            );
-            return Vec::new();
-        }
-        if !is_everything {
-            conditions.insert("uri".to_owned(), format!("~{pattern}").into());
+            return vec![step(conditions, refusal)];
         }
         let is_external = ["http://", "https://", "$scheme"]
             .iter()
@@ -156,7 +154,7 @@ impl Compiler<'_> {
             self.redirect(&inner, replacement, flag, place)
         } else {
             let Some(rewritten) = self.new_path(&inner, replacement, place, "rewrite") else {
-                return Vec::new();
+                return vec![step(conditions, refusal)];
             };
             let after = match flag {
                 "last" => site.entry.clone(),
@@ -165,16 +163,12 @@ impl Compiler<'_> {
             };
             Some(json!({"rewrite": rewritten, "pass": after}))
         };
-        action
-            .map(|action| step(conditions, action))
-            .into_iter()
-            .collect()
+        vec![step(conditions, action.unwrap_or(refusal))]
     }
 
     /// A `rewrite` without a flag: what comes after it sees the new path, and at the end a location is found for it.
     fn after_rewrite(&mut self, site: &Site, rest: &[Statement], exits: &Exits<'_>) -> String {
-        let entry = site.entry.clone();
-        self.rest(site, rest, exits, &entry)
+        self.rest(site, rest, exits, exits.rewritten)
     }
 
     /// The destination for the rest of a block, which ends at `then`. It is made once: else each `rewrite` would double the work.
@@ -292,7 +286,8 @@ impl Compiler<'_> {
 }
 
 impl Compiler<'_> {
-    /// `if`: its condition becomes one of a step, what is in it the action.
+    /// `if`: its condition becomes one of a step, what is in it the action. A condition that cannot be carried over may keep requests
+    /// from what is behind it: all are refused then.
     fn condition(
         &mut self,
         site: &mut Site,
@@ -302,29 +297,26 @@ impl Compiler<'_> {
     ) -> Vec<Value> {
         let condition = Condition::read(statement.arguments());
         let inner = statement.inner();
-        let acts =
-            |statement: &&Statement| matches!(statement.name(), "return" | "rewrite" | "break");
-        self.tell_inside_if(inner);
+        let effect = Inside::of(inner);
+        self.tell_inside_if(inner, effect);
         self.choose(site, condition.as_ref(), statement);
-        let Some(first) = inner.iter().find(acts) else {
+        if effect == Inside::Settings {
             return Vec::new();
-        };
+        }
+        // Whether a folder is there decides about a redirect, not about who may have what is behind it.
+        let is_of_folders =
+            matches!(condition, Some(Condition::File { .. })) && effect == Inside::Leads;
         let read = condition.and_then(|condition| self.compile(site, &condition, statement));
         let Some(compiled) = read else {
-            // A condition nobody understands that leads to a refusal: to be safe, all are refused.
-            let refuses = first.name() == "return"
-                && matches!(first.argument(0), "401" | "403" | "404" | "410" | "444");
-            let problem = if refuses {
-                "the condition cannot be carried over: everybody is refused here"
-            } else {
-                "the condition cannot be carried over, nor what is in it"
+            let problem = match is_of_folders {
+                false => "the condition cannot be carried over: all requests are answered 403 here",
+                true => "the condition cannot be carried over, nor what is in it",
             };
             let hint = "write it as a `match` or as a script (`docs/scripting.md`)";
             self.findings.lost(&statement.place, "if", problem, hint);
-            return if refuses {
-                vec![json!({"action": {"return": 403}})]
-            } else {
-                Vec::new()
+            return match is_of_folders {
+                false => vec![json!({"action": {"return": 403}})],
+                true => Vec::new(),
             };
         };
         let mut scoped = site.clone();
@@ -333,32 +325,43 @@ impl Compiler<'_> {
             scoped.meaning.captures = Some(captured.clone());
             scoped.meaning.groups.extend(named.clone());
         }
+        let has_rewrite = inner.iter().any(|one| one.name() == "rewrite");
+        let rewritten = match has_rewrite {
+            true => self.rest(site, rest, exits, exits.rewritten),
+            false => exits.rewritten.to_owned(),
+        };
+        let exits_inside = Exits {
+            content: exits.content,
+            rewritten: &rewritten,
+        };
+        let mut actions = inner.iter().filter(|one| acts(one));
+        // One rule is a step by itself, unless both are about the path.
+        if let (Some(only), None, Compiled::Step(conditions, ..)) =
+            (actions.next(), actions.next(), &compiled)
+            && only.name() == "rewrite"
+            && effect != Inside::Unknown
+            && !conditions.contains_key("uri")
+        {
+            return self.rewrite(&mut scoped, only, &[], &exits_inside, conditions.clone());
+        }
+        let mut taken = match effect {
+            Inside::Unknown => vec![json!({"action": {"return": 403}})],
+            _ => self.rewrites(&mut scoped, inner, &exits_inside),
+        };
+        if !ends(&taken) {
+            let other = self.rest(site, rest, exits, exits.content);
+            taken.push(json!({"action": {"pass": other}}));
+        }
+        let action = self.as_action(&format!("{}-if", site.name), taken);
         match compiled {
-            Compiled::Step(conditions, ..) => {
-                if first.name() == "rewrite" {
-                    return self.rewrite(&mut scoped, first, &[], exits, conditions);
-                }
-                let steps = self.rewrites(&mut scoped, std::slice::from_ref(first), exits);
-                let action = steps
-                    .into_iter()
-                    .next()
-                    .and_then(|step| step.get("action").cloned());
-                action
-                    .map(|action| step(conditions, action))
-                    .into_iter()
-                    .collect()
-            }
-            Compiled::File { share, when_there } => {
-                let steps = self.rewrites(&mut scoped, std::slice::from_ref(first), exits);
-                let Some(action) = steps.first().and_then(|step| step.get("action").cloned())
-                else {
-                    return Vec::new();
-                };
-                let mut share = share;
-                let (yes, no) = if when_there {
-                    ("found", "fallback")
-                } else {
-                    ("fallback", "found")
+            Compiled::Step(conditions, ..) => vec![step(conditions, action)],
+            Compiled::File {
+                mut share,
+                when_there,
+            } => {
+                let (yes, no) = match when_there {
+                    true => ("found", "fallback"),
+                    false => ("fallback", "found"),
                 };
                 share.insert(yes.to_owned(), action);
                 let other = self.rest(site, rest, exits, exits.content);
@@ -384,7 +387,8 @@ impl Compiler<'_> {
                     format!("({test}) ? {} : {former}", text.expression())
                 })
                 // A path changes on its way, where the variable would not; and texts of texts grow without end.
-                .filter(|script| !script.contains("vars.uri") && script.len() <= LONGEST_CHOICE);
+                .filter(|script| !script.contains("vars.uri") && script.len() <= LONGEST_CHOICE)
+                .filter(|script| site.knows_address() || !uses_address(script));
             match chosen {
                 Some(script) => {
                     let text = crate::template::script_text(script);
@@ -400,17 +404,19 @@ impl Compiler<'_> {
         }
     }
 
-    fn tell_inside_if(&mut self, inner: &[Statement]) {
+    fn tell_inside_if(&mut self, inner: &[Statement], effect: Inside) {
         for statement in inner {
             let carried = ["return", "rewrite", "break", "set", "add_header", "expires"];
             if !carried.contains(&statement.name()) {
                 let hint = "write a step with this condition and its own action";
-                self.findings.lost(
-                    &statement.place,
-                    statement.name(),
-                    "within `if` it is not carried over",
-                    hint,
-                );
+                let problem = match effect {
+                    Inside::Unknown => {
+                        "within `if` it is not carried over: where the condition holds, the answer is 403"
+                    }
+                    _ => "within `if` it is not carried over",
+                };
+                self.findings
+                    .lost(&statement.place, statement.name(), problem, hint);
             }
         }
     }
@@ -446,6 +452,12 @@ impl Compiler<'_> {
             share,
             when_there: !negated,
         })
+    }
+
+    /// The variable that a condition looks at; `None` where it is about another address of the client than the source means.
+    fn subject(&mut self, site: &Site, variable: &str, place: &Place) -> Option<Text> {
+        let subject = self.text(site, &format!("${{{variable}}}"), place, "if")?;
+        (site.knows_address() || !uses_address(&subject.expression())).then_some(subject)
     }
 
     fn compile(
@@ -485,7 +497,7 @@ impl Compiler<'_> {
                     }
                     _ => None,
                 };
-                let subject = self.text(site, &format!("${{{variable}}}"), place, "if")?;
+                let subject = self.subject(site, variable, place)?;
                 let captured = is_regex
                     .then(|| captures(value, operator.ends_with('*'), &subject))
                     .flatten();
@@ -523,7 +535,7 @@ impl Compiler<'_> {
                 Some(Compiled::Step(when("if", condition), captured, named))
             }
             Condition::True(variable) => {
-                let subject = self.text(site, &format!("${{{variable}}}"), place, "if")?;
+                let subject = self.subject(site, variable, place)?;
                 let test = format!(
                     "((value) => value !== '' && value !== '0' ? 1 : '')({})",
                     subject.expression()
@@ -532,6 +544,13 @@ impl Compiler<'_> {
             }
         }
     }
+}
+
+/// True for an expression that looks at the client's address.
+fn uses_address(expression: &str) -> bool {
+    ["remote_addr", "remoteAddr"]
+        .iter()
+        .any(|name| expression.contains(name))
 }
 
 /// A condition, carried over.

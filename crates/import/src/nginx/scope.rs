@@ -3,9 +3,9 @@
 use serde_json::{Map, Value};
 
 use super::caching::{self, Caches};
+use super::closing::{self, Closing};
 use super::error_page::ErrorPage;
 use super::guards::Guards;
-use super::known;
 use super::tree::Statement;
 use crate::finding::{Findings, Place};
 use crate::units::seconds;
@@ -35,6 +35,7 @@ pub(super) struct Rule {
     pub(super) allows: bool,
     /// `all`, `unix:`, an address or a network.
     pub(super) whom: String,
+    pub(super) place: Place,
 }
 
 impl Rule {
@@ -48,6 +49,51 @@ impl Rule {
     }
 }
 
+/// Proxies that are believed about the client's address, and where they say it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct RealIp {
+    /// `set_real_ip_from`; nothing else matters where there is none.
+    pub(super) sources: Vec<String>,
+    header: Option<String>,
+    pub(super) is_recursive: bool,
+}
+
+impl RealIp {
+    /// The directives of a block within these. Lists are inherited whole or not at all.
+    pub(super) fn enter(&self, statements: &[Statement]) -> RealIp {
+        let mut inner = self.clone();
+        let named = |name: &'static str| {
+            let statements = statements.iter();
+            statements.filter(move |statement| statement.name() == name)
+        };
+        if named("set_real_ip_from").next().is_some() {
+            let sources = named("set_real_ip_from");
+            let source = |one: &Statement| one.argument(0).trim_end_matches(':').to_owned();
+            inner.sources = sources.map(source).collect();
+        }
+        if let Some(header) = named("real_ip_header").last() {
+            inner.header = Some(header.argument(0).to_owned());
+        }
+        if let Some(recursive) = named("real_ip_recursive").last() {
+            inner.is_recursive = recursive.argument(0) == "on";
+        }
+        inner
+    }
+
+    /// True if both take the same address of a client.
+    pub(super) fn is_like(&self, other: &RealIp) -> bool {
+        let is_same = self.sources == other.sources
+            && self.is_recursive == other.is_recursive
+            && self.header().eq_ignore_ascii_case(other.header());
+        is_same || self.sources.is_empty() && other.sources.is_empty()
+    }
+
+    /// The header field with the address, or `proxy_protocol`.
+    pub(super) fn header(&self) -> &str {
+        self.header.as_deref().unwrap_or("X-Real-IP")
+    }
+}
+
 /// Settings of a block.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scope {
@@ -56,8 +102,9 @@ pub(super) struct Scope {
     pub(super) headers: Vec<Header>,
     pub(super) expires: Option<(String, Place)>,
     pub(super) access: Vec<Rule>,
-    /// Directives without which the place would be open: everybody is refused.
-    pub(super) closed: Vec<String>,
+    pub(super) real_ip: RealIp,
+    /// Directives without which the place would be open: all clients are refused.
+    pub(super) closed: Vec<(String, Closing)>,
     /// Whom the addresses let in needs no password.
     pub(super) satisfy_any: bool,
     pub(super) guards: Guards,
@@ -104,15 +151,17 @@ impl Scope {
         if has("fastcgi_param") || has("uwsgi_param") || has("scgi_param") {
             scope.params.clear();
         }
-        if has("proxy_set_header") {
+        if has("proxy_set_header") || has("grpc_set_header") {
             scope.request_headers.clear();
         }
-        if has("proxy_hide_header") || has("fastcgi_hide_header") {
+        let hides = |statement: &Statement| statement.name().ends_with("_hide_header");
+        if statements.iter().any(hides) {
             scope.hidden.clear();
         }
         if has("error_page") {
             scope.error_pages.clear();
         }
+        scope.real_ip = self.real_ip.enter(statements);
         scope.guards.enter(statements);
         caching::enter(&mut scope.caches, statements);
         for statement in statements {
@@ -135,13 +184,13 @@ impl Scope {
     }
 
     fn take(&mut self, statement: &Statement, findings: &mut Findings) {
-        if let Some(hint) = known::closes(statement) {
-            self.closed.push(statement.name().to_owned());
-            let problem =
-                "Tutti has nothing like it: the place that it protects answers 403 to everybody";
+        if let Some((closing, problem, hint)) = closing::closes(statement) {
+            self.closed.push((statement.name().to_owned(), closing));
             findings.lost(&statement.place, statement.name(), problem, hint);
             return;
         }
+        // What was inherited is taken back.
+        self.closed.retain(|(closed, _)| closed != statement.name());
         let place = statement.place.clone();
         let first = statement.argument(0);
         let pair = || {
@@ -152,10 +201,6 @@ impl Scope {
             )
         };
         match statement.name() {
-            // `off` takes back what was inherited.
-            name @ ("auth_jwt" | "auth_digest" | "auth_pam" | "auth_ldap") if first == "off" => {
-                self.closed.retain(|closed| closed != name);
-            }
             "root" | "alias" => {
                 self.folder = Some(Folder {
                     path: first.to_owned(),
@@ -176,19 +221,27 @@ impl Scope {
             "allow" | "deny" => self.access.push(Rule {
                 allows: statement.name() == "allow",
                 whom: first.to_owned(),
+                place,
             }),
             "error_page" => self
                 .error_pages
                 .extend(ErrorPage::read(statement, findings)),
-            "proxy_intercept_errors" | "fastcgi_intercept_errors" | "uwsgi_intercept_errors" => {
+            "proxy_intercept_errors"
+            | "fastcgi_intercept_errors"
+            | "uwsgi_intercept_errors"
+            | "scgi_intercept_errors" => {
                 self.intercepts = Some(first == "on");
             }
             "autoindex" | "autoindex_format" => self.lists(statement, findings),
             "gzip_static" | "brotli_static" | "zstd_static" => self.beside(statement, findings),
             "fastcgi_param" | "uwsgi_param" | "scgi_param" => self.params.push(pair()),
             "fastcgi_index" => self.script_index = Some(first.to_owned()),
-            "proxy_set_header" => self.request_headers.push(pair()),
-            "proxy_hide_header" | "fastcgi_hide_header" => self.hidden.push(first.to_owned()),
+            "proxy_set_header" | "grpc_set_header" => self.request_headers.push(pair()),
+            "proxy_hide_header"
+            | "fastcgi_hide_header"
+            | "uwsgi_hide_header"
+            | "scgi_hide_header"
+            | "grpc_hide_header" => self.hidden.push(first.to_owned()),
             "disable_symlinks" => self.follow_symlinks = first == "off",
             name => self.option(name, first, statement, findings),
         }
@@ -196,7 +249,7 @@ impl Scope {
 
     /// Takes a directive that `proxy_options` has.
     fn option(&mut self, name: &str, value: &str, statement: &Statement, findings: &mut Findings) {
-        let gateway = ["proxy_", "fastcgi_", "uwsgi_", "scgi_"];
+        let gateway = ["proxy_", "fastcgi_", "uwsgi_", "scgi_", "grpc_"];
         let Some(rest) = gateway.iter().find_map(|prefix| name.strip_prefix(prefix)) else {
             return;
         };

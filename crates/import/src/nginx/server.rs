@@ -1,8 +1,10 @@
 //! A `server`: its locations, in the order in which nginx would find them.
 
 use serde_json::{Map, Value, json};
+use tutti_config::pattern::Pattern;
+use tutti_config::table::DECODED;
 
-use super::known;
+use super::closing;
 use super::location::{
     Location, Match, Way, collect, found, is_internal, named_paths, order, redirects, steps,
 };
@@ -17,13 +19,15 @@ impl Compiler<'_> {
     /// Makes the routes of a server; gives the destination.
     pub(super) fn server(&mut self, name: &str, around: &Site, statement: &Statement) -> String {
         let block = statement.inner();
-        known::tell_all(block, self.findings);
+        closing::tell_all(block, self.findings);
         let mut site = around.clone();
         site.scope = around.scope.enter(block, self.findings);
+        site.meaning.unknown.extend(told(block));
+        self.tell_other_address(&site, block);
         let name = self.out.route_name(name);
         self.out.routes.insert(name.clone(), Value::Null);
         site.name.clone_from(&name);
-        let locations = collect(block, &mut Vec::new());
+        let locations = self.understood(collect(block, &mut Vec::new()));
         let has_internal = locations
             .iter()
             .any(|location| is_internal(location.statement));
@@ -42,6 +46,7 @@ impl Compiler<'_> {
         site.entry = format!("routes/{inside}");
         let exits = Exits {
             content: &site.entry.clone(),
+            rewritten: &site.entry.clone(),
         };
         if has_internal {
             self.leads_on(&mut site);
@@ -88,16 +93,15 @@ impl Compiler<'_> {
                     self.out.routes.insert(route.clone(), Value::Null);
                     site.named.insert(name.clone(), format!("routes/{route}"));
                 }
-                Match::Regex(..) | Match::Exact(_) => site.special.push(location.how.pattern()),
+                Match::Regex(..) | Match::Exact(_) | Match::Unknown => {
+                    site.special.push(location.how.pattern())
+                }
                 Match::Prefix(..) => {}
             }
         }
         self.asked(site, block, locations);
         let mut ways = Vec::new();
         for location in locations {
-            if !self.is_understood(location) {
-                continue;
-            }
             if let Match::Named(name) = &location.how {
                 let steps = self.location_steps(site, location);
                 if let Some(route) = site
@@ -149,12 +153,40 @@ impl Compiler<'_> {
         ordered
     }
 
-    fn is_understood(&mut self, location: &Location<'_>) -> bool {
-        let place = &location.statement.place;
-        match &location.how {
-            Match::Regex(..) => self.is_pattern(&location.how.pattern(), place, "location"),
-            _ => true,
+    /// Locations whose expression cannot be compiled may be for every path: they take all of them, and answer 403.
+    fn understood<'s>(&mut self, mut locations: Vec<Location<'s>>) -> Vec<Location<'s>> {
+        for location in &mut locations {
+            let pattern = match &location.how {
+                Match::Regex(..) => Pattern::parse(&location.how.pattern(), DECODED),
+                _ => continue,
+            };
+            let Err(error) = pattern else {
+                continue;
+            };
+            let problem =
+                format!("{error}: requests that no location before it takes are answered 403");
+            let hint = "write the expression in another way";
+            let place = &location.statement.place;
+            self.findings.lost(place, "location", &problem, hint);
+            location.how = Match::Unknown;
         }
+        locations
+    }
+
+    /// Reports a block that takes the client's address from other proxies than its listener does.
+    fn tell_other_address(&mut self, site: &Site, block: &[Statement]) {
+        let mut statements = block.iter();
+        let names = ["set_real_ip_from", "real_ip_header", "real_ip_recursive"];
+        let Some(statement) = statements.find(|one| names.contains(&one.name())) else {
+            return;
+        };
+        if site.knows_address() {
+            return;
+        }
+        let problem = "a listener believes the same proxies in all its requests, and others than those that are named here";
+        let hint = "write it into `http`, or give the server a listener of its own";
+        self.findings
+            .lost(&statement.place, statement.name(), problem, hint);
     }
 
     /// One action for steps: the only one's, or a route.
@@ -196,6 +228,10 @@ impl Compiler<'_> {
     fn location_steps(&mut self, around: &Site, location: &Location<'_>) -> Vec<Value> {
         let block = location.statement.inner();
         let mut site = around.clone();
+        if location.how == Match::Unknown {
+            let action = self.status(&site, 403);
+            return vec![json!({"action": action})];
+        }
         for (path, _, outer) in &location.around {
             self.enter(&mut site, outer.inner(), Some(path));
         }
@@ -209,7 +245,7 @@ impl Compiler<'_> {
         for statement in block {
             // A question has no body, and a copy its own bound.
             if !(is_asked && statement.name().starts_with("proxy_pass_request_")) {
-                known::tell(statement, self.findings);
+                closing::tell(statement, self.findings);
             }
         }
         match &location.how {
@@ -231,8 +267,9 @@ impl Compiler<'_> {
                     site.meaning.captures = Some(captured);
                 }
             }
-            Match::Named(_) => self.enter(&mut site, block, None),
+            Match::Named(_) | Match::Unknown => self.enter(&mut site, block, None),
         }
+        self.tell_other_address(&site, block);
         site.name = format!(
             "{}-{}",
             around.name,
@@ -260,6 +297,7 @@ impl Compiler<'_> {
         self.out.routes.insert(reserved.clone(), Value::Null);
         let exits = Exits {
             content: &content_destination,
+            rewritten: &site.entry.clone(),
         };
         let mut steps = self.rewrites(site, block, &exits);
         let nested = self.nested(site, location, block);
@@ -295,25 +333,22 @@ impl Compiler<'_> {
         if !matches!(location.how, Match::Regex(..)) {
             return Vec::new();
         }
-        let inner = collect(block, &mut Vec::new());
+        let inner = self.understood(collect(block, &mut Vec::new()));
         if inner.is_empty() {
             return Vec::new();
         }
         let mut ways = Vec::new();
         for location in &inner {
-            if self.is_understood(location) {
-                let steps = self.location_steps(site, location);
-                ways.push((
-                    location,
-                    self.as_action(&format!("{}-inner", site.name), steps),
-                ));
-            }
+            let steps = self.location_steps(site, location);
+            let action = self.as_action(&format!("{}-inner", site.name), steps);
+            ways.push((location, action));
         }
         steps(&order(&ways), Some(&json!({"return": 404})))
     }
 
     fn enter(&mut self, site: &mut Site, block: &[Statement], prefix: Option<&str>) {
         site.scope = site.scope.enter(block, self.findings);
+        site.meaning.unknown.extend(told(block));
         site.is_exact = false;
         site.prefix = prefix.map(str::to_owned);
         let has_alias = block.iter().any(|statement| statement.name() == "alias");
@@ -331,4 +366,10 @@ impl Compiler<'_> {
             }
         }
     }
+}
+
+/// Variables of `auth_request_set`: the answer of another server gives them a value, whatever their names would mean else.
+fn told(block: &[Statement]) -> impl Iterator<Item = String> {
+    let sets = block.iter().filter(|one| one.name() == "auth_request_set");
+    sets.map(|set| set.argument(0).trim_start_matches('$').to_owned())
 }

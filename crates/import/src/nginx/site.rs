@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::scope::Scope;
+use super::scope::{RealIp, Scope};
 use super::tree::Statement;
 use super::variables::{Meaning, Unknown};
 use crate::finding::{Findings, Place};
@@ -54,6 +54,18 @@ pub(super) struct Site {
     pub(super) mirrors: BTreeMap<String, String>,
     /// The route to which answers may lead.
     pub(super) by_answer: Option<String>,
+    /// The proxies that its listeners believe about the client's address.
+    pub(super) believed: Vec<RealIp>,
+}
+
+impl Site {
+    /// True if the client's address is the one that the source means here. A listener believes the same proxies for all its requests,
+    /// and a block of the source may believe others.
+    pub(super) fn knows_address(&self) -> bool {
+        self.believed
+            .iter()
+            .all(|believed| believed.is_like(&self.scope.real_ip))
+    }
 }
 
 impl Compiler<'_> {

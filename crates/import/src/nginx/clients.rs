@@ -1,0 +1,198 @@
+//! Servers as listeners see them, and the certificates that they ask their clients for.
+
+use serde_json::{Map, Value, json};
+
+use super::site::Compiler;
+use super::tree::Statement;
+use crate::finding::Place;
+
+/// A `listen` of a server.
+#[derive(Clone, Debug)]
+pub(super) struct Listen {
+    pub(super) address: String,
+    pub(super) is_tls: bool,
+    pub(super) is_quic: bool,
+    pub(super) is_default: bool,
+    pub(super) proxy_protocol: bool,
+    pub(super) place: Place,
+}
+
+/// A server as listeners see it.
+pub(super) struct Host<'s> {
+    pub(super) statement: &'s Statement,
+    pub(super) destination: String,
+    pub(super) listens: Vec<Listen>,
+}
+
+/// A server at one address, and where its requests go from there.
+pub(super) struct Entry<'h, 's> {
+    pub(super) host: &'h Host<'s>,
+    pub(super) listen: &'h Listen,
+    pub(super) destination: String,
+}
+
+impl Compiler<'_> {
+    /// Certificates of clients. A listener asks for them as one, and each server checks what came.
+    pub(super) fn client_certificates(
+        &mut self,
+        here: &mut [Entry<'_, '_>],
+        http: &[Statement],
+        tls: &mut Map<String, Value>,
+    ) {
+        let asked: Vec<Verify> = here.iter().map(|one| self.verify(one.host, http)).collect();
+        let known = |verify: &&Verify| matches!(verify.how, How::Required | How::Optional);
+        let authorities = asked.iter().find(known).map(|one| one.authorities.clone());
+        let holds = |verify: &Verify| {
+            verify.how == How::Required && Some(&verify.authorities) == authorities.as_ref()
+        };
+        let is_required = asked.iter().all(holds);
+        if let Some(authorities) = &authorities {
+            tls.insert(
+                "client_ca".to_owned(),
+                crate::output::one_or_many(authorities.clone()),
+            );
+            if !is_required {
+                tls.insert("client_verify".to_owned(), "optional".into());
+            }
+        }
+        for (one, verify) in here.iter_mut().zip(&asked) {
+            let is_same = Some(&verify.authorities) == authorities.as_ref();
+            if rejects_handshakes(one.host, http) {
+                one.destination = self.refusal();
+                continue;
+            }
+            match verify.how {
+                How::Off => {}
+                How::Required if is_required => {}
+                How::Optional if is_same => {}
+                How::Required if is_same => {
+                    let test = "`${vars.tls_client_verify === 'SUCCESS' ? '' : 1}`";
+                    let steps = vec![
+                        json!({"match": {"if": test}, "action": {"return": 403}}),
+                        json!({"action": {"pass": one.destination}}),
+                    ];
+                    one.destination = self.out.add_route("with-certificate", steps);
+                    if let Some(place) = &verify.place {
+                        let problem = "a listener asks all its clients for certificates, or none: all are asked, and those without get 403 here";
+                        let hint = "give this server a listener of its own";
+                        self.findings
+                            .note(place, "ssl_verify_client", problem, hint);
+                    }
+                }
+                How::Required | How::Optional | How::Unknown => {
+                    one.destination = self.refusal();
+                    if let (Some(place), How::Required | How::Optional) =
+                        (&verify.place, verify.how)
+                    {
+                        let problem = "a listener has one set of authorities for its clients' certificates, and this server another: it answers 403 there";
+                        let hint = "give this server a listener of its own";
+                        self.findings
+                            .lost(place, "ssl_verify_client", problem, hint);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The certificates that a server asks its clients for.
+    fn verify(&mut self, host: &Host<'_>, http: &[Statement]) -> Verify {
+        let find = |name: &'static str| inherited(name, host.statement.inner(), http).next();
+        let mut verify = Verify {
+            how: How::Off,
+            authorities: Vec::new(),
+            place: None,
+        };
+        let Some(asks) = find("ssl_verify_client").filter(|asks| asks.argument(0) != "off") else {
+            return verify;
+        };
+        verify.place = Some(asks.place.clone());
+        if asks.argument(0) == "optional_no_ca" {
+            let problem = "certificates that nobody is to check are not asked for";
+            let hint = "name the authorities in `tls.client_ca` of the listener";
+            self.findings.lost(&asks.place, asks.name(), problem, hint);
+            return verify;
+        }
+        for name in ["ssl_client_certificate", "ssl_trusted_certificate"] {
+            if let Some(authority) = find(name) {
+                verify.authorities.push(path(authority));
+            }
+        }
+        let unchecked = ["ssl_crl", "ssl_ocsp"].into_iter().filter_map(find);
+        let unchecked = unchecked.filter(|one| one.argument(0) != "off").last();
+        if let Some(unchecked) = unchecked {
+            let problem = "certificates that were revoked would let clients in: the server answers 403 where it speaks TLS";
+            let hint = "check clients in another way (`docs/authentication.md`)";
+            self.findings
+                .lost(&unchecked.place, unchecked.name(), problem, hint);
+            verify.how = How::Unknown;
+        } else if verify.authorities.is_empty() {
+            let problem = "there is no `ssl_client_certificate` for it: the server answers 403 where it speaks TLS";
+            let hint = "name the authorities in `tls.client_ca` of the listener";
+            self.findings.lost(&asks.place, asks.name(), problem, hint);
+            verify.how = How::Unknown;
+        } else {
+            verify.how = match asks.argument(0) {
+                "optional" => How::Optional,
+                _ => How::Required,
+            };
+        }
+        verify
+    }
+
+    /// A destination that answers 403.
+    fn refusal(&mut self) -> String {
+        let steps = Value::from(vec![json!({"action": {"return": 403}})]);
+        let mut routes = self.out.routes.iter();
+        match routes.find(|(_, known)| **known == steps) {
+            Some((name, _)) => format!("routes/{name}"),
+            None => {
+                let name = self.out.route_name("refused");
+                self.out.routes.insert(name.clone(), steps);
+                format!("routes/{name}")
+            }
+        }
+    }
+}
+
+/// Certificates that a server asks its clients for.
+struct Verify {
+    how: How,
+    authorities: Vec<String>,
+    place: Option<Place>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    Off,
+    Optional,
+    Required,
+    /// In a way that cannot be carried over.
+    Unknown,
+}
+
+/// A path of a file that may be relative to nginx's folder.
+pub(super) fn path(statement: &Statement) -> String {
+    let path = statement.argument(0);
+    if path.starts_with('/') {
+        path.to_owned()
+    } else {
+        format!("/etc/nginx/{path}")
+    }
+}
+
+/// The directives of a name in a server, or else those around it.
+pub(super) fn inherited<'s>(
+    name: &'static str,
+    server: &'s [Statement],
+    http: &'s [Statement],
+) -> impl Iterator<Item = &'s Statement> {
+    let has = |block: &[Statement]| block.iter().any(|statement| statement.name() == name);
+    let block = if has(server) { server } else { http };
+    block.iter().filter(move |one| one.name() == name)
+}
+
+/// `ssl_reject_handshake`: a server that has no name of its own.
+pub(super) fn rejects_handshakes(host: &Host<'_>, http: &[Statement]) -> bool {
+    let mut rejects = inherited("ssl_reject_handshake", host.statement.inner(), http);
+    rejects.next().is_some_and(|one| one.argument(0) == "on")
+}

@@ -1,0 +1,197 @@
+//! The fate of directives that are not read: some close the place that they stand in, the others are reported.
+//!
+//! Must never: take a directive that no list has for harmless.
+
+use super::known;
+use super::tree::Statement;
+use crate::finding::Findings;
+
+/// Directives that ask clients who they are. Without them a place would be open; `satisfy any` counts them.
+const LOGINS: &[(&[&str], &str)] = &[
+    (
+        &["auth_jwt", "auth_jwt_require"],
+        "`authenticate` has `jwt` (`docs/authentication.md`)",
+    ),
+    (
+        &[
+            "auth_digest",
+            "auth_pam",
+            "auth_ldap",
+            "auth_gss",
+            "auth_oidc",
+            "auth_require",
+            "auth_saml",
+        ],
+        "`authenticate` asks for passwords (`basic`), or another server about each request (`forward`)",
+    ),
+    (
+        &[
+            "js_access",
+            "access_by_lua",
+            "access_by_lua_block",
+            "access_by_lua_file",
+        ],
+        CHECK_AS_SCRIPT,
+    ),
+];
+
+const CHECK_AS_SCRIPT: &str =
+    "write the check as a script (`docs/scripting.md`), or as conditions of a `match`";
+
+/// Directives that refuse requests, or answer them in place of the files of a folder. Without them, a place would be open.
+const CLOSING: &[(&[&str], &str)] = &[
+    (
+        &["secure_link", "secure_link_secret"],
+        "write the check as a script: `docs/scripting.md` has it",
+    ),
+    (
+        &[
+            "perl",
+            "js_content",
+            "rewrite_by_lua",
+            "rewrite_by_lua_block",
+            "rewrite_by_lua_file",
+            "server_rewrite_by_lua_block",
+            "server_rewrite_by_lua_file",
+            "precontent_by_lua_block",
+            "precontent_by_lua_file",
+            "content_by_lua",
+            "content_by_lua_block",
+            "content_by_lua_file",
+        ],
+        CHECK_AS_SCRIPT,
+    ),
+    (
+        &[
+            "modsecurity",
+            "ModSecurityEnabled",
+            "SecRulesEnabled",
+            "waf",
+        ],
+        "leave the web application firewall in front; take this directive out of the source to import the site without it",
+    ),
+    (
+        &[
+            "proxy_pass_request_headers",
+            "fastcgi_pass_request_headers",
+            "uwsgi_pass_request_headers",
+            "scgi_pass_request_headers",
+            "more_clear_input_headers",
+            "more_set_input_headers",
+        ],
+        "`request_headers` of an action sets and removes header fields that clients send",
+    ),
+    (
+        &["proxy_ssl_crl", "grpc_ssl_crl", "uwsgi_ssl_crl"],
+        "no list of revoked certificates is read: check the servers in another way",
+    ),
+    (
+        &[
+            "memcached_pass",
+            "redis_pass",
+            "redis2_pass",
+            "passenger_enabled",
+            "passenger_app_root",
+            "api",
+            "echo",
+            "echo_exec",
+            "echo_location",
+            "empty_gif",
+            "f4f",
+            "hls",
+            "internal_redirect",
+            "postgres_pass",
+            "rds_json",
+            "slowfs_cache",
+            "ssi",
+            "stub_status",
+            "upload_pass",
+            "xslt_stylesheet",
+        ],
+        "an application has to answer here; for the state of the server, `\"pass\": \"metrics\"` (`docs/metrics.md`)",
+    ),
+];
+
+/// How a directive that is not carried over closes the place that it stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Closing {
+    /// It asks clients who they are: `satisfy any` lets in clients with the right address all the same.
+    Login,
+    /// It refuses clients whatever else lets them in.
+    Always,
+}
+
+/// The way in which a directive closes what it stands in, the problem, and the cure; `None` for those that close nothing.
+///
+/// A directive in no list of this file may be a check of any module: it closes its place, too.
+pub(super) fn closes(statement: &Statement) -> Option<(Closing, &'static str, &'static str)> {
+    let name = statement.name();
+    if let Some(value) = closed_by(name) {
+        let is_said = match name {
+            // These close where they are switched off.
+            name if name.ends_with("_pass_request_headers") => statement.argument(0) == "off",
+            _ => statement.argument(0) != "off",
+        };
+        return is_said.then_some(value);
+    }
+    let is_off = statement.arguments() == ["off"];
+    (!is_off && !known::is_known(name)).then_some((
+        Closing::Always,
+        "this directive is not known, and may keep clients out: its place answers 403 to everybody",
+        "take it out of the source if it does not, and import again",
+    ))
+}
+
+/// The fate of a directive that closes places, wherever it does.
+fn closed_by(name: &str) -> Option<(Closing, &'static str, &'static str)> {
+    let find = |table: &'static [(&'static [&'static str], &'static str)]| {
+        let found = table.iter().find(|(names, _)| names.contains(&name));
+        found.map(|(_, hint)| *hint)
+    };
+    let problem = "Tutti has nothing like it: the place that it is for answers 403 to everybody";
+    let login = find(LOGINS).map(|hint| (Closing::Login, problem, hint));
+    login.or_else(|| find(CLOSING).map(|hint| (Closing::Always, problem, hint)))
+}
+
+/// Reports the fate of a directive that is not read. Those that close their place are reported where they do ([`closes`]).
+pub(super) fn tell(statement: &Statement, findings: &mut Findings) {
+    if closes(statement).is_none() {
+        tell_open(statement, findings);
+    }
+}
+
+/// Reports the fate of a directive that is not read, of a place that no request comes to.
+fn tell_open(statement: &Statement, findings: &mut Findings) {
+    let name = statement.name();
+    if known::is_read(name) {
+        return;
+    }
+    if let Some(why) = known::needless(name) {
+        findings.note(&statement.place, name, "nothing is written for it", why);
+        return;
+    }
+    // `off` is what holds here anyway.
+    if closed_by(name).is_some() || statement.argument(0) == "off" {
+        return;
+    }
+    findings.lost(
+        &statement.place,
+        name,
+        "there is no option for it",
+        known::cure(name),
+    );
+}
+
+/// [`tell`] for each of a block.
+pub(super) fn tell_all(statements: &[Statement], findings: &mut Findings) {
+    for statement in statements {
+        tell(statement, findings);
+    }
+}
+
+/// Reports directives outside of `http`.
+pub(super) fn tell_main(statements: &[Statement], findings: &mut Findings) {
+    for statement in statements {
+        tell_open(statement, findings);
+    }
+}

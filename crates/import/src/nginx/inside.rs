@@ -1,0 +1,50 @@
+//! The effect of the directives in an `if`.
+
+use super::closing;
+use super::tree::Statement;
+
+/// True for a directive that ends the way of a request, or leads it on.
+pub(super) fn acts(statement: &Statement) -> bool {
+    matches!(statement.name(), "return" | "rewrite" | "break")
+}
+
+/// The effect of what stands in an `if`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Inside {
+    /// Variables and fields alone.
+    Settings,
+    /// Requests are led elsewhere: to another path, or by a redirect.
+    Leads,
+    /// Requests are refused, or answered here.
+    Answers,
+    /// Requests get another content, which is not carried over.
+    Unknown,
+}
+
+impl Inside {
+    pub(super) fn of(inner: &[Statement]) -> Inside {
+        let has_content = inner.iter().any(Inside::is_of_content);
+        let Some(first) = inner.iter().find(|one| acts(one)) else {
+            return match has_content {
+                true => Inside::Unknown,
+                false => Inside::Settings,
+            };
+        };
+        let stays = |one: &Statement| one.name() == "break" || one.argument(2) == "break";
+        let is_redirect = first.argument(0).starts_with('3') || first.argument(0).len() > 3;
+        match first.name() {
+            "return" if !is_redirect => Inside::Answers,
+            "return" => Inside::Leads,
+            _ if has_content && inner.iter().any(stays) => Inside::Unknown,
+            _ => Inside::Leads,
+        }
+    }
+
+    /// True for a directive that changes what is answered, or to whom.
+    fn is_of_content(statement: &Statement) -> bool {
+        let name = statement.name();
+        matches!(name, "root" | "alias" | "try_files")
+            || name.ends_with("_pass")
+            || closing::closes(statement).is_some()
+    }
+}
