@@ -87,8 +87,8 @@ pub use limits::Limits;
 pub use method::{Method, is_idempotent, is_safe};
 pub use outgoing::OutgoingHead;
 pub use path::{
-    EncodedSlashes, OwnedPath, PathError, PathRules, RequestPath, encode, encode_argument, encode_path,
-    encode_written,
+    EncodedSlashes, OwnedPath, PathError, PathRules, RequestPath, encode, encode_argument,
+    encode_path, encode_written,
 };
 pub use status::reason_phrase;
 pub use stream_head::{EncodedHead, encoded_head, stream_head};

@@ -16,7 +16,6 @@ use tutti_options::php::{Php, PhpTarget};
 use tutti_options::{Named, Options as _, Unreadable};
 use tutti_worker::{StartError, warn_of_option};
 
-
 /// Why the application cannot start: for the person who configured it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
