@@ -776,7 +776,7 @@ fn all_that_stands_in_an_if_acts_in_its_order() {
         text.contains("\"~^/a\"") && text.contains("\"~b$\""),
         "{text}"
     );
-    // What stands behind an `if` is asked about the new path, too.
+    // Directives behind an `if` are evaluated with the new path, too.
     let (whole, _) = self::whole(
         "server { server_name s; if ($cookie_a) { rewrite ^ /new; } if ($http_x) { return 403; } location / { return 204; } }",
     );

@@ -94,7 +94,7 @@ fn depends(reference: &Reference<'_>) -> Diagnostic {
 struct Part {
     path: Vec<String>,
     pointer: Pointer,
-    /// What takes its place; `None`: nothing.
+    /// The value that takes its place; `None`: nothing.
     instead: Option<&'static str>,
 }
 

@@ -47,7 +47,7 @@ impl Unopened {
     }
 }
 
-/// What to do where something is missing that the rest can do without.
+/// The way to go on where something is missing that the rest can do without.
 pub(super) enum Leniency {
     /// The configuration is applied whole or not at all.
     None,

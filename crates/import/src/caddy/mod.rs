@@ -374,7 +374,7 @@ impl Caddy<'_> {
         // The folder of some requests is not that of the others.
         if block
             .iter()
-            .any(|one| one.name() == "root" && settle::folder(one).is_none())
+            .any(|one| one.name() == "root" && tree::folder(one).is_none())
         {
             scope.root = None;
         }
@@ -495,7 +495,7 @@ impl Caddy<'_> {
                 };
                 match self.text(argument(0), &place, name) {
                     Some(location) => json!({"return": status, "location": location.template()}),
-                    // What would have been led away is not shown.
+                    // Files that would have been redirected are not shown.
                     None => json!({"return": 403}),
                 }
             }

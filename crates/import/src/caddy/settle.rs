@@ -2,16 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::tree::Directive;
+use super::tree::{Directive, folder};
 use super::{Caddy, Scope, matching};
 use crate::units::bytes;
-
-/// The folder of `root`, if it is that of all requests.
-pub(super) fn folder(root: &Directive) -> Option<String> {
-    let path = root.arguments().last()?;
-    let is_for_all = root.arguments().len() == 1 || root.argument(0) == "*";
-    (is_for_all && !path.contains('{')).then(|| path.trim_end_matches('/').to_owned())
-}
 
 impl Caddy<'_> {
     /// Settings of a block, which hold for all of it.

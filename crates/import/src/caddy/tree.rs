@@ -341,3 +341,10 @@ fn environment(word: String, place: &Place, findings: &mut Findings) -> String {
     );
     format!("{before}{default}{rest}")
 }
+
+/// The folder of `root`, if it is that of all requests.
+pub(super) fn folder(root: &Directive) -> Option<String> {
+    let path = root.arguments().last()?;
+    let is_for_all = root.arguments().len() == 1 || root.argument(0) == "*";
+    (is_for_all && !path.contains('{')).then(|| path.trim_end_matches('/').to_owned())
+}

@@ -303,7 +303,7 @@ impl Compiler<'_> {
         if effect == Inside::Settings {
             return Vec::new();
         }
-        // Whether a folder is there decides about a redirect, not about who may have what is behind it.
+        // The existence of a folder decides about a redirect, not about who may have what is behind it.
         let is_of_folders =
             matches!(condition, Some(Condition::File { .. })) && effect == Inside::Leads;
         let read = condition.and_then(|condition| self.compile(site, &condition, statement));

@@ -189,7 +189,7 @@ impl Scope {
             findings.lost(&statement.place, statement.name(), problem, hint);
             return;
         }
-        // What was inherited is taken back.
+        // Inherited values are taken back.
         self.closed.retain(|(closed, _)| closed != statement.name());
         let place = statement.place.clone();
         let first = statement.argument(0);

@@ -19,6 +19,7 @@ mod reconcile;
 mod roll;
 mod scale;
 mod start;
+mod stalled;
 mod stopped;
 mod surplus;
 mod table;

@@ -170,7 +170,7 @@ const EVERYTHING: &str = r#"{
     }
 }"#;
 
-/// What else is disabled for want of a thing, in the order of the document.
+/// Everything else that is disabled for want of a thing, in the order of the document.
 fn expected() -> BTreeMap<&'static str, Vec<&'static str>> {
     let site = [
         "/routes/main/0/action",

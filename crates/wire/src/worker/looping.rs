@@ -129,7 +129,7 @@ impl Worker {
         self.clear_what_was_rung();
     }
 
-    /// Whether its poll needs it or not: a full event cannot be written.
+    /// Even where its poll does not need it: a full event cannot be written.
     fn clear_what_was_rung(&mut self) {
         if self.puller.take_rung() {
             self.clear_event();
