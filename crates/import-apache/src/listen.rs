@@ -34,6 +34,20 @@ pub(super) struct Host {
     pub(super) place: Place,
 }
 
+/// `tls` of a listener, if there is one, and its hosts.
+type Checked = (Option<Map<String, Value>>, Vec<Host>);
+
+/// Each host once.
+fn distinct<'h>(hosts: impl Iterator<Item = &'h Host>) -> Vec<&'h Host> {
+    let mut distinct: Vec<&Host> = Vec::new();
+    for host in hosts {
+        if !distinct.iter().any(|known| std::ptr::eq(*known, host)) {
+            distinct.push(host);
+        }
+    }
+    distinct
+}
+
 impl Compiler<'_> {
     /// Makes the listeners. `main` answers where no host listens.
     pub(super) fn listeners(&mut self, listens: &[Directive], hosts: &[Host], main: Option<&Host>) {
@@ -61,13 +75,7 @@ impl Compiler<'_> {
                 continue;
             };
             let here = if here.is_empty() { vec![default] } else { here };
-            let all = here.iter().chain(any.iter()).copied();
-            let mut unique: Vec<&Host> = Vec::new();
-            for host in all {
-                if !unique.iter().any(|known| std::ptr::eq(*known, host)) {
-                    unique.push(host);
-                }
-            }
+            let unique = distinct(here.iter().chain(any.iter()).copied());
             // Each host as this listener sees it: one whose clients cannot be checked answers 403.
             let Some((tls, checked)) = self.checked(&unique) else {
                 continue;
@@ -214,7 +222,7 @@ impl Compiler<'_> {
 
     /// `tls` of a listener, if there is one, and its hosts with where each leads. `None`: it must not be opened, as nothing would be
     /// encrypted.
-    fn checked(&mut self, here: &[&Host]) -> Option<(Option<Map<String, Value>>, Vec<Host>)> {
+    fn checked(&mut self, here: &[&Host]) -> Option<Checked> {
         let mut checked: Vec<Host> = here.iter().map(|host| (*host).clone()).collect();
         if !here.iter().any(|host| is_secure(&host.site)) {
             return Some((None, checked));

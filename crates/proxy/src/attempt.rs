@@ -148,9 +148,7 @@ pub(crate) fn upgrade<'r>(request: &Request<'r>) -> Option<&'r [u8]> {
     let (protocols, None) = (asked.next()?.value, asked.next()) else {
         return None;
     };
-    members(protocols)
-        .all(|protocol| may_tunnel(protocol))
-        .then_some(protocols)
+    members(protocols).all(may_tunnel).then_some(protocols)
 }
 
 /// True if a server that is asked for these protocols may answer that it speaks `answered` from now on (RFC 9110 §7.8).

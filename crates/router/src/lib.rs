@@ -175,6 +175,25 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
             return Ok(());
         }
     }
+    stop_serving(
+        stop,
+        (&service, &log),
+        (&server, &manager),
+        &jobs,
+        &exporters,
+    )
+    .await;
+    Ok(())
+}
+
+/// Waits for the order to stop, and ends everything in time.
+async fn stop_serving(
+    stop: watch::Receiver<Stop>,
+    (service, log): (&RouterService, &Log),
+    (server, manager): (&Server, &Manager),
+    jobs: &Jobs,
+    exporters: &Exporters,
+) {
     let how = wait_for_stop(stop.clone()).await;
     service.stop();
     let longest = match how {
@@ -183,11 +202,11 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
             .drain_timeout(Http::STOP_TIME)
             .unwrap_or(Duration::MAX),
     };
-    let resting = rest(&jobs, &server, longest, false);
-    let drained = end(how, stop, (&service, &log), &server, &manager);
+    let resting = rest(jobs, server, longest, false);
+    let drained = end(how, stop, (service, log), server, manager);
     match how {
         // Main does not wait for long.
-        Stop::Quick => drop(tokio::join!(drained, end_quickly(&exporters, resting))),
+        Stop::Quick => drop(tokio::join!(drained, end_quickly(exporters, resting))),
         _ => {
             drained.await;
             exporters.end(LAST_SPANS).await;
@@ -195,7 +214,6 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
             let _ = resting.await;
         }
     }
-    Ok(())
 }
 
 /// Where main's word of the nodes of the fleet goes in, where the server reads it, and where the server says that it needs it.

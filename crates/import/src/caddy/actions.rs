@@ -255,14 +255,8 @@ impl Caddy<'_> {
         let tls = tls.unwrap_or_default();
         for server in &servers {
             is_tls |= server.starts_with("https://");
-            let bare = server
-                .trim_start_matches("https://")
-                .trim_start_matches("http://")
-                .trim_start_matches("h2c://");
-            let address = bare
-                .strip_prefix("unix/")
-                .map_or_else(|| bare.to_owned(), |path| format!("unix:{path}"));
-            if address.contains('{') || address.contains('/') && !address.starts_with("unix:") {
+            let default_port = if is_tls { 443 } else { 80 };
+            let Some(address) = server_address(server, default_port) else {
                 self.findings.lost(
                     place,
                     "reverse_proxy",
@@ -270,15 +264,6 @@ impl Caddy<'_> {
                     "name the server with its port",
                 );
                 return None;
-            }
-            let address = address
-                .strip_prefix(':')
-                .map_or(address.clone(), |port| format!("127.0.0.1:{port}"));
-            let last = address.rsplit(']').next().unwrap_or_default();
-            let address = if address.starts_with("unix:") || last.contains(':') {
-                address
-            } else {
-                format!("{address}:{}", if is_tls { 443 } else { 80 })
             };
             group.insert(address, json!({}));
         }
@@ -443,4 +428,27 @@ fn transport(transport: &Directive) -> Result<Option<Map<String, Value>>, String
         }
     }
     Ok(tls)
+}
+
+/// The address of a server of `reverse_proxy`, with its port; `None`: it is none.
+fn server_address(server: &str, default_port: u16) -> Option<String> {
+    let bare = server
+        .trim_start_matches("https://")
+        .trim_start_matches("http://")
+        .trim_start_matches("h2c://");
+    if let Some(path) = bare.strip_prefix("unix/") {
+        return (!path.contains('{')).then(|| format!("unix:{path}"));
+    }
+    if bare.contains(['{', '/']) {
+        return None;
+    }
+    let address = match bare.strip_prefix(':') {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => bare.to_owned(),
+    };
+    let last = address.rsplit(']').next().unwrap_or_default();
+    Some(match last.contains(':') || address.starts_with("unix:") {
+        true => address,
+        false => format!("{address}:{default_port}"),
+    })
 }

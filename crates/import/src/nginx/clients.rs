@@ -117,8 +117,8 @@ impl Compiler<'_> {
                 verify.authorities.push(path(authority));
             }
         }
-        let unchecked = ["ssl_crl", "ssl_ocsp"].into_iter().filter_map(find);
-        let unchecked = unchecked.filter(|one| one.argument(0) != "off").last();
+        let mut unchecked = ["ssl_crl", "ssl_ocsp"].into_iter().filter_map(find);
+        let unchecked = unchecked.rfind(|one| one.argument(0) != "off");
         if let Some(unchecked) = unchecked {
             let problem = "certificates that were revoked would let clients in: the server answers 403 where it speaks TLS";
             let hint = "check clients in another way (`docs/authentication.md`)";

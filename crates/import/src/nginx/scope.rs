@@ -71,10 +71,10 @@ impl RealIp {
             let source = |one: &Statement| one.argument(0).trim_end_matches(':').to_owned();
             inner.sources = sources.map(source).collect();
         }
-        if let Some(header) = named("real_ip_header").last() {
+        if let Some(header) = named("real_ip_header").next_back() {
             inner.header = Some(header.argument(0).to_owned());
         }
-        if let Some(recursive) = named("real_ip_recursive").last() {
+        if let Some(recursive) = named("real_ip_recursive").next_back() {
             inner.is_recursive = recursive.argument(0) == "on";
         }
         inner
