@@ -145,9 +145,8 @@ impl Group {
     /// A command that starts a server in it.
     fn wrapper(&self) -> Vec<String> {
         let script = r#"echo $$ >"$0/cgroup.procs" && exec "$@""#;
-        ["sh", "-c", script, self.folder.to_str().unwrap()]
-            .map(str::to_owned)
-            .to_vec()
+        let folder = self.folder.display().to_string();
+        vec!["sh".to_owned(), "-c".to_owned(), script.to_owned(), folder]
     }
 
     /// Those in it, without the ones that only wait to be reaped.
