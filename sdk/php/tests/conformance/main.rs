@@ -259,10 +259,6 @@ fn what_cannot_start_says_why() {
     for (config, expected) in [
         (json!({"root": "/no/such/root"}), "/no/such/root"),
         (json!({"root": scripts(), "script": "none.php"}), "none.php"),
-        (
-            json!({"root": scripts(), "options": {"file": "/no/such/php.ini"}}),
-            "/no/such/php.ini",
-        ),
         (json!({}), "`root` is missing"),
     ] {
         let mut php = Host::with(&config);
