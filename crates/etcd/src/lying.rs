@@ -70,7 +70,7 @@ async fn client(lies: Lies) -> Client {
                     _ if lies.goes_on => {
                         // The request's stream stays open as long as the client wants it.
                         let mut asked = request.into_body();
-                        while asked.data().await.is_some() {}
+                        while let Some(Ok(_)) = asked.data().await {}
                     }
                     Some(outcome) => {
                         let mut trailers = HeaderMap::new();

@@ -193,6 +193,9 @@ impl<'c, C: Connection> Driver<'c, C> {
             }
             Misuse::FrameSize => {
                 self.connection.mention("a GOAWAY frame is too short");
+                // `h2` would find it, too, and end the connection with an error of its own.
+                let input = self.pipe.borrow_mut().take_input();
+                self.connection.buffers().give(input);
                 self.end(Reason::FRAME_SIZE_ERROR);
             }
         }

@@ -45,7 +45,7 @@ use serde_json::{Value, json};
 use tutti_e2e::java;
 use tutti_e2e::wasm::{self, WasmSite};
 use tutti_sys::credentials::is_root;
-use tutti_testkit::{ServerOptions, skip, wait_until};
+use tutti_testkit::{ServerOptions, client, skip, wait_until};
 
 const PHP: &str = include_str!("documented_options/options.php");
 const PYTHON: &str = include_str!("documented_options/options.py");
@@ -300,7 +300,7 @@ fn the_common_options_hold_for_webassembly() {
         site.wait_for_workers(3);
         let path = "/config/applications/wasm/processes/idle_timeout";
         site.server.put(path, &json!(1));
-        drop(held);
+        held.into_iter().for_each(client::reset);
         site.wait_for_workers(1);
         assert!(site.text("/").starts_with("Hello from a "), "{name}");
     }

@@ -790,6 +790,24 @@ fn prometheus_scrapes_a_server() {
     assert_eq!(prometheus.value(count), Some(5.0));
 }
 
+/// Issue 28, 2.8: the alert for metrics that are missing went off during maintenance.
+#[test]
+fn maintenance_leaves_the_metrics() {
+    let (site, mut configuration) = everything();
+    let address = format!("127.0.0.1:{}", free_port());
+    configuration["listeners"][&address] = json!({"pass": "metrics"});
+    configuration["settings"]["maintenance"] = json!({"retry_after": 60});
+    site.server.put("/config", &configuration);
+    assert_eq!(site.server.get("/app").status, 503);
+    let ask = format!("GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let metrics = client::request(address.parse().unwrap(), ask.as_bytes()).unwrap();
+    assert_eq!(metrics.status, 200);
+    assert!(metrics.text().contains("tutti_requests_total"));
+    let ask = ask.replace(&address, "metrics");
+    let inside = client::request(site.server.address(), ask.as_bytes()).unwrap();
+    assert_eq!(inside.status, 200, "on a listener with routes");
+}
+
 #[test]
 fn prometheus_takes_native_histograms() {
     let (site, address) = scraped();

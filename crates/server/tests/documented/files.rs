@@ -37,6 +37,13 @@ pub(super) const FILES: &[Asked] = &[
         ],
     ),
     asked(
+        "practice-single-page",
+        &[
+            ("GET /app.js", "200 dist/app.js"),
+            ("GET /orders/7", "200 dist/index.html"),
+        ],
+    ),
+    asked(
         "response-headers-rules",
         &[
             // Only the last action counts, with the path it has then.

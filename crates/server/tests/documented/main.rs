@@ -79,6 +79,8 @@ fn fill(site: &Site) {
         "php-app/assets/files/a.png",
         "php-app/assets/files/a.css",
         "php-app/assets/files/page",
+        "dist/app.js",
+        "dist/index.html",
         "code/a.c",
         "code/a.txt",
         "code/Makefile",
