@@ -22,12 +22,30 @@ const PLAIN: &str = "\x1b[0m";
 /// All faults, each with an excerpt of its file among `sources`, which are names and contents; a fault that names none is
 /// in the first.
 pub fn excerpt(diagnostics: &Diagnostics, sources: &[(&str, &[u8])], coloured: bool) -> String {
+    counted(diagnostics, sources, coloured, "; nothing was changed")
+}
+
+/// The same of a configuration that was only checked.
+pub fn excerpt_of_check(
+    diagnostics: &Diagnostics,
+    sources: &[(&str, &[u8])],
+    coloured: bool,
+) -> String {
+    counted(diagnostics, sources, coloured, "")
+}
+
+fn counted(
+    diagnostics: &Diagnostics,
+    sources: &[(&str, &[u8])],
+    coloured: bool,
+    consequence: &str,
+) -> String {
     let mut text = String::new();
     show(&mut text, diagnostics, sources, coloured, "error");
     let count = diagnostics.count();
     let _ = writeln!(
         text,
-        "{count} {} found; nothing was changed",
+        "{count} {} found{consequence}",
         if count == 1 { "error" } else { "errors" }
     );
     text

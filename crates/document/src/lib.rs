@@ -20,7 +20,7 @@ mod yaml;
 pub use diagnostic::{
     Diagnostic, Diagnostics, FaultKind, Location, MOST_FAULTS, Source, Unknown, shorten,
 };
-pub use excerpt::{excerpt, excerpt_of_warnings};
+pub use excerpt::{excerpt, excerpt_of_check, excerpt_of_warnings};
 pub use parse::parse;
 pub use place::Place;
 pub use pointer::Pointer;
