@@ -18,6 +18,7 @@ pub mod mime_types;
 pub mod model;
 pub mod pattern;
 pub mod references;
+mod secrets;
 pub mod source;
 pub mod table;
 pub mod template;
@@ -34,7 +35,7 @@ pub use references::{Reference, Target, references};
 pub use tutti_document::suggest::nearest;
 pub use tutti_document::{
     Diagnostic, Diagnostics, Document, FaultKind, Location, MOST_FAULTS, Node, Pointer, Value,
-    excerpt, excerpt_of_warnings, parse, read,
+    excerpt, excerpt_of_check, excerpt_of_warnings, parse, read,
 };
 pub use tutti_options::Format;
 pub use variables::variables_markdown;

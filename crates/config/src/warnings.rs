@@ -1,9 +1,10 @@
 //! Warnings of configurations that work as they are written and are likely to be a mistake.
 //!
 //! Called when a configuration has been checked or put in force, with a way to look at folders. It warns of options
-//! without effect, and of shares that hand out what nobody should get: the sources of the configuration's own applications,
-//! and hidden files. What must never happen: a warning about a configuration that is right. So the routes are followed as a
-//! request would go, and a file is named only if it is known to be there: an application names it, or the folder has it.
+//! without effect, and of shares that hand out what no client should get: the sources of the configuration's own applications,
+//! hidden files, scripts, private keys and databases. What must never happen: a warning about a configuration that is right. So
+//! the routes are followed as a request would go, and a file is named only if it is known to be there: an application names it,
+//! or the folder has it.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use tutti_options::types::Special;
 use crate::build::patterns;
 use crate::check::{self, Faults};
 use crate::pattern::{Patterns, percent_decode, within_bounds};
+use crate::secrets::{self, Sort, sorted};
 use crate::table::{ApplicationType, DECODED};
 
 /// Steps of routes that are looked at. Beyond, a configuration is not looked at any further.
@@ -121,8 +123,7 @@ struct Exposed<'d> {
     node: &'d Node,
     pointer: Pointer,
     uri: String,
-    /// The application that the file belongs to; `None` for a hidden file.
-    application: Option<&'d str>,
+    sort: Sort<'d>,
     /// The pattern to deny.
     pattern: String,
 }
@@ -130,8 +131,19 @@ struct Exposed<'d> {
 impl Exposed<'_> {
     fn warning(&self) -> Diagnostic {
         let uri = &self.uri;
-        match self.application {
-            Some(name) => {
+        let of_suspicious = |what: &str| {
+            let message = format!("`GET {uri}` hands out {what}");
+            let hint = format!(
+                "move it out of the folder, or add `\"deny\": [\"{}\"]` here",
+                self.pattern
+            );
+            Diagnostic::new(self.pointer.clone(), message).suggest(hint)
+        };
+        match self.sort {
+            Sort::Script => of_suspicious("the source of a script"),
+            Sort::Key => of_suspicious("what looks like a private key"),
+            Sort::Data => of_suspicious("what looks like a database or a dump of one"),
+            Sort::Source(name) => {
                 let message = format!(
                     "`GET {uri}` hands out a source file of the application `{name}`, instead of what it does"
                 );
@@ -141,7 +153,7 @@ impl Exposed<'_> {
                 );
                 Diagnostic::new(self.pointer.clone(), message).suggest(hint)
             }
-            None => {
+            Sort::Hidden => {
                 let message = format!("`GET {uri}` hands out a hidden file");
                 let hint = "add `\"deny\": [\"*/.*\", \"!/.well-known/*\"]` here";
                 Diagnostic::new(self.pointer.clone(), message).suggest(hint)
@@ -250,12 +262,18 @@ impl<'d> Walk<'d> {
             let known = listings.entry(folder.to_owned());
             known.or_insert_with(|| names_in(folder)).clone()
         };
-        let mut told: HashSet<(*const Node, Option<&str>)> = HashSet::new();
+        let mut told: HashSet<(*const Node, Sort<'_>)> = HashSet::new();
         let mut found = Vec::new();
+        let mut folders_left = secrets::MOST_FOLDERS;
         let shares: Vec<Shared<'_>> = self.shares.iter().take(MOST).cloned().collect();
         for shared in shares {
-            for candidate in candidates(&shared, &sources, &mut list) {
-                let key = (std::ptr::from_ref(shared.node), candidate.application);
+            let mut all = candidates(&shared, &sources, &mut list);
+            // A source of an application is reported as that, and not as a script as well.
+            let known: HashSet<PathBuf> = all.iter().map(|one| one.file.clone()).collect();
+            let others = suspicious(&shared, &mut folders_left, &mut list).into_iter();
+            all.extend(others.filter(|one| !known.contains(&one.file)));
+            for candidate in all {
+                let key = (std::ptr::from_ref(shared.node), candidate.sort);
                 if told.contains(&key) || !self.hands_out(&shared, &candidate.file, &candidate.uri)
                 {
                     continue;
@@ -265,7 +283,7 @@ impl<'d> Walk<'d> {
                     node: shared.node,
                     pointer: shared.pointer.clone(),
                     uri: candidate.uri,
-                    application: candidate.application,
+                    sort: candidate.sort,
                     pattern: candidate.pattern,
                 });
             }
@@ -388,7 +406,7 @@ impl<'d> Walk<'d> {
 struct Candidate<'d> {
     file: PathBuf,
     uri: String,
-    application: Option<&'d str>,
+    sort: Sort<'d>,
     pattern: String,
 }
 
@@ -399,12 +417,12 @@ fn candidates<'d>(
     list: &mut dyn FnMut(&Path) -> Vec<String>,
 ) -> Vec<Candidate<'d>> {
     let mut found = Vec::new();
-    let mut add = |file: PathBuf, application, pattern: String| {
+    let mut add = |file: PathBuf, sort, pattern: String| {
         if let Some(uri) = uri_of(&file, &shared.folder) {
             found.push(Candidate {
                 file,
                 uri,
-                application,
+                sort,
                 pattern,
             });
         }
@@ -418,10 +436,10 @@ fn candidates<'d>(
             Some(folder) => shared.folder.join(folder).join("config"),
             None => shared.folder.join(name),
         };
-        add(file, None, String::new());
+        add(file, Sort::Hidden, String::new());
     }
     for sources in sources {
-        let application = Some(sources.application);
+        let sort = Sort::Source(sources.application);
         for file in &sources.named {
             let ending = sources
                 .endings
@@ -432,7 +450,7 @@ fn candidates<'d>(
                 (None, Some(uri)) => uri,
                 (None, None) => continue,
             };
-            add(file.clone(), application, pattern);
+            add(file.clone(), sort, pattern);
         }
         for folder in &sources.folders {
             // The files of the application that the share can see: in its own folder, or in the application's inside of it.
@@ -450,12 +468,30 @@ fn candidates<'d>(
                     .iter()
                     .find(|ending| has_ending(&file, ending));
                 if let Some(ending) = ending.filter(|_| !name.ends_with('/')) {
-                    add(file, application, format!("*{ending}"));
+                    add(file, sort, format!("*{ending}"));
                 }
             }
         }
     }
     found
+}
+
+/// Files in the folder of a share, and in those below it, whose names look like something that should not be served.
+fn suspicious<'d>(
+    shared: &Shared<'_>,
+    folders_left: &mut usize,
+    list: &mut dyn FnMut(&Path) -> Vec<String>,
+) -> Vec<Candidate<'d>> {
+    let found = sorted(&shared.folder, folders_left, list).into_iter();
+    let candidates = found.filter_map(|(file, sort, ending)| {
+        Some(Candidate {
+            uri: uri_of(&file, &shared.folder)?,
+            file,
+            sort,
+            pattern: format!("*{ending}"),
+        })
+    });
+    candidates.collect()
 }
 
 fn has_ending(file: &Path, ending: &str) -> bool {
@@ -716,6 +752,52 @@ mod tests {
         // A route that nobody comes to.
         let unused = text.replace("routes/files", "routes/main");
         assert!(told(&unused, &[SITE]).is_empty());
+    }
+
+    /// Issue 28, section 4.
+    #[test]
+    fn scripts_keys_and_dumps_are_told_without_an_application() {
+        let with = |share: &str, names: &[&str], inner: &[&str]| {
+            let text = format!(
+                r#"{{"listeners": {{"*:80": {{"pass": "routes"}}}}, "routes": [{{"action": {share}}}]}}"#
+            );
+            told(&text, &[("/srv", names), ("/srv/data", inner)])
+        };
+        let share = r#"{"share": "/srv$uri"}"#;
+        for (name, expected) in [
+            ("index.php", "the source of a script"),
+            ("report.PY", "the source of a script"),
+            ("server.key", "what looks like a private key"),
+            ("id_ed25519", "what looks like a private key"),
+            (
+                "backup.sql.gz",
+                "what looks like a database or a dump of one",
+            ),
+            (
+                "shop.sqlite3",
+                "what looks like a database or a dump of one",
+            ),
+        ] {
+            let expected = format!("/routes/0/action/share `GET /{name}` hands out {expected}");
+            assert_eq!(with(share, &[name, "index.html"], &[]), [expected]);
+            let below = with(share, &["data/"], &[name]);
+            assert!(
+                below[0].contains(&format!("`GET /data/{name}`")),
+                "{below:?}"
+            );
+        }
+        let all = ["a.php", "b.php", "c.key", "d.sql"];
+        assert_eq!(with(share, &all, &[]).len(), 3, "one of each sort is named");
+        let denied = r#"{"share": "/srv$uri", "deny": ["*.php", "*.key", "*.sql"]}"#;
+        assert_eq!(with(denied, &all, &[]), [""; 0]);
+        let none = [
+            "index.html",
+            "style.css",
+            "key.html",
+            "php.txt",
+            "database.md",
+        ];
+        assert_eq!(with(share, &none, &[]), [""; 0]);
     }
 
     #[test]
