@@ -396,6 +396,8 @@ impl Builder<'_> {
             Some(ALIAS_HINT)
         } else if indent {
             Some("indent with spaces: YAML allows no tabs there")
+        } else if info.contains("did not find expected") || info.contains("mapping values") {
+            Some(INDENT_HINT)
         } else {
             None
         };
@@ -403,6 +405,8 @@ impl Builder<'_> {
         fault.suggestion = hint.map(str::to_owned);
     }
 }
+
+const INDENT_HINT: &str = "check the indentation: the members of an object begin in the same column, further right than its name";
 
 const ALIAS_HINT: &str = "`*` begins an alias: write an address or pattern in quotes, `\"*:8080\"`";
 

@@ -97,16 +97,23 @@ impl<'d> Builder<'d> {
         let installed = self.context.versions(kind);
         let diagnostic = if installed.is_empty() {
             let message = format!("no module for `{kind}` is installed");
-            Diagnostic::new(pointer, message).suggest(self.context.summary())
+            let hint = format!("{}; {NEW_MODULES}", self.context.summary());
+            Diagnostic::new(pointer, message).suggest(hint)
         } else {
             let message = format!("no module for `{kind} {}` is installed", shorten(version));
-            Diagnostic::new(pointer, message)
-                .suggest(format!("installed: {}", installed.join(", ")))
+            Diagnostic::new(pointer, message).suggest(format!(
+                "installed: {}; {NEW_MODULES}",
+                installed.join(", ")
+            ))
         };
         self.faults.value(diagnostic, node);
         None
     }
 }
+
+/// The hint where a module is missing: a running server looks for modules at its start, and when it is upgraded.
+const NEW_MODULES: &str =
+    "one that was installed after the server's start is found by `tutti upgrade`";
 
 /// The value at a path inside another.
 fn at<'d>(node: &'d Node, path: &[String]) -> Option<&'d Node> {

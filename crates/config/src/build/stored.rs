@@ -105,6 +105,9 @@ fn missing(name: &str, pointer: Pointer, store: &Store, stored: &[&str]) -> Diag
     let mut diagnostic = Diagnostic::new(pointer, message);
     diagnostic.suggestion = Some(match suggest::nearest(name, stored.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
+        None if store.section == "certificates" => {
+            format!("store it first: `tutti cert put {} FILE…`", shorten(name))
+        }
         None => format!(
             "upload it first, with PUT to /{}/{}",
             store.section,
