@@ -37,6 +37,9 @@ const GRACE: Duration = Duration::from_secs(5);
 /// So many other ports are tried where somebody else has taken the one that was chosen.
 const OTHER_PORTS: u32 = 3;
 
+/// The hint about a program that ends with success instead of serving.
+const STAYS: &str = "a program that serves must stay in the foreground: turn off its daemon mode, and start it without `&`";
+
 /// The reason why it does not listen.
 enum NotListening {
     /// Somebody else does, on its port.
@@ -197,7 +200,10 @@ impl Child {
                 return Err(NotListening::Taken);
             }
             if let Some(how) = ended {
-                let error = self.failed(options, step, format!("it {how} before that"));
+                let mut error = self.failed(options, step, format!("it {how} before that"));
+                if matches!(how, Ended::Code(0)) && options.preload.is_none() {
+                    error = error.hint(STAYS);
+                }
                 return Err(NotListening::Failed(error));
             }
             let reason = match looked {

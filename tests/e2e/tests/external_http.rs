@@ -301,6 +301,13 @@ fn what_does_not_start_is_told_with_its_cause() {
     for part in ["exited with code 1", "no license found", "PORT"] {
         assert!(text.contains(part), "`{part}` in {text}");
     }
+    // Issue 28, 5.5: a program that goes into the background.
+    let gone = json!({"executable": "/bin/sh", "arguments": ["-c", "exit 0"]});
+    let reply = server.call("PUT", "/config", &configuration(&server, &gone));
+    let text = reply.text();
+    for part in ["exited with code 0", "must stay in the foreground"] {
+        assert!(text.contains(part), "`{part}` in {text}");
+    }
     let orphan = json!({"executable": python(), "listen": "unix"});
     let mut whole = configuration(&server, &orphan);
     whole["applications"]["app"]
