@@ -352,7 +352,7 @@ fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Resul
         Missed::Undecided => Refusal::Undecided,
         Missed::Status(status, why) => {
             if !share.has_fallback() {
-                let reason = format!("{:?} {why}", String::from_utf8_lossy(&path));
+                let reason = share::explained(&path, look.bounds, status, why);
                 refusals::refused(&request.connection.local, request, status, &reason);
             }
             Refusal::Status(status)

@@ -6,7 +6,8 @@
     reason = "a test fails by panicking"
 )]
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 use tutti_testkit::{Reply, Server, ServerOptions, client, wait_until};
@@ -356,6 +357,28 @@ fn what_logs_and_shares_say_of_small_things() {
         lines(),
         "/long.log - chunked\n/page.html - -\n/none.html - -\n"
     );
+}
+
+/// Issue 28, 5.5.
+#[test]
+fn the_log_names_the_folder_that_denies_access() {
+    let server = Server::start(&ServerOptions::default());
+    server.write("site/closed/page.html", "a page");
+    server.write("site/secret.html", "a page");
+    let folder = server.folder().join("site");
+    let share = format!("{}$uri", folder.display());
+    server.put(
+        "/config",
+        &configuration(&server, &json!([{"action": {"share": share}}])),
+    );
+    let closed = folder.join("closed");
+    fs::set_permissions(&closed, Permissions::from_mode(0o000)).unwrap();
+    fs::set_permissions(folder.join("secret.html"), Permissions::from_mode(0o000)).unwrap();
+    assert_eq!(server.get("/closed/page.html").status, 403);
+    server.wait_for_log(&format!(") may not enter `{}`", closed.display()));
+    assert_eq!(server.get("/secret.html").status, 403);
+    server.wait_for_log(") may not read the file");
+    fs::set_permissions(&closed, Permissions::from_mode(0o700)).unwrap();
 }
 
 /// Issue 28, 3.8: Unit counts both.

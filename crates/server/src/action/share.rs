@@ -1,5 +1,10 @@
 //! `share`: from a path in the configuration's terms to a file, a redirect or a refusal.
 
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::rc::Rc;
 
 use tutti_pool::Level;
@@ -65,4 +70,39 @@ pub(crate) fn find(
             Found::Refused(500)
         }
     }
+}
+
+/// The reason why a path is not served, for the log; with the user and the folder or file that denies access, where that is the cause.
+pub(crate) fn explained(path: &[u8], bounds: Option<Bounds<'_>>, status: u16, why: &str) -> String {
+    let reason = format!("{:?} {why}", String::from_utf8_lossy(path));
+    // With bounds the path may begin at another root, and links in it lead nowhere.
+    if status != 403 || bounds.is_some() {
+        return reason;
+    }
+    match denial(Path::new(OsStr::from_bytes(path))) {
+        Some(denial) => format!("{reason}: {denial}"),
+        None => reason,
+    }
+}
+
+/// The folder that this process may not enter on the way to a file, or the file that it may not read.
+fn denial(path: &Path) -> Option<String> {
+    let is_denied = |error: io::Error| error.kind() == ErrorKind::PermissionDenied;
+    // Its name is not looked up: that may ask other machines, and requests would wait.
+    let user = format!(
+        "the router's user (uid {})",
+        rustix::process::geteuid().as_raw()
+    );
+    let mut places: Vec<&Path> = path.ancestors().collect();
+    places.reverse();
+    for place in places {
+        if fs::metadata(place).is_err_and(is_denied) {
+            let folder = place.parent()?.display();
+            return Some(format!("{user} may not enter `{folder}`"));
+        }
+    }
+    // A FIFO is not opened: that would wait for its other end.
+    let is_file = fs::metadata(path).is_ok_and(|about| about.is_file());
+    let is_unreadable = is_file && File::open(path).is_err_and(is_denied);
+    is_unreadable.then(|| format!("{user} may not read the file"))
 }
