@@ -240,13 +240,16 @@ impl Inner {
         };
         self.serve_dashboard(dashboard);
         self.document.store(Arc::new(document));
-        self.config.store(Arc::new(config));
+        let former = self.config.swap(Arc::new(config));
         self.problems.store(Arc::default());
         self.forget_certificates().await;
         self.plan_source();
         self.plan_certificates();
-        let config = self.config.load();
-        warnings.0.extend(automatic::warnings(&config).0);
+        // A warning that the former configuration had already says nothing about this change.
+        let known = automatic::warnings(&former).0;
+        let found = automatic::warnings(&self.config.load()).0;
+        let is_new = |one: &Diagnostic| !known.contains(one);
+        warnings.0.extend(found.into_iter().filter(is_new));
         warnings.0.extend(by_hand);
         Ok(warnings)
     }
