@@ -210,10 +210,9 @@ impl Changes {
                 Change::Reload => match self.reload(&*service, &cause.by).await {
                     Ok(Some(warnings)) => done(service.document(), warnings).await,
                     Ok(None) => Answer::success("The files say what is in force already."),
-                    Err(faults) if faults.0.is_empty() => Answer::error(
-                        409,
-                        "No configuration files.",
-                        Some("The server was started without `--config`."),
+                    // Certificates in files have been read again all the same.
+                    Err(faults) if faults.0.is_empty() => Answer::success(
+                        "There are no configuration files: the stored configuration stays in force. Certificates in files have been read again.",
                     ),
                     Err(faults) => Answer::faults(&faults),
                 },

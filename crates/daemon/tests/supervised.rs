@@ -440,6 +440,11 @@ fn systemd_finds_no_fault_with_the_unit() {
         .replace("/usr/sbin/tuttid", TUTTI)
         .replace("/usr/bin/tutti", TUTTI);
     assert_eq!(unit.matches(TUTTI).count(), 2);
+    // Issue 28, 5.2: a reload reads the configuration again, and is no upgrade.
+    assert!(
+        unit.contains(&format!("ExecReload={TUTTI} reload\n")),
+        "{unit}"
+    );
     let folder = files::public_folder();
     let file = folder.path().join("tutti.service");
     std::fs::write(&file, unit).unwrap();

@@ -60,6 +60,14 @@ fn files_are_served_renewed_and_kept() {
     });
     server.wait_for_log("is renewed from its file");
     let (_, second) = authority.shown_by(&server);
+    // Issue 28, 5.2: a server without `--config` reads them again when it is told to reload.
+    let reply = server.call("POST", "/control/reload", &Value::Null);
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert!(
+        reply.text().contains("no configuration files"),
+        "{}",
+        reply.text()
+    );
 
     // The key of another certificate.
     authority.bundle("other", EC, "DNS:example.com");
