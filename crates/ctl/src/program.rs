@@ -7,6 +7,7 @@
 mod found;
 mod java;
 mod node;
+mod scripts;
 mod wasm;
 
 use std::fs;
@@ -92,7 +93,8 @@ const PYTHON_MARKS: &[&str] = &[
 
 /// The application that a single file is; `None`: it is none.
 pub(super) fn in_file(path: &Path) -> Option<Program> {
-    java::in_file(path).or_else(|| wasm::in_file(path))
+    let found = java::in_file(path).or_else(|| wasm::in_file(path));
+    found.or_else(|| scripts::in_file(path))
 }
 
 /// Looks for an application in `folder`; `None`: it has no mark of any.
@@ -125,6 +127,16 @@ pub(super) fn find(folder: &Path) -> Result<Option<Program>, Failure> {
     if has("package.json") {
         return node::find(folder);
     }
+    if has("go.mod")
+        && let Some(found) = scripts::of_go(folder)
+    {
+        return Ok(Some(found));
+    }
+    if !has("index.html")
+        && let Some(found) = scripts::of_node(folder).or_else(|| scripts::of_perl(folder))
+    {
+        return Ok(Some(found));
+    }
     for kind in KINDS {
         if let Some(mark) = kind.marks.iter().find(|name| has(name)) {
             let how = "complete its command; it gets the port to serve as PORT";
@@ -145,8 +157,31 @@ pub(super) fn find(folder: &Path) -> Result<Option<Program>, Failure> {
     Ok(None)
 }
 
+/// Folders in which `collectstatic` puts files, the usual one first.
+const COLLECTED: &[&str] = &[
+    "staticfiles",
+    "static_root",
+    "static",
+    "public/static",
+    "assets",
+];
+
+/// The files of Django's admin, if they have been collected; else what is to be done.
+fn admin_files(folder: &Path) -> (Option<(&'static str, PathBuf)>, Option<String>) {
+    let mut folders = COLLECTED.iter().map(|name| folder.join(name));
+    match folders.find(|place| place.join("admin/css").is_dir()) {
+        Some(place) => (Some(("/static", place)), None),
+        None => {
+            let hint = "the files of Django's admin are not served yet: set `STATIC_ROOT = BASE_DIR / \"staticfiles\"` and run `python manage.py collectstatic`, or use WhiteNoise";
+            (None, Some(hint.to_owned()))
+        }
+    }
+}
+
 fn python(folder: &Path) -> Option<Program> {
+    let (mut files, mut hint) = (None, None);
     let (what, module, callable) = if folder.join("manage.py").is_file() {
+        (files, hint) = admin_files(folder);
         let (module, callable) = django(folder)?;
         ("Django application", module, callable)
     } else {
@@ -166,6 +201,8 @@ fn python(folder: &Path) -> Option<Program> {
         what: format!("{what} `{module}:{callable}`"),
         options,
         is_concurrent: false,
+        files,
+        hint,
     })
 }
 
@@ -278,6 +315,7 @@ fn perl(folder: &Path) -> Result<Option<Program>, Failure> {
         what: format!("PSGI application {}", script.display()),
         options: json!({"type": "perl", "script": script, "working_directory": folder}),
         is_concurrent: false,
+        ..Program::default()
     }))
 }
 
@@ -291,6 +329,7 @@ fn ruby(folder: &Path) -> Program {
         what: format!("{what} application {}", script.display()),
         options: json!({"type": "ruby", "script": script, "working_directory": folder}),
         is_concurrent: false,
+        ..Program::default()
     }
 }
 

@@ -18,6 +18,7 @@ use tutti_sys::signal::Signals;
 use tutti_sys::spawn::Spawn;
 
 use super::client::Client;
+use super::program::Program;
 use super::report::{Failure, say};
 use super::site::{Kind, Site};
 use super::style;
@@ -30,7 +31,7 @@ const START_WITHIN: Duration = Duration::from_secs(30);
 
 #[derive(Args)]
 pub(crate) struct RunArguments {
-    /// The folder to serve, a WebAssembly component, or a .war file
+    /// The folder to serve, or a file: a WebAssembly component, a .war or .jar file, or a script such as `server.mjs` or `app.pl`
     #[arg(default_value = ".")]
     folder: PathBuf,
     /// Port, or address and port, to listen on; `*:8080` for all addresses [default: 127.0.0.1:8080, or the next free port]
@@ -78,6 +79,11 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
     // Signals are taken before the server starts, so that none falls between.
     let signals = Signals::take(&[libc::SIGINT, libc::SIGTERM, libc::SIGQUIT, libc::SIGHUP])
         .map_err(|error| Failure::new(format!("cannot take signals: {error}")))?;
+    // A large application takes time to start, and must not look as if nothing happened.
+    say(&style::quiet(&format!(
+        "starting: {}",
+        described(&site, workers)
+    )));
     let mut server = Server::start(arguments, &site, folder.path(), &control)?;
     let client = Client::at(&control);
     server.wait_until_up(&folder.path().join("control.sock"))?;
@@ -89,13 +95,19 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
     server.wait(&signals)
 }
 
-fn announce(site: &Site, listen: &str, workers: usize, control: &str) {
+/// The site in words.
+fn described(site: &Site, workers: usize) -> String {
     let root = site.root.display().to_string();
-    let what = match &site.kind {
-        Kind::Php { .. } => format!("PHP site {} with {workers} processes", style::strong(&root)),
-        Kind::Program(program) => format!("{} in {}", program.what, style::strong(&root)),
-        Kind::Static => format!("files in {}", style::strong(&root)),
-    };
+    let root = style::strong(&root);
+    match &site.kind {
+        Kind::Php { .. } => format!("PHP site {root} with {workers} processes"),
+        Kind::Program(program) => format!("{} in {root}", program.what),
+        Kind::Static => format!("files in {root}"),
+    }
+}
+
+fn announce(site: &Site, listen: &str, workers: usize, control: &str) {
+    let what = described(site, workers);
     let shown = listen
         .strip_prefix('*')
         .map_or_else(|| listen.to_owned(), |port| format!("127.0.0.1{port}"));
@@ -110,6 +122,12 @@ fn announce(site: &Site, listen: &str, workers: usize, control: &str) {
         style::place("configured by")
     ));
     say(&format!("  {} Ctrl-C", style::place("stop with")));
+    if let Kind::Program(Program {
+        hint: Some(hint), ..
+    }) = &site.kind
+    {
+        say(&format!("  {} {hint}", style::place("hint:")));
+    }
 }
 
 /// The address that a person means: a port alone, and `localhost`, is one of this machine only.

@@ -38,7 +38,7 @@ pub(crate) enum Kind {
 }
 
 /// Files that are never shared: hidden files (version control, `.env`, `.htpasswd`; but ACME's folder is, RFC 8615), sources that
-/// a server runs, and what editors leave of them.
+/// a server runs, archives, databases, keys, and what editors leave of them.
 pub(super) const NEVER_SHARED: &[&str] = &[
     "*/.*",
     "!/.well-known/*",
@@ -48,8 +48,24 @@ pub(super) const NEVER_SHARED: &[&str] = &[
     "*.psgi",
     "*.pl",
     "*.rb",
+    "*.jsp",
     "*.sql",
+    "*.sql.*",
     "*.sqlite*",
+    "*.db",
+    "*.mdb",
+    "*.dump",
+    "*.jar",
+    "*.war",
+    "*.ear",
+    "*.zip",
+    "*.7z",
+    "*.rar",
+    "*.tar",
+    "*.tar.*",
+    "*.tgz",
+    "*.key",
+    "*.pem",
     "*.bak",
     "*~",
 ];
@@ -73,7 +89,7 @@ impl Site {
         if !folder.is_dir() {
             return Err(
                 Failure::new(format!("`{}` is not a folder", folder.display())).hint(
-                    "name the folder that holds the site, a WebAssembly component, or a .war file",
+                    "name the folder that holds the site, or a file: a WebAssembly component, a .war or .jar file, `server.mjs`, `app.pl`",
                 ),
             );
         }
@@ -165,6 +181,19 @@ impl Site {
                     options.insert("processes".into(), processes.into());
                 }
                 configuration.insert("applications".into(), json!({"site": options}));
+                if let Some((uri, folder)) = &program.files {
+                    pass = "routes";
+                    let folder = folder.display().to_string().replace('$', "${dollar}");
+                    configuration.insert(
+                        "routes".into(),
+                        json!([
+                            {"match": {"uri": format!("{uri}/*")},
+                             "action": {"share": format!("{folder}$uri"), "prefix": uri, "deny": NEVER_SHARED,
+                                        "fallback": {"pass": "applications/site"}}},
+                            {"action": {"pass": "applications/site"}}
+                        ]),
+                    );
+                }
             }
             Kind::Php { folders } => {
                 let mut direct = vec!["*.php".to_owned(), "*.php/*".to_owned()];

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
+use tutti_e2e::external::go_build;
 use tutti_e2e::java;
 use tutti_e2e::python::environment;
 use tutti_testkit::server::binaries;
@@ -88,6 +89,11 @@ fn runs(files: &[(&str, &str)], expected: &str) {
 
 /// The same of a folder or a file that is there, with these sources.
 fn runs_there(what: &Path, files: &[(&str, &str)], expected: &str) {
+    runs_with(what, files, expected, &[]);
+}
+
+/// The same, and these paths are answered with these texts.
+fn runs_with(what: &Path, files: &[(&str, &str)], expected: &str, others: &[(&str, &str)]) {
     let modules = modules();
     let port = free_port();
     let address = ([127, 0, 0, 1], port).into();
@@ -99,6 +105,9 @@ fn runs_there(what: &Path, files: &[(&str, &str)], expected: &str) {
     for (name, text) in files {
         let reply = client::get(address, &format!("/{name}")).unwrap();
         assert_ne!(reply.text(), *text, "{name}");
+    }
+    for (path, text) in others {
+        assert_eq!(client::get(address, path).unwrap().text(), *text, "{path}");
     }
     let all = processes::tree(running.pid());
     assert!(all.len() >= 5, "{all:?}");
@@ -147,7 +156,12 @@ fn a_django_project_is_run() {
     let folder = folder(&files);
     let home = environment("django-run", "Django==5.2.19\n");
     symlink(home, folder.path().join(".venv")).unwrap();
-    runs_there(folder.path(), &files, "by Django");
+    // Issue 28, 5.6: what `collectstatic` has left is served, too.
+    let style = folder.path().join("staticfiles/admin/css/base.css");
+    fs::create_dir_all(style.parent().unwrap()).unwrap();
+    fs::write(&style, "b {}").unwrap();
+    let others = [("/static/admin/css/base.css", "b {}")];
+    runs_with(folder.path(), &files, "by Django", &others);
 }
 
 /// By its own name, and in the folder that it was built in.
@@ -174,6 +188,70 @@ fn a_java_application_is_run() {
     for what in [folder.path(), &archive] {
         runs_there(what, &files, "by Java");
     }
+}
+
+/// Issue 28, 5.6. By its own name, and in the folder that it was built in.
+#[test]
+fn a_java_program_is_run() {
+    let program = "import com.sun.net.httpserver.HttpServer;\n\
+                   public class Shop {\n    public static void main(String[] arguments) throws Exception {\n        \
+                   var address = new java.net.InetSocketAddress(\"127.0.0.1\", Integer.getInteger(\"server.port\"));\n        \
+                   var server = HttpServer.create(address, 0);\n        \
+                   server.createContext(\"/\", exchange -> {\n            \
+                   exchange.sendResponseHeaders(200, 9);\n            \
+                   exchange.getResponseBody().write(\"by a jar\\n\".getBytes());\n            \
+                   exchange.close();\n        });\n        server.start();\n    }\n}\n";
+    let files = [("pom.xml", "<project/>\n"), ("Shop.java", program)];
+    let folder = folder(&files);
+    let classes = folder.path().join("target/classes");
+    java::compile_to(&classes, "", &[folder.path().join("Shop.java")]);
+    let archive = folder.path().join("target/shop.jar");
+    let packed = Command::new("jar")
+        .args(["--create", "--main-class", "Shop", "--file"])
+        .arg(&archive)
+        .arg("-C")
+        .arg(&classes)
+        .arg(".")
+        .status();
+    assert!(packed.unwrap().success());
+    for what in [folder.path(), &archive] {
+        runs_there(what, &files, "by a jar\n");
+    }
+}
+
+/// Issue 28, 5.6.
+#[test]
+fn a_go_program_that_is_built_is_run() {
+    let program = "package main\n\nimport (\n\t\"fmt\"\n\t\"net/http\"\n\t\"os\"\n)\n\n\
+                   func main() {\n\t\
+                   http.HandleFunc(\"/\", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, \"by Go\") })\n\t\
+                   http.ListenAndServe(\"127.0.0.1:\"+os.Getenv(\"PORT\"), nil)\n}\n";
+    let files = [("go.mod", "module shop\n\ngo 1.23\n"), ("main.go", program)];
+    let folder = folder(&files);
+    go_build(folder.path(), &folder.path().join("shop"));
+    runs_there(folder.path(), &files, "by Go");
+}
+
+/// Issue 28, 5.6. By its own name, and in a folder without a `package.json`.
+#[test]
+fn a_script_of_node_is_run() {
+    let server = "import {createServer} from 'node:http'\n\
+                  createServer((request, response) => response.end('by a module')).listen(process.env.PORT)\n";
+    let files = [("server.mjs", server)];
+    let folder = folder(&files);
+    for what in [folder.path(), &folder.path().join("server.mjs")] {
+        runs_there(what, &files, "by a module");
+    }
+}
+
+/// Issue 28, 5.6: one with a server of its own, and one that is an application of PSGI.
+#[test]
+fn a_script_of_perl_is_run() {
+    let own =
+        "use Mojolicious::Lite -signatures;\nget '/' => {text => 'by Mojolicious'};\napp->start;\n";
+    runs(&[("app.pl", own)], "by Mojolicious");
+    let psgi = "sub { [200, ['Content-Type' => 'text/plain'], ['by a script']] };\n";
+    runs(&[("app.pl", psgi)], "by a script");
 }
 
 /// These have to be built first, or do not say what is served: the answer says how to go on.

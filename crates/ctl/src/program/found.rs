@@ -1,13 +1,13 @@
 //! An application that was found, and the refusal of one that was not, with a configuration to go on from.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use crate::report::Failure;
 
 /// An application as `applications` has it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Program {
     /// For the person: `Django application`.
     pub(crate) what: String,
@@ -15,6 +15,10 @@ pub(crate) struct Program {
     pub(crate) options: Value,
     /// One process serves several requests at once by itself.
     pub(crate) is_concurrent: bool,
+    /// A path of requests, and the folder whose files answer them in place of the application.
+    pub(crate) files: Option<(&'static str, PathBuf)>,
+    /// A thing that is still to be done.
+    pub(crate) hint: Option<String>,
 }
 
 /// Where frameworks keep what the web may see, in the order asked: Laravel and Symfony, then Yii, Zend, and others; last, where
@@ -38,6 +42,16 @@ pub(super) fn refusal(folder: &Path, mark: &str, what: &str, how: &str, options:
          or name a folder of files: `tutti run {}/DIR`",
         folder.display()
     ))
+}
+
+/// A program that a shell starts with its port in `$PORT`.
+pub(super) fn shell(folder: &Path, command: &str) -> Value {
+    external(folder, &["/bin/sh", "-c", command])
+}
+
+/// A path as one word of a shell.
+pub(super) fn word(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 
 pub(super) fn external(folder: &Path, command: &[&str]) -> Value {

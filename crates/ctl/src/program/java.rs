@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::found::{Program, refusal};
+use super::found::{Program, refusal, shell, word};
 use crate::report::Failure;
 
 /// Folders in which one is built: Maven's and Gradle's.
@@ -14,10 +14,53 @@ const BUILT: [&str; 3] = [".", "target", "build/libs"];
 /// Requests at once: its process has this many threads.
 const THREADS: u32 = 10;
 
+/// Ends of the names of archives that no program is started from.
+const NO_PROGRAMS: [&str; 4] = ["-sources.jar", "-javadoc.jar", "-plain.jar", "-tests.jar"];
+
 /// The application in a .war file; `None`: it is no such file.
-pub(crate) fn in_file(path: &Path) -> Option<Program> {
+fn in_war(path: &Path) -> Option<Program> {
     let is_war = path.extension().is_some_and(|ending| ending == "war");
     (is_war && path.is_file()).then(|| program(path))
+}
+
+/// The application in a .war or a .jar file; `None`: it is neither.
+pub(crate) fn in_file(path: &Path) -> Option<Program> {
+    in_war(path).or_else(|| in_jar(path))
+}
+
+/// A program that serves by itself: Spring Boot, Quarkus, Micronaut and Helidon take their port so.
+fn in_jar(path: &Path) -> Option<Program> {
+    let is_jar = path.extension().is_some_and(|ending| ending == "jar");
+    if !(is_jar && path.is_file()) {
+        return None;
+    }
+    let command = format!(
+        "exec java -Dserver.port=$PORT -Dquarkus.http.port=$PORT -Dmicronaut.server.port=$PORT -jar {}",
+        word(path)
+    );
+    Some(Program {
+        what: format!("Java program {}", path.display()),
+        options: shell(path.parent().unwrap_or(path), &command),
+        is_concurrent: true,
+        ..Program::default()
+    })
+}
+
+/// The only program of a folder that is a .jar file.
+fn only_jar(folder: &Path) -> Option<Program> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut jars: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    jars.retain(|path| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let is_program = name.is_some_and(|name| {
+            !name.starts_with("original-") && !NO_PROGRAMS.iter().any(|end| name.ends_with(end))
+        });
+        is_program && path.extension().is_some_and(|ending| ending == "jar")
+    });
+    match jars.as_slice() {
+        [only] => in_jar(only),
+        _ => None,
+    }
 }
 
 /// The application in a folder; `None`: there is none.
@@ -42,13 +85,18 @@ pub(super) fn find(folder: &Path) -> Result<Option<Program>, Failure> {
             }
         }
     }
-    Ok(None)
+    // A folder of pages may offer one.
+    let mut places = BUILT.iter().map(|built| folder.join(built));
+    let is_site = folder.join("index.html").is_file();
+    Ok(places
+        .find_map(|place| only_jar(&place))
+        .filter(|_| !is_site))
 }
 
 fn archives(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
-    paths.retain(|path| in_file(path).is_some());
+    paths.retain(|path| in_war(path).is_some());
     paths.sort();
     paths
 }
@@ -58,5 +106,6 @@ fn program(webapp: &Path) -> Program {
         what: format!("Java application {}", webapp.display()),
         options: json!({"type": "java", "webapp": webapp, "threads": THREADS}),
         is_concurrent: true,
+        ..Program::default()
     }
 }

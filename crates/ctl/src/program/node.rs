@@ -55,6 +55,7 @@ pub(super) fn find(folder: &Path) -> Result<Option<Program>, Failure> {
         what: format!("Node.js application (`{script}`)"),
         options,
         is_concurrent: true,
+        ..Program::default()
     }))
 }
 

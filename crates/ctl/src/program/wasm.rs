@@ -33,6 +33,7 @@ fn of(component: PathBuf) -> Program {
             "type": "wasm-wasi-component", "component": component, "working_directory": folder
         }),
         is_concurrent: false,
+        ..Program::default()
     }
 }
 
