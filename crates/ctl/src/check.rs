@@ -24,6 +24,7 @@ pub(super) fn check(
     path: &Path,
     modules: Option<&Path>,
     state: Option<&Path>,
+    looks_at_files: bool,
 ) -> Result<ExitCode, Failure> {
     let files = files(path)?;
     let checked = combine(&files).and_then(|document| {
@@ -40,6 +41,14 @@ pub(super) fn check(
     let mut warnings = tutti_config::warnings(&document, &tutti_sys::file::names_in);
     warnings.0.extend(automatic::warnings(&config).0);
     excerpt::tell_warnings(&warnings, &sources(&files));
+    if looks_at_files {
+        let missing = super::paths::missing(&document);
+        if !missing.0.is_empty() {
+            let text =
+                tutti_config::excerpt_of_check(&missing, &sources(&files), style::is_colourful());
+            return Err(Failure::new("files and folders are missing").excerpt(text));
+        }
+    }
     let name = path.display();
     let what = match files.len() {
         1 => format!("{name} is a valid configuration"),
@@ -50,6 +59,11 @@ pub(super) fn check(
     if modules.is_none() && asked {
         say(&style::quiet(
             "not checked: whether the language modules are installed (`--modulesdir` does)",
+        ));
+    }
+    if !looks_at_files {
+        say(&style::quiet(
+            "not checked: whether the files and folders are there (`--files` does)",
         ));
     }
     if state.is_none() && names_what_is_stored(&document) {
@@ -112,11 +126,8 @@ fn faulty(faults: &tutti_config::Diagnostics, files: &[File]) -> Failure {
     let summary = faults.to_json();
     let summary = summary.get("error").and_then(serde_json::Value::as_str);
     let summary = summary.unwrap_or("Invalid configuration.");
-    excerpt::shown(
-        summary.trim_end_matches('.').to_owned(),
-        faults,
-        &sources(files),
-    )
+    let text = tutti_config::excerpt_of_check(faults, &sources(files), style::is_colourful());
+    Failure::new(summary.trim_end_matches('.')).excerpt(text)
 }
 
 fn sources(files: &[File]) -> Vec<(&str, &[u8])> {

@@ -93,6 +93,9 @@ enum ConfigCommand {
         /// State folder of a server, with its certificates and script modules; without it any are taken to be there
         #[arg(long, value_name = "DIR")]
         statedir: Option<PathBuf>,
+        /// Look whether the files and folders that it names are there
+        #[arg(long)]
+        files: bool,
     },
     /// Print a configuration in another language
     Convert {
@@ -129,8 +132,11 @@ enum ConfigCommand {
 pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
     match &arguments.command {
         ConfigCommand::Get { path, control } => {
-            let answer =
-                Client::new(control)?.call("GET", &config_path(path.as_deref()), None, None)?;
+            let client = Client::new(control)?;
+            let answer = client.call("GET", &config_path(path.as_deref()), None, None)?;
+            if let (404, Some(path)) = (answer.status, path) {
+                return Err(missing(&client, path, answer));
+            }
             answer.succeeded(None)?;
             write(&answer.body)
         }
@@ -168,7 +174,8 @@ pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
             file,
             modulesdir,
             statedir,
-        } => check::check(file, modulesdir.as_deref(), statedir.as_deref()),
+            files,
+        } => check::check(file, modulesdir.as_deref(), statedir.as_deref(), *files),
         ConfigCommand::Convert { file, to } => check::convert(file, *to),
         ConfigCommand::Log { control } => history::log(&Client::new(control)?),
         ConfigCommand::Diff { from, to, control } => {
@@ -213,10 +220,75 @@ fn send(
     let (name, bytes) = read(file)?;
     let format = Format::of_file(&name).unwrap_or_default();
     let body = Some((bytes.as_slice(), format.media_type()));
-    client
-        .send(method, &config_path(path), body, None)?
-        .succeeded(Some((&name, &bytes)))?;
+    let place = config_path(path);
+    let answer = client.send(method, &place, body, None)?;
+    if answer.status == 404 && method == "PUT" {
+        let made = match (format, std::str::from_utf8(&bytes)) {
+            (Format::Json, Ok(text)) => set_with_parents(&client, &place, text)?,
+            _ => None,
+        };
+        let Some(made) = made else {
+            return Err(missing(&client, path.unwrap_or_default(), answer));
+        };
+        made.succeeded(Some((&name, &bytes)))?;
+        return done();
+    }
+    answer.succeeded(Some((&name, &bytes)))?;
+    if method == "PUT" && path.is_none() {
+        warn_of_nothing(&bytes, format);
+    }
     done()
+}
+
+/// Warns of a configuration that answers no request: it is likely to be a slip.
+fn warn_of_nothing(bytes: &[u8], format: Format) {
+    let Ok(document) = tutti_config::read(bytes, format) else {
+        return;
+    };
+    let listeners = document.root().child("listeners");
+    if listeners.is_none_or(|listeners| listeners.members().is_empty()) {
+        say(&format!(
+            "{} the configuration has no listeners: the server answers no requests now; `tutti config rollback` brings the former one back",
+            style::place("warning:")
+        ));
+    }
+}
+
+/// The failure of a path that the configuration does not have, with the name that was likely meant.
+fn missing(client: &Client, path: &str, answer: Answer) -> Failure {
+    let Err(failure) = answer.succeeded(None) else {
+        return Failure::new(format!("the configuration has no `{path}`"));
+    };
+    let place = config_path(Some(path));
+    let names = segments(&place);
+    for there in 1..names.len() {
+        let parent = format!("/{}", names.get(..there).unwrap_or_default().join("/"));
+        let Some(name) = names.get(there) else { break };
+        let name = percent_encoding::percent_decode_str(name).decode_utf8_lossy();
+        let Ok(members) = client
+            .call("GET", &parent, None, None)
+            .and_then(|one| one.json())
+        else {
+            break;
+        };
+        let known: Vec<&str> = match members.as_object() {
+            Some(members) => members.keys().map(String::as_str).collect(),
+            None => break,
+        };
+        if known.contains(&name.as_ref()) {
+            continue;
+        }
+        let sections = tutti_config::table::ROOT.all().filter(|_| there == 1);
+        let all = known.iter().copied().chain(sections.map(|one| one.name));
+        return match tutti_config::nearest(&name, all) {
+            Some(near) => failure.hint(format!("did you mean `{near}`?")),
+            None => failure.hint(match known.is_empty() {
+                true => "the configuration is empty there".to_owned(),
+                false => format!("there is: {}", known.join(", ")),
+            }),
+        };
+    }
+    failure
 }
 
 fn set(path: &str, value: &str, control: &ControlArguments) -> Result<ExitCode, Failure> {

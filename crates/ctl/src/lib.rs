@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cache;
 mod certificate;
 mod check;
 mod client;
@@ -21,6 +22,7 @@ mod manual;
 mod metrics;
 #[cfg(test)]
 mod page;
+mod paths;
 mod program;
 mod reach;
 mod report;
@@ -59,6 +61,8 @@ enum Command {
     Import(import::ImportArguments),
     /// Store, list and remove the certificates of a running server
     Cert(certificate::CertificateArguments),
+    /// Remove stored responses of a running server
+    Cache(cache::CacheArguments),
     /// Show what a running server is doing
     Status(status::StatusArguments),
     /// Print the metrics of a running server, as Prometheus reads them
@@ -90,6 +94,8 @@ enum Command {
         /// The shell to complete for
         shell: clap_complete::Shell,
     },
+    /// Print the version
+    Version,
     /// Print the manual page (roff; read it with `tutti man | man -l -`)
     Man(manual::ManualArguments),
 }
@@ -124,6 +130,7 @@ pub fn main(arguments: Vec<std::ffi::OsString>) -> ExitCode {
         Command::Config(arguments) => config::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
         Command::Cert(arguments) => certificate::run(&arguments),
+        Command::Cache(arguments) => cache::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Metrics(arguments) => metrics::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
@@ -134,6 +141,9 @@ pub fn main(arguments: Vec<std::ffi::OsString>) -> ExitCode {
         Command::Maintenance(arguments) => maintenance::run(&arguments),
         Command::Upgrade { control } => upgrade(&control),
         Command::Stop(arguments) => stop::run(&arguments),
+        Command::Version => {
+            report::write(concat!("tutti ", env!("CARGO_PKG_VERSION"), "\n").as_bytes())
+        }
         Command::Completions { shell } => print_completions(shell),
         Command::Man(arguments) => manual::run(&arguments, Cli::command()),
     };
@@ -183,17 +193,15 @@ fn restart(arguments: &RestartArguments) -> Result<ExitCode, Failure> {
 fn reload(control: &ControlArguments) -> Result<ExitCode, Failure> {
     let client = client::Client::new(control)?;
     let answer = client.call("POST", "/control/reload", None, None)?;
-    if answer.status == 409 {
-        return Err(
-            Failure::new("the server was started without configuration files")
-                .hint("start it with `--config PATH`, or change it with `tutti config`"),
-        );
-    }
     answer.succeeded(None)?;
-    report::say(&format!(
-        "{} the server runs what its configuration files say",
-        style::good("done:")
-    ));
+    let has_files = !String::from_utf8_lossy(&answer.body).contains("no configuration files");
+    let what = match has_files {
+        true => "the server runs what its configuration files say",
+        false => {
+            "the server has no configuration files (`--config`) and runs what is stored; it has read certificates in files again"
+        }
+    };
+    report::say(&format!("{} {what}", style::good("done:")));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -11,7 +11,7 @@ use clap::Args;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
-use super::client::{Answer, Client};
+use super::client::{Answer, Client, encode};
 use super::reach::ControlArguments;
 use super::report::{Failure, say, write};
 use super::wrap::columns;
@@ -21,6 +21,9 @@ const CLEAR: &str = "\x1b[H\x1b[J";
 
 #[derive(Args)]
 pub(crate) struct StatusArguments {
+    /// Show this application alone, with all that is known of it
+    #[arg(conflicts_with = "watch")]
+    application: Option<String>,
     /// Print the answer of `/status` as it is
     #[arg(long)]
     json: bool,
@@ -34,6 +37,9 @@ pub(crate) struct StatusArguments {
 
 pub(crate) fn run(arguments: &StatusArguments) -> Result<ExitCode, Failure> {
     let client = Client::new(&arguments.control)?;
+    if let Some(name) = &arguments.application {
+        return one(&client, name, arguments.json);
+    }
     let Some(seconds) = arguments.watch else {
         if arguments.json {
             return write(&look(&client)?.body);
@@ -72,6 +78,42 @@ pub(crate) fn run(arguments: &StatusArguments) -> Result<ExitCode, Failure> {
                 return Err(Failure::new(format!("cannot write to stdout: {error}")));
             }
         }
+    }
+}
+
+/// Prints the status of one application.
+fn one(client: &Client, name: &str, is_json: bool) -> Result<ExitCode, Failure> {
+    let path = format!("/status/applications/{}", encode(name));
+    let answer = client.call("GET", &path, None, None)?;
+    if answer.status == 404 {
+        return Err(Failure::new(format!("there is no application `{name}`"))
+            .hint("`tutti status` lists them"));
+    }
+    answer.succeeded(None)?;
+    if is_json {
+        return write(&answer.body);
+    }
+    let mut lines = Vec::new();
+    facts(name, &answer.json()?, &mut lines);
+    let width = lines.iter().map(|(name, _)| name.chars().count()).max();
+    let width = width.unwrap_or_default();
+    for (name, value) in lines {
+        say(&format!("{name:width$}  {value}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The members of a part of the status, each with its path. The depth is that of an answer of the server.
+fn facts(name: &str, value: &Value, lines: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(members) => {
+            for (member, value) in members {
+                facts(&format!("{name} {member}"), value, lines);
+            }
+        }
+        Value::String(text) => lines.push((name.to_owned(), text.clone())),
+        Value::Null => {}
+        other => lines.push((name.to_owned(), other.to_string())),
     }
 }
 

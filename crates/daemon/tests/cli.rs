@@ -174,6 +174,168 @@ fn a_file_is_checked_without_a_server() {
         said.contains("applications/x") && said.contains("listen_threads"),
         "all faults at once:\n{said}"
     );
+    // Issue 28, 5.5: nothing is in force that could have changed.
+    assert!(said.contains("2 errors found\n"), "{said}");
+    let unknown = check(
+        r#"{"listeners": {"*:443": {"pass": "routes", "tls": {"certificate": "shop"}}}, "routes": []}"#,
+    );
+    assert!(unknown.status.success(), "no `--statedir`");
+}
+
+/// Issue 28, 5.5.
+#[test]
+fn check_looks_at_files_when_it_is_asked_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().display();
+    let file = folder.path().join("site.json");
+    let check = |share: &str, words: &[&str]| {
+        let config = format!(
+            r#"{{"listeners": {{"*:80": {{"pass": "routes"}}}}, "routes": [{{"action": {{"share": "{share}$uri"}}}}]}}"#
+        );
+        std::fs::write(&file, config).unwrap();
+        let words = [&["config", "check"], words].concat();
+        tutti(&words).arg(&file).output().unwrap()
+    };
+    let gone = format!("{place}/gone");
+    let unasked = check(&gone, &[]);
+    assert!(unasked.status.success());
+    assert!(
+        text(&unasked.stdout).contains("not checked: whether the files and folders are there"),
+        "{}",
+        text(&unasked.stdout)
+    );
+    let asked = check(&gone, &["--files"]);
+    assert_eq!(asked.status.code(), Some(1));
+    let said = text(&asked.stderr);
+    assert!(
+        said.contains(&gone) && said.contains("site.json:1:"),
+        "{said}"
+    );
+    let there = check(&place.to_string(), &["--files"]);
+    assert!(there.status.success(), "{}", text(&there.stderr));
+    assert!(!text(&there.stdout).contains("files and folders"));
+}
+
+/// Issue 28, 5.5.
+#[test]
+fn a_part_that_is_not_there_is_made_or_named() {
+    let setting = Setting::new();
+    let put = setting.run(&["config", "put", "settings/http/idle_timeout"], "30");
+    assert!(put.status.success(), "{}", text(&put.stderr));
+    assert_eq!(
+        setting.config("/settings"),
+        json!({"http": {"idle_timeout": 30}})
+    );
+    for (words, hint) in [
+        (
+            &["config", "get", "setings"][..],
+            "did you mean `settings`?",
+        ),
+        (
+            &["config", "get", "settings/htp"][..],
+            "did you mean `http`?",
+        ),
+        (
+            &["config", "get", "bogus"][..],
+            "there is: listeners, routes, settings",
+        ),
+        (
+            &["config", "put", "routes/7/action/return"][..],
+            "the array has the indexes 0 to 0",
+        ),
+    ] {
+        let refused = setting.run(words, "200");
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(1), "{words:?}");
+        assert!(said.contains(hint), "{words:?}: {said}");
+    }
+    let put = setting.run(&["config", "put"], "{}");
+    assert!(put.status.success(), "{}", text(&put.stderr));
+    let said = text(&put.stdout) + &text(&put.stderr);
+    assert!(
+        said.contains("the configuration has no listeners"),
+        "{said}"
+    );
+}
+
+/// Issue 28, 5.5.
+#[test]
+fn a_certificate_that_is_not_stored_is_stored_by_a_command() {
+    let setting = Setting::new();
+    let listener = r#"{"pass": "routes", "tls": {"certificate": "shop"}}"#;
+    let put = setting.run(&["config", "put", "listeners/127.0.0.1:1"], listener);
+    assert_eq!(put.status.code(), Some(1));
+    let said = text(&put.stderr);
+    assert!(said.contains("tutti cert put shop"), "{said}");
+}
+
+/// Issue 28, 5.5: each later change, whatever it was, repeated a warning about certificates.
+#[test]
+fn a_warning_about_certificates_is_given_once() {
+    let setting = Setting::new();
+    let names = json!({"acme": "a", "names": "example.com"});
+    let listener = json!({"pass": "routes", "tls": {"certificate": names}});
+    let config = json!({
+        "listeners": {format!("127.0.0.1:{}", free_port()): listener},
+        "routes": [{"action": {"return": 204}}],
+        "settings": {"acme": {"a": {"directory": "https://127.0.0.1:1/directory"}}},
+    });
+    let call = |path: &str, value: &Value| setting.server.call("PUT", path, value).text();
+    let warning = "no listener has port 80";
+    let first = call("/config", &config);
+    assert!(first.contains(warning), "{first}");
+    let later = call("/config/routes/0/action/return", &json!(200));
+    assert!(later.contains("success"), "{later}");
+    assert!(!later.contains(warning), "{later}");
+    let changed = call("/config/settings/acme/a/challenge", &json!("tls-alpn-01"));
+    assert!(changed.contains("port 443"), "{changed}");
+}
+
+/// Issue 28, 5.2: `systemctl reload` does this, also where there are no configuration files.
+#[test]
+fn a_reload_without_configuration_files_succeeds() {
+    let setting = Setting::new();
+    let before = setting.config("");
+    let done = setting.run(&["reload"], "");
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let said = text(&done.stdout);
+    assert!(said.contains("no configuration files"), "{said}");
+    assert_eq!(setting.config(""), before);
+}
+
+/// Issue 28, 5.6.
+#[test]
+fn the_version_is_a_command_too() {
+    let said = tutti(&["version"]).output().unwrap();
+    assert!(said.status.success());
+    assert_eq!(
+        text(&said.stdout),
+        format!("tutti {}\n", env!("CARGO_PKG_VERSION"))
+    );
+}
+
+/// Issue 28, 5.6.
+#[test]
+fn a_cache_is_purged_whole_or_in_part() {
+    let setting = Setting::new();
+    let store = json!({"pages": {}});
+    setting
+        .server
+        .put("/config/settings", &json!({"cache": store}));
+    for words in [
+        &["cache", "purge", "pages"][..],
+        &["cache", "purge", "pages", "--key", "http://example.com/a"][..],
+        &["cache", "purge", "pages", "--prefix", "http://example.com/"][..],
+        &["cache", "purge", "pages", "--tag", "news"][..],
+    ] {
+        let done = setting.run(words, "");
+        assert!(done.status.success(), "{words:?}: {}", text(&done.stderr));
+        assert!(text(&done.stdout).contains("done:"), "{words:?}");
+    }
+    let unknown = setting.run(&["cache", "purge", "images"], "");
+    assert_eq!(unknown.status.code(), Some(1));
+    let said = text(&unknown.stderr);
+    assert!(said.contains("there is no cache `images`"), "{said}");
 }
 
 #[test]
@@ -200,6 +362,30 @@ fn status_and_restart_speak_of_applications() {
         "{}",
         text(&restart.stderr)
     );
+}
+
+/// Issue 28, 5.6.
+#[test]
+fn status_of_one_application_shows_all_that_is_known_of_it() {
+    let (options, _folder) = support::with_sample("");
+    let server = Server::start(&options);
+    server.put("/config", &support::sample_configuration(server.port()));
+    let control = format!("unix:{}", server.control().display());
+    let status = |words: &[&str]| {
+        let words = [&["status", "--control", &control], words].concat();
+        tutti(&words).output().unwrap()
+    };
+    let page = text(&status(&["sample"]).stdout);
+    let running = page
+        .lines()
+        .find(|line| line.starts_with("sample processes running"));
+    assert!(running.is_some_and(|line| line.ends_with(" 2")), "{page}");
+    let raw: Value = serde_json::from_slice(&status(&["sample", "--json"]).stdout).unwrap();
+    assert_eq!(raw["processes"]["running"], 2, "{raw}");
+    let unknown = status(&["nobody"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    let said = text(&unknown.stderr);
+    assert!(said.contains("there is no application `nobody`"), "{said}");
 }
 
 /// The page that somebody sees in a terminal of so many columns.
@@ -325,7 +511,19 @@ fn a_folder_is_served_with_no_configuration_at_all() {
     )
     .unwrap();
     std::fs::write(folder.path().join("page.html"), "a page").unwrap();
-    std::fs::write(folder.path().join(".env"), "secret").unwrap();
+    // Issue 28, 5.6: archives, databases and keys are no pages either.
+    let hidden = [
+        ".env",
+        "shop.jar",
+        "shop.zip",
+        "backup.tar.gz",
+        "shop.db",
+        "site.key",
+    ];
+    for name in hidden {
+        std::fs::write(folder.path().join(name), "secret").unwrap();
+    }
+    std::fs::write(folder.path().join("index.html"), "the first page").unwrap();
     let listen = format!("127.0.0.1:{}", free_port());
     let mut command = tutti(&["run", "--listen", &listen]);
     let modules = folder.path().join("no-modules");
@@ -337,13 +535,18 @@ fn a_folder_is_served_with_no_configuration_at_all() {
         .spawn()
         .unwrap();
     let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+    let first = said.next().unwrap().unwrap();
+    assert!(first.starts_with("starting: files in "), "{first}");
     let address = listen.parse().unwrap();
     wait_until("it says where to look", || {
         said.next()
             .is_some_and(|line| line.unwrap().contains(&format!("http://{listen}/")))
     });
     assert_eq!(client::get(address, "/page.html").unwrap().text(), "a page");
-    assert_eq!(client::get(address, "/.env").unwrap().status, 404);
+    for name in hidden {
+        let path = format!("/{name}");
+        assert_eq!(client::get(address, &path).unwrap().status, 404, "{name}");
+    }
     let pid = i32::try_from(child.id()).unwrap();
     let processes = tutti_testkit::processes::tree(pid);
     assert!(processes.len() >= 3, "{processes:?}");

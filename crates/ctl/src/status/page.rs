@@ -7,6 +7,9 @@ use serde_json::{Map, Value};
 use super::limits;
 use crate::style;
 
+/// Columns of lists where there is no terminal, and so no width: a server may have many listeners.
+const MOST_COLUMNS: usize = 100;
+
 /// Names are cut to no less than this.
 const SHORTEST_NAME: usize = 12;
 
@@ -19,7 +22,11 @@ pub(super) fn lines(
 ) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(server(status));
-    let mut tell = |name: &str, items: &[String]| lines.extend(wrapped(name, items, width));
+    let readable = match width {
+        usize::MAX => MOST_COLUMNS,
+        width => width,
+    };
+    let mut tell = |name: &str, items: &[String]| lines.extend(wrapped(name, items, readable));
     let empty = Map::new();
     let listeners = listeners.as_object().unwrap_or(&empty);
     let addresses = listeners.iter().map(|(address, listener)| {
@@ -625,6 +632,30 @@ mod tests {
             of(false)
         );
         assert!(!of(true).contains("never"), "{}", of(true));
+    }
+
+    #[test]
+    fn many_listeners_are_several_lines() {
+        let listeners: Map<String, Value> = (0..50)
+            .map(|number| {
+                (
+                    format!("127.0.0.1:{}", 8000 + number),
+                    json!({"pass": "routes"}),
+                )
+            })
+            .collect();
+        let lines = lines(&busy(), &listeners.into(), None, usize::MAX);
+        let listing = lines.iter().filter(|line| line.contains("127.0.0.1:80"));
+        let listing: Vec<&String> = listing.collect();
+        assert!(listing.len() > 5, "{lines:?}");
+        assert!(
+            listing
+                .iter()
+                .all(|line| line.chars().count() <= MOST_COLUMNS),
+            "{listing:?}"
+        );
+        let text = lines.join("\n");
+        assert!(text.contains("127.0.0.1:8000") && text.contains("127.0.0.1:8049"));
     }
 
     #[test]

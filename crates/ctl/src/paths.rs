@@ -1,0 +1,106 @@
+//! `tutti config check --files`: the files and folders that a configuration names, on this machine.
+
+use std::path::{Path, PathBuf};
+
+use tutti_config::{Diagnostic, Diagnostics, Document, Node, Pointer};
+
+/// Options whose absolute paths must be there. A log and a socket are made when they are needed.
+const OPTIONS: &[&str] = &[
+    "ca",
+    "certificate",
+    "client_ca",
+    "component",
+    "executable",
+    "file",
+    "home",
+    "key",
+    "root",
+    "rootfs",
+    "script",
+    "token_file",
+    "webapp",
+    "working_directory",
+];
+
+/// The paths of a document that are not there, or cannot be looked at.
+pub(super) fn missing(document: &Document) -> Diagnostics {
+    let mut named = Vec::new();
+    collect(document.root(), &Pointer::root(), "", &mut named);
+    let mut faults = Diagnostics::default();
+    for (node, pointer, path) in named {
+        let Err(error) = path.metadata() else {
+            continue;
+        };
+        let message = format!("`{}`: {error}", path.display());
+        let mut fault = Diagnostic::new(pointer, message);
+        document.locate(&mut fault, node.span);
+        faults.0.push(fault);
+    }
+    faults
+}
+
+/// The paths at a node and below it. The depth is that of the document, which its parser bounds.
+fn collect<'d>(
+    node: &'d Node,
+    pointer: &Pointer,
+    option: &str,
+    named: &mut Vec<(&'d Node, Pointer, PathBuf)>,
+) {
+    for member in node.members() {
+        collect(
+            &member.node,
+            &pointer.child(&member.name),
+            &member.name,
+            named,
+        );
+    }
+    for (index, element) in node.elements().iter().enumerate() {
+        collect(element, &pointer.index(index), option, named);
+    }
+    let Some(path) = node.as_str().filter(|text| text.starts_with('/')) else {
+        return;
+    };
+    let path = match option {
+        "share" => folder_of(path),
+        _ if OPTIONS.contains(&option) && !path.contains('$') => Some(Path::new(path)),
+        _ => None,
+    };
+    if let Some(path) = path {
+        named.push((node, pointer.clone(), path.to_owned()));
+    }
+}
+
+/// The folder of a share: what is the same for all requests.
+fn folder_of(template: &str) -> Option<&Path> {
+    match template.split_once('$') {
+        None => Some(Path::new(template)),
+        // `$uri` begins with a slash, so that what stands before it is a folder as a whole.
+        Some((before, rest)) if rest.starts_with("uri") || rest.starts_with("{uri}") => {
+            (!before.is_empty()).then_some(Path::new(before))
+        }
+        Some((before, _)) => {
+            let (folder, _) = before.rsplit_once('/')?;
+            (!folder.is_empty()).then_some(Path::new(folder))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_that_are_not_there_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let there = folder.path().display();
+        let text = format!(
+            r#"{{"routes": [{{"action": {{"share": "{there}$uri"}}}}, {{"action": {{"share": "{there}/no/$host$uri"}}}}],
+                 "applications": {{"a": {{"type": "php", "root": "{there}/none"}}}},
+                 "access_log": {{"path": "{there}/access.log"}}}}"#
+        );
+        let document = tutti_config::parse(text.as_bytes()).unwrap();
+        let faults = missing(&document);
+        let pointers: Vec<String> = faults.0.iter().map(|one| one.pointer.to_string()).collect();
+        assert_eq!(pointers, ["/routes/1/action/share", "/applications/a/root"]);
+    }
+}
