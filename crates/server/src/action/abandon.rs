@@ -20,23 +20,33 @@ pub(crate) struct Abandonment<'a> {
     /// As configured; by method where it is not.
     policy: Option<Abandoned>,
     is_safe: bool,
+    /// The client has asked for another protocol, which it cannot use once it sends nothing more.
+    is_upgrade: bool,
     /// The client left while the request waited, and the request is run nevertheless.
     is_run: Cell<bool>,
 }
 
 impl<'a> Abandonment<'a> {
-    pub(crate) fn new(request: &Request<'a>, application: &Application) -> Self {
+    pub(crate) fn new(request: &Request<'a>, application: &Application, is_upgrade: bool) -> Self {
         Self {
             connection: request.connection,
             policy: application.abandoned(),
             is_safe: is_safe(request.view.method_text()),
+            is_upgrade,
             is_run: Cell::new(false),
+        }
+    }
+
+    fn presence(&self, cx: &mut Context<'_>) -> Presence {
+        match self.connection.presence(cx) {
+            Presence::SendsNoMore { .. } if self.is_upgrade => Presence::Gone,
+            presence => presence,
         }
     }
 
     /// Ready when a request is given up that waits for room in the application. `is_complete`: its body has been received.
     pub(crate) fn poll_waiting(&self, is_complete: bool, cx: &mut Context<'_>) -> Poll<()> {
-        let presence = self.connection.presence(cx);
+        let presence = self.presence(cx);
         let is_dropped = match (presence, self.policy) {
             _ if self.is_run.get() => false,
             (Presence::Here, _) => false,
@@ -66,7 +76,7 @@ impl<'a> Abandonment<'a> {
         if self.is_run.get() {
             return Poll::Pending;
         }
-        match self.connection.presence(cx) {
+        match self.presence(cx) {
             Presence::Here => Poll::Pending,
             Presence::Gone if has_begun() => Poll::Ready(()),
             Presence::SendsNoMore { .. } if has_begun() => Poll::Pending,

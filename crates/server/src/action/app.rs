@@ -60,7 +60,7 @@ pub(crate) async fn run(
             ..Phases::default()
         };
     });
-    let abandonment = Abandonment::new(request, &call.application);
+    let abandonment = Abandonment::new(request, &call.application, sent.is_websocket);
     let exchange = match submit(request, call, sent, &abandonment).await? {
         Ok(exchange) => exchange,
         Err(error) if holds_error(call, error.status()) => return Ok(held(request)),
