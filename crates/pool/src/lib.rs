@@ -29,6 +29,7 @@
 
 #[cfg(not(loom))]
 mod application;
+#[cfg(not(loom))]
 mod bells;
 #[cfg(not(loom))]
 mod context;
