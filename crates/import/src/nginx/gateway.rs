@@ -265,7 +265,9 @@ impl Compiler<'_> {
     /// Variables that a location sets: environment, or directives of php.ini.
     fn environment(&mut self, site: &Site, application: &str) {
         for (name, value, place) in site.scope.params.clone() {
-            if is_usual(&name, &value) || name.starts_with("HTTP_") {
+            // An application gets the user that the server has authenticated.
+            let is_user = name == "REMOTE_USER" && value == "$remote_user";
+            if is_usual(&name, &value) || is_user || name.starts_with("HTTP_") {
                 continue;
             }
             if name == "PHP_VALUE" || name == "PHP_ADMIN_VALUE" {
