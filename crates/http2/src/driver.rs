@@ -76,7 +76,7 @@ impl<'c, C: Connection> Driver<'c, C> {
         let now = now_millis();
         let mut gauge = FloodGauge::new(PREFACE.len(), now);
         // A first read is far from being a flood.
-        let _ = gauge.received(&input, now);
+        let received = gauge.received(&input, now);
         let mut heads = Heads::new(PREFACE.len());
         heads.pass(&mut input);
         let pipe = Rc::new(RefCell::new(Pipe::new(input)));
@@ -89,7 +89,7 @@ impl<'c, C: Connection> Driver<'c, C> {
             .max_send_buffer_size(STREAM_BUFFER)
             .enable_connect_protocol()
             .handshake(Face(Rc::clone(&pipe)));
-        Self {
+        let mut driver = Self {
             connection,
             hub,
             pipe,
@@ -99,7 +99,11 @@ impl<'c, C: Connection> Driver<'c, C> {
             timeouts: terms.timeouts,
             opened: now,
             is_leaving: false,
+        };
+        if received == Err(Misuse::FrameSize) {
+            driver.refuse(Misuse::FrameSize);
         }
+        driver
     }
 
     fn give_back(&mut self) {
@@ -192,11 +196,16 @@ impl<'c, C: Connection> Driver<'c, C> {
                 self.end(Reason::ENHANCE_YOUR_CALM);
             }
             Misuse::FrameSize => {
-                self.connection.mention("a GOAWAY frame is too short");
-                // `h2` would find it, too, and end the connection with an error of its own.
-                let input = self.pipe.borrow_mut().take_input();
+                const SHORT: &str = "a GOAWAY frame is too short";
+                self.connection.mention(SHORT);
+                // `h2` would answer with an error of its own.
+                let mut pipe = self.pipe.borrow_mut();
+                let input = pipe.take_input();
                 self.connection.buffers().give(input);
-                self.end(Reason::FRAME_SIZE_ERROR);
+                let told = goaway(Reason::FRAME_SIZE_ERROR, SHORT);
+                pipe.output.bytes.extend_from_slice(&told);
+                drop(pipe);
+                self.state = State::Closing;
             }
         }
     }
