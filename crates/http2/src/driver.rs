@@ -196,28 +196,21 @@ impl<'c, C: Connection> Driver<'c, C> {
                 self.end(Reason::ENHANCE_YOUR_CALM);
             }
             Misuse::FrameSize => {
-                const SHORT: &str = "a GOAWAY frame is too short";
-                self.connection.mention(SHORT);
                 // `h2` would answer with an error of its own.
-                let mut pipe = self.pipe.borrow_mut();
-                let input = pipe.take_input();
+                let input = self.pipe.borrow_mut().take_input();
                 self.connection.buffers().give(input);
-                let told = goaway(Reason::FRAME_SIZE_ERROR, SHORT);
-                pipe.output.bytes.extend_from_slice(&told);
-                drop(pipe);
+                self.say_goaway(Reason::FRAME_SIZE_ERROR, "a GOAWAY frame is too short");
                 self.state = State::Closing;
             }
         }
     }
 
-    /// The client has agreed to speak HTTP/2, and does not: it is told, which `h2` does not do.
-    fn refuse_beginning(&mut self) {
-        self.pipe
-            .borrow_mut()
-            .output
-            .bytes
-            .extend_from_slice(&goaway(Reason::PROTOCOL_ERROR, NO_BEGINNING));
-        self.connection.mention(NO_BEGINNING);
+    /// Sends a GOAWAY frame in place of `h2`, and logs why.
+    fn say_goaway(&self, reason: Reason, why: &'static str) {
+        let mut pipe = self.pipe.borrow_mut();
+        pipe.output.bytes.extend_from_slice(&goaway(reason, why));
+        drop(pipe);
+        self.connection.mention(why);
     }
 
     /// Ends the connection now.
@@ -254,7 +247,8 @@ impl<'c, C: Connection> Driver<'c, C> {
                     }
                     Poll::Ready(Err(error)) => {
                         if error.reason() == Some(Reason::PROTOCOL_ERROR) {
-                            self.refuse_beginning();
+                            // The client has agreed to speak HTTP/2 and does not; `h2` does not say so.
+                            self.say_goaway(Reason::PROTOCOL_ERROR, NO_BEGINNING);
                         }
                         self.state = State::Closing;
                     }

@@ -131,7 +131,7 @@ options! {
         large_header_buffers: usize [kind(Kind::Integer(1, 1024)), default("4"), unit("buffers")],
         /// Leave out header fields whose names have other characters than letters, digits and hyphens
         discard_unsafe_fields: bool [default("true")],
-        /// Repeated slashes in a path are one, for conditions and for whoever gets the request
+        /// Repeated slashes in a path are one, for conditions and for every receiver of the request
         merge_slashes: bool [beyond(), default("true"), risky("false", "a `uri` that protects `/admin/*` does not match `//admin/x`, which applications and servers may take for `/admin/x`")],
         /// Which encoded slashes (`%2F`) a path may have: those between two names (`/group%2Fproject`), any, or none; else 400.
         /// They are slashes for conditions, and stay encoded in the target
