@@ -13,7 +13,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use redb::backends::FileBackend;
-use redb::{Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{
+    Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, StorageBackend,
+    TableDefinition,
+};
 use tokio::sync::oneshot;
 
 use crate::queue::{Standing, Time, next_id};
@@ -251,6 +254,7 @@ impl<L: Listener> Thread<L> {
         let file = self.file.try_clone().map_err(|e| Some(failed(&e)))?;
         let open = || {
             let backend = FileBackend::new(file)?;
+            empty_unless_made(&backend)?;
             Builder::new()
                 .set_cache_size(CACHE_BYTES)
                 .create_with_backend(backend)
@@ -368,6 +372,21 @@ impl<L: Listener> Thread<L> {
             .settled(&addition.spooler, addition.standing.size, None);
         let _ = addition.answer.send(Err(error));
     }
+}
+
+/// Empties a file that its creation left without the magic number: redb writes that last, once the rest is on disk.
+///
+/// A router that is killed while it creates the file, or a disk that is full then, leaves such a file. It holds no job, and redb refuses it
+/// for ever.
+fn empty_unless_made(backend: &FileBackend) -> Result<(), DatabaseError> {
+    let mut start = [0; 9];
+    let len = backend.len()?;
+    let read = start.len().min(usize::try_from(len).unwrap_or(usize::MAX));
+    backend.read(0, &mut start[..read])?;
+    if len > 0 && start.iter().all(|byte| *byte == 0) {
+        backend.set_len(0)?;
+    }
+    Ok(())
 }
 
 fn failed(error: &io::Error) -> StoreError {
@@ -602,6 +621,28 @@ mod tests {
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false);
         options.open(path).unwrap()
+    }
+
+    #[test]
+    fn a_file_whose_creation_was_interrupted_is_created_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("jobs");
+        for left in [&[0; 4096][..], &[0; 3]] {
+            std::fs::write(&path, left).unwrap();
+            let store = Opened::of(file(&path));
+            assert_eq!(store.next(), "opened []");
+            store.add("mail", b"body").blocking_recv().unwrap().unwrap();
+            store.close();
+            let store = Opened::of(file(&path));
+            assert_eq!(store.next(), "opened [\"mail 0\"]");
+            store.close();
+        }
+        // What is not ours is left as it is.
+        std::fs::write(&path, b"precious text").unwrap();
+        let store = Opened::of(file(&path));
+        assert_eq!(store.next(), "troubled true");
+        store.close();
+        assert_eq!(std::fs::read(&path).unwrap(), b"precious text");
     }
 
     #[test]
