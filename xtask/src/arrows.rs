@@ -77,7 +77,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("fields", &["config", "conn", "files", "http", "routing"]),
     ("files", &["config", "http"]),
     ("cache", &["config", "files", "http", "sys"]),
-    ("cache-disk", &["cache"]),
     ("substitute", &["config", "http", "routing"]),
     (
         "proxy",
@@ -121,7 +120,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "server",
         &[
             "cache",
-            "cache-disk",
             "config",
             "http",
             "http2",

@@ -10,14 +10,16 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
-use tutti_cache::disk::{
-    self, FileHead, HEAD_BYTES, RECORD_HEAD_BYTES, RecordHead, SEGMENT_HEAD_BYTES, STATE_BYTES,
-    Seal, SegmentHead,
-};
-use tutti_cache::{Moment, Stored};
 
-use crate::index::Dead;
-use crate::shared::{Inner, Order};
+use super::format::{
+    FileHead, HEAD_BYTES, MOST_METADATA, RECORD_HEAD_BYTES, RecordHead, SEGMENT_HEAD_BYTES,
+    STATE_BYTES, Seal, SegmentHead,
+};
+use super::index::Dead;
+use super::metadata;
+use super::shared::{Inner, Order};
+use crate::clock::Moment;
+use crate::stored::Stored;
 
 /// How often a file that another router has open is tried.
 const LOCKED_PAUSE: Duration = Duration::from_millis(20);
@@ -183,7 +185,7 @@ impl Thread {
                 return Ok(place);
             }
             if head.is_live
-                && let Some(stored) = disk::read(metadata, Bytes::new(), Moment::now())
+                && let Some(stored) = metadata::read(metadata, Bytes::new(), Moment::now())
             {
                 let dead = self.dead(number, segment.sequence, place);
                 let replaced = self.inner.index().insert(&stored, &head, dead);
@@ -265,7 +267,7 @@ impl Thread {
     /// Writes a record; `None`: its metadata are too long.
     fn write_record(&mut self, stored: &Stored) -> io::Result<Option<(RecordHead, Dead)>> {
         let Some(metadata) =
-            disk::write(stored, Moment::now()).filter(|one| one.len() <= disk::MOST_METADATA)
+            metadata::write(stored, Moment::now()).filter(|one| one.len() <= MOST_METADATA)
         else {
             return Ok(None);
         };

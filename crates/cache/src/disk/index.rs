@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Weak};
 
-use tutti_cache::disk::{RecordHead, Seal};
-use tutti_cache::{Purge, Stored};
-
-use crate::reading::Candidate;
+use super::format::{RecordHead, Seal};
+use super::reading::Candidate;
+use crate::purge::Purge;
+use crate::stored::Stored;
 
 /// Responses of one key's text, as many as in memory. The oldest goes.
 const MOST_VARIANTS: usize = 64;

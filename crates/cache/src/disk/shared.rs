@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tokio::sync::oneshot;
-use tutti_cache::Stored;
-use tutti_cache::disk::{Geometry, TierCounts};
 
-use crate::index::{Dead, Index};
+use super::format::Geometry;
+use super::index::{Dead, Index};
+use super::tier::TierCounts;
+use crate::stored::Stored;
 
 /// Tells of trouble, in a line for the log.
-pub type Report = Box<dyn Fn(&str) + Send + Sync>;
+pub(crate) type Report = Box<dyn Fn(&str) + Send + Sync>;
 
 /// An order to the thread.
 pub(crate) enum Order {

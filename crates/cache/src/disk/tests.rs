@@ -2,11 +2,11 @@ use std::fs::File;
 use std::sync::Arc;
 
 use tempfile::NamedTempFile;
-use tutti_cache::disk::{Loaded, Tier};
-use tutti_cache::{DiskLimits, Freshness, Key, Purge, Stored, Vary};
 use tutti_http::FieldLines;
 
-use crate::Disk;
+use super::file_tier::Disk;
+use super::tier::{Loaded, Tier};
+use crate::{DiskLimits, Freshness, Key, Purge, Stored, Vary};
 
 const MEMORY: usize = 1 << 20;
 

@@ -4,9 +4,8 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use tutti_cache::Store;
-
-use crate::Disk;
+use super::file_tier::Disk;
+use crate::store::Store;
 
 /// Those of `stores` that are on disk, and not among the `known`.
 pub fn without_files<'s>(

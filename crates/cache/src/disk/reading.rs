@@ -6,8 +6,13 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tutti_cache::disk::{self, Loaded, RECORD_HEAD_BYTES, RecordHead, Seal};
-use tutti_cache::{Key, Moment, Stored};
+
+use super::format::{RECORD_HEAD_BYTES, RecordHead, Seal};
+use super::metadata;
+use super::tier::Loaded;
+use crate::clock::Moment;
+use crate::key::Key;
+use crate::stored::Stored;
 
 /// There is no memory for a body now.
 #[derive(Debug)]
@@ -76,7 +81,7 @@ pub(crate) fn read(
         candidate.is_damaged.set(Some(record.place));
         return Ok(None);
     };
-    let Some(stored) = disk::read(&metadata, Bytes::new(), Moment::now()) else {
+    let Some(stored) = metadata::read(&metadata, Bytes::new(), Moment::now()) else {
         candidate.is_damaged.set(Some(record.place));
         return Ok(None);
     };

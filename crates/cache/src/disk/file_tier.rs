@@ -1,30 +1,4 @@
-//! The part of a store of responses that is on disk: one file, which main has opened, with an index in memory.
-//!
-//! The file is a ring of segments (`tutti_cache::disk` has its layout). One thread writes: responses that the store in memory has no room
-//! for, and the end of those that are replaced or purged. Whoever wants a response reads it by itself, on a thread that may block, and
-//! checks all of it. The file is locked by who has it open: where another router still has it, this one waits and does without.
-//!
-//! | Module | holds |
-//! |---|---|
-//! | `index` | what is where, and what waits to be written |
-//! | `thread` | the thread: opens the file, reads what is in it, writes |
-//! | `reading` | one response, read and checked |
-//! | `shared` | the state that the thread and others have |
-//! | `stores` | the stores of a configuration, and their files |
-//!
-//! Must never: give a response that is not, bit by bit, what was stored for that key; bring back what was purged; or keep a request
-//! waiting because the disk is full or gone.
-
-#![forbid(unsafe_code)]
-
-mod index;
-mod reading;
-mod shared;
-mod stores;
-mod thread;
-
-pub use shared::Report;
-pub use stores::{open, rest, rest_replaced, without_files};
+//! A part of a store on disk with an open file: the face of the thread that writes it and of those who read.
 
 use std::fs::File;
 use std::io;
@@ -34,12 +8,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
-use tutti_cache::disk::{Geometry, Loaded, Tier, TierCounts, TierStatus};
-use tutti_cache::{DiskLimits, Key, Purge, Stored};
 
-use crate::index::{Dead, Index};
-use crate::shared::{Inner, Order};
-use crate::thread::Thread;
+use super::format::Geometry;
+use super::index::{Dead, Index};
+use super::reading;
+use super::shared::{Inner, Order, Report};
+use super::thread::Thread;
+use super::tier::{Loaded, Tier, TierCounts, TierStatus};
+use crate::key::Key;
+use crate::purge::Purge;
+use crate::store::DiskLimits;
+use crate::stored::Stored;
 
 /// Part of a store's memory that the index of its file may take besides.
 const INDEX_PART: usize = 4;
@@ -51,7 +30,7 @@ const MOST_PENDING: usize = 32 << 20;
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
 /// The responses of a store that are on disk. Dropping it lets go of the file.
-pub struct Disk {
+pub(crate) struct Disk {
     inner: Arc<Inner>,
     orders: Sender<Order>,
 }
@@ -61,7 +40,7 @@ impl Disk {
     ///
     /// # Errors
     /// The system gives no thread.
-    pub fn start(
+    pub(crate) fn start(
         name: &str,
         file: File,
         limits: &DiskLimits,
@@ -221,6 +200,3 @@ impl std::fmt::Debug for Disk {
             .finish_non_exhaustive()
     }
 }
-
-#[cfg(test)]
-mod tests;
