@@ -144,11 +144,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "valkey",
         ],
     ),
-    (
-        "control",
-        &["config", "http", "metrics", "protocol", "schema", "sys"],
-    ),
-    ("schema", &["config"]),
+    ("control", &["config", "http", "metrics", "protocol", "sys"]),
     (
         "dashboard",
         &["config", "control", "http", "log", "metrics", "protocol"],

@@ -7,8 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use tutti_config::{Context, parse, validate};
-use tutti_schema::{reference_markdown, schema};
+use tutti_config::{Context, parse, reference_markdown, schema, validate};
 
 /// Says for each document whether it is valid. The schema itself is checked first.
 const VALIDATOR: &str = "
@@ -153,8 +152,8 @@ fn schema_and_reference_name_every_option() {
 
 #[test]
 fn places_that_share_a_path_item_have_the_parameters_of_their_path() {
-    let shared = tutti_schema::openapi(serde_json::Map::new(), serde_json::Map::new());
-    let served = tutti_schema::without_shared_paths(shared.clone());
+    let shared = tutti_config::openapi(serde_json::Map::new(), serde_json::Map::new());
+    let served = tutti_config::without_shared_paths(shared.clone());
     let at = |reference: &Value| shared.pointer(&reference.as_str().unwrap()[1..]);
     for (path, place) in shared["paths"].as_object().unwrap() {
         let item = at(&place["$ref"]).unwrap();

@@ -7,7 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::schema::{Definitions, reference};
-use tutti_config::table::{Kind, Object, ROOT, TYPES};
+use crate::table::{Kind, Object, ROOT, TYPES};
 
 /// The description, OpenAPI 3.1, with the paths that are not in the option table, and the schemas of answers (`done`, `failure`).
 pub fn openapi(mut paths: Map<String, Value>, answers: Map<String, Value>) -> Value {

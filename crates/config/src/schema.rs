@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use tutti_config::table::{ApplicationType, Kind, Names, Object, ROOT, TYPES, Text};
+use crate::table::{ApplicationType, Kind, Names, Object, ROOT, TYPES, Text};
 
 /// The schema, in the dialect of 2020-12.
 pub fn schema() -> Value {

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use tutti_config::MIME_TYPES;
-use tutti_config::table::{Kind, Object, Opt, Origin, ROOT, TYPES};
+use crate::mime_types::MIME_TYPES;
+use crate::table::{Kind, Object, Opt, Origin, ROOT, TYPES};
 
 /// The version that no row tells.
 const FIRST_VERSION: &str = "0.1";
