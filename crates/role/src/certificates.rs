@@ -59,7 +59,7 @@ impl Certificates {
     /// Those that an account has got on demand or could have, by the name of the host.
     pub fn on_demand(&self, account: &str) -> Vec<(String, Arc<Bundle>)> {
         let bundles = self.0.iter().filter_map(|(name, bundle)| {
-            let (by, host) = tutti_acme_names::parts(name)?;
+            let (by, host) = tutti_options::acme_names::parts(name)?;
             (by == account).then(|| (host.to_owned(), Arc::clone(bundle)))
         });
         bundles.collect()
@@ -99,7 +99,7 @@ pub fn warn(name: &str, bundle: &Bundle, log: &Log) {
 
 /// True if a configuration lets clients have this bundle on demand.
 pub fn is_on_demand(config: &Config, name: &str) -> bool {
-    let account = tutti_acme_names::parts(name).map(|(account, _)| account);
+    let account = tutti_options::acme_names::parts(name).map(|(account, _)| account);
     account.is_some_and(|account| accounts_on_demand(config).any(|one| one == account))
 }
 

@@ -2,8 +2,6 @@
 //!
 //! Called when a configuration is checked. No I/O. What must never happen: that two certificates for different names have one name here.
 
-#![forbid(unsafe_code)]
-
 use std::net::IpAddr;
 
 /// Longest name of a host, and of a part of it (RFC 1035 §2.3.4).

@@ -3,8 +3,6 @@
 //! `croner` parses and searches, `jiff` knows the zones. Owned by the typed configuration, asked by whoever runs schedules. Must never:
 //! take an expression that never comes true.
 
-#![forbid(unsafe_code)]
-
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
 use jiff::tz::TimeZone;
@@ -12,7 +10,7 @@ use jiff::{Timestamp, Zoned};
 
 /// Why there is no such timetable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// The expression cannot be read; why.
     Expression(String),
     /// There is no time that it matches.
@@ -39,7 +37,7 @@ impl Timetable {
     ///
     /// # Errors
     /// Whichever of the two is wrong.
-    pub fn new(expression: &str, zone: &str) -> Result<Timetable, Fault> {
+    pub(crate) fn new(expression: &str, zone: &str) -> Result<Timetable, Fault> {
         let zone = TimeZone::get(zone).map_err(|_| Fault::Zone)?;
         let parser = CronParser::builder()
             .seconds(Seconds::Disallowed)

@@ -8,12 +8,12 @@ mod protocol;
 mod refusal;
 
 pub use self::protocol::TlsProtocol;
-pub use self::refusal::Refusal;
+pub(crate) use self::refusal::Refusal;
 
 use self::refusal::listed;
 
 /// The commands that are known, as they are usually written.
-pub const COMMANDS: [&str; 8] = [
+pub(crate) const COMMANDS: [&str; 8] = [
     "MinProtocol",
     "MaxProtocol",
     "Protocol",
@@ -98,15 +98,15 @@ const OTHER_GROUPS: [&str; 19] = [
 
 /// The outcome of one listener's commands.
 #[derive(Debug, Default, PartialEq)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// Versions, ciphers and groups.
-    pub protocol: TlsProtocol,
+    pub(crate) protocol: TlsProtocol,
     /// `Options` said whether there are to be tickets.
-    pub tickets: Option<bool>,
+    pub(crate) tickets: Option<bool>,
 }
 
 /// Carries out one command.
-pub fn command(name: &str, value: &str, settings: &mut Settings) -> Result<(), Refusal> {
+pub(crate) fn command(name: &str, value: &str, settings: &mut Settings) -> Result<(), Refusal> {
     let Some(known) = COMMANDS
         .iter()
         .find(|known| known.eq_ignore_ascii_case(name))

@@ -2,15 +2,15 @@
 
 /// A command that cannot be carried out.
 #[derive(Debug, PartialEq)]
-pub struct Refusal {
+pub(crate) struct Refusal {
     /// The reason.
-    pub message: String,
+    pub(crate) message: String,
     /// Values that would do.
-    pub expected: Option<String>,
+    pub(crate) expected: Option<String>,
     /// The cure.
-    pub suggestion: Option<String>,
+    pub(crate) suggestion: Option<String>,
     /// The name of the command is at fault, not its value.
-    pub is_name: bool,
+    pub(crate) is_name: bool,
 }
 
 impl Refusal {
