@@ -20,8 +20,8 @@ use tutti_protocol::{
     AccountPlan, AcmePlan, CertificatePlan, Challenge, ChallengeKind, ForController,
     FromController, NameserverPlan, OnDemandPlan, Question, Store,
 };
-use tutti_role::certificates::{accounts_on_demand, is_on_demand};
 use tutti_tls::Bundle;
+use tutti_unprivileged::certificates::{accounts_on_demand, is_on_demand};
 
 use super::service::{ControllerService, Inner, News};
 

@@ -11,7 +11,7 @@ use tutti_config::table::ApplicationType;
 use tutti_config::{Context, Document, File, Format};
 use tutti_main::{config_files, modules as hosts, stored};
 use tutti_protocol::Store;
-use tutti_role::{automatic, context, js_modules};
+use tutti_unprivileged::{automatic, context, js_modules};
 
 use super::report::{Failure, say, write};
 use super::{excerpt, style};

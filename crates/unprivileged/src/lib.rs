@@ -1,12 +1,12 @@
-//! The base of controller and router, the two processes that main starts for itself and that have no privileges.
+//! The base of the processes that main starts for itself and that have no privileges: controller, router, acme and fleet.
 //!
-//! Both begin in the same way, speak with main over the same kind of line, and read the same configuration with the same code: the
+//! All begin in the same way and speak with main over the same kind of line, and read the same configuration with the same code: the
 //! controller to judge it, the router to serve it. What must never happen: that such a process has rights of main's user and
 //! has read anything.
 //!
 //! | Module | does |
 //! |---|---|
-//! | [`unprivileged`] | the first steps: hide, become another user, give up rights |
+//! | [`start`] | the first steps: hide, become another user, give up rights |
 //! | [`link`] | the line to main: requests with answers, and news |
 //! | [`faults`] | faults of a configuration on their way over a line |
 //! | [`grants`] | what a configuration lets a router have |
@@ -27,6 +27,6 @@ pub mod link;
 pub mod own_log;
 pub mod partial;
 pub mod standing;
-pub mod unprivileged;
+pub mod start;
 
 pub use configuration::{context, fault, log_faults, log_remarks};
