@@ -178,9 +178,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tls",
         ],
     ),
-    ("import-common", &["config"]),
-    ("import-apache", &["config", "import-common"]),
-    ("import", &["config", "import-apache", "import-common"]),
+    ("import", &["config", "ctl"]),
     (
         "ctl",
         &[
@@ -188,7 +186,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "etcd",
             "fleet-store",
             "http",
-            "import",
             "main",
             "metrics",
             "options",

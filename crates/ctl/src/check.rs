@@ -74,6 +74,13 @@ pub(super) fn check(
     Ok(ExitCode::SUCCESS)
 }
 
+/// The reason for which a server with all modules would refuse a configuration, which is JSON; `None`: it would take it.
+pub fn refusal(text: &str) -> Option<String> {
+    let checked = tutti_config::read(text.as_bytes(), Format::Json)
+        .and_then(|document| tutti_config::validate(&document, &with_what_it_asks_for(&document)));
+    checked.err().map(|faults| faults.to_string())
+}
+
 /// The configuration in a file or folder for the nodes of a fleet, as JSON: checked as far as it can be here, and without what is a node's
 /// own.
 pub(super) fn document_for_a_fleet(path: &Path) -> Result<String, Failure> {
