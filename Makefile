@@ -50,7 +50,7 @@ STEP = @packaging/timed --go-on
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo test test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-packages test-packages-debian test-chart test-image image chart dist site fuzz bench bench-quick bench-fleet lint lint-texts clean
+.PHONY: help build deps server demo demo-stop time-demo test test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-packages test-packages-debian test-chart test-image image chart dist site fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -289,6 +289,10 @@ bench: build ## every point of docs/performance.md beside nginx, FPM and Apache
 bench-quick: build ## one short round of the same: shows that the harness works
 	@packaging/install-deps build bench
 	python3 bench/run.py --dist $(DIST) --quick --results $(CURDIR)/.work/bench
+
+bench-instructions: build ## instructions of the router for one request, by callgrind (root only; some minutes; BESIDE=OTHER/dist: a ratio)
+	@packaging/install-deps build test
+	python3 bench/instructions.py --dist $(DIST) $(if $(BESIDE),--beside $(BESIDE))
 
 bench-fleet: build ## 1,000 nodes of a fleet on one etcd, without servers: docs/fleet.md (some minutes)
 	@packaging/install-deps build test bench

@@ -22,6 +22,7 @@ use tutti_upstream::{ServerStatus, Upstream};
 use crate::local::{Command, Shared};
 use crate::posts::{Desk, Post};
 use crate::scraper::{Scrape, Scraper};
+use crate::snapshot::{Prepared, Snapshot, SpoolsNeeded, Surroundings};
 use crate::thread;
 use tutti_conn::clock::now_millis;
 use tutti_conn::counters::Totals;
@@ -29,7 +30,6 @@ use tutti_conn::holdings::Held;
 use tutti_conn::listener::{Accepted, Listener, ListenerHold, Peer};
 use tutti_files::cache::CacheLimits;
 use tutti_request_log::Recent;
-use tutti_snapshot::{Prepared, Snapshot, SpoolsNeeded, Surroundings};
 
 /// The terms on which a server is started.
 pub struct Options {

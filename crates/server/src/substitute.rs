@@ -1,21 +1,28 @@
-//! A request that is answered in place of another: for an error page, or by the route that an answer leads to.
+//! Requests in place of others: a page for an error, and the route that `X-Accel-Redirect` or `X-Sendfile` names.
 //!
-//! It has a head of its own: GET or HEAD, no body, the fields of the client's request without those about its body. What is logged is
-//! the client's request.
+//! [`instead`](crate::instead) finds that an answer is not to go out, and where to; here is the request that is acted on in its place
+//! ([`Original`] makes a [`Substitute`]), the place that an answer names ([`Named`]), and the fields that stay ([`Kept`]). A substitute has a head
+//! of its own: GET or HEAD, no body, the fields of the client's request without those about its body. The client's request is what is logged.
+//!
+//! Must never: let an answer lead to something that is no path for the routes, or go on without end.
+
+mod head;
+mod kept;
+mod named;
 
 use tutti_config::model::PageStatus;
 use tutti_http::{RequestHead, RequestView};
 use tutti_routing::{InternalNumber, PageNumber, ResponseHeader, RuleSet};
 
-use crate::head;
-use crate::kept::Kept;
+pub(crate) use kept::Kept;
+pub(crate) use named::{Named, named, path};
 
 /// Answers in place of others for one request; more are a circle. nginx allows ten.
 const MOST: u8 = 8;
 
 /// Where a request goes that is answered in place of another.
 #[derive(Clone, Debug)]
-pub enum Way {
+pub(crate) enum Way {
     /// To the action for an error.
     Page(PageNumber),
     /// To a route, by the rules of the answer that has led there.
@@ -26,53 +33,53 @@ pub enum Way {
 
 /// The error that an answer stands in place of.
 #[derive(Clone, Copy, Debug)]
-pub struct Mended {
+pub(crate) struct Mended {
     /// The status of the error.
-    pub status: u16,
+    pub(crate) status: u16,
     /// The status of the answer, if there is one.
-    pub answer: PageStatus,
+    pub(crate) answer: PageStatus,
 }
 
 /// A request in place of another.
-pub struct Substitute {
+pub(crate) struct Substitute {
     head: Box<RequestHead>,
     /// The bytes of the head.
     bytes: Vec<u8>,
     /// Where it goes.
-    pub way: Way,
+    pub(crate) way: Way,
     /// The fields that its answer has from the one before.
-    pub kept: Kept,
+    pub(crate) kept: Kept,
     /// `response_headers` of the actions before.
-    pub headers: Vec<ResponseHeader>,
+    pub(crate) headers: Vec<ResponseHeader>,
     /// `None`: an answer has led here.
-    pub mended: Option<Mended>,
+    pub(crate) mended: Option<Mended>,
     /// How many there have been for one request.
     depth: u8,
     /// The client may still be sending its body, which nobody reads.
-    pub lingers: bool,
+    pub(crate) lingers: bool,
 }
 
 impl Substitute {
     /// Its head.
-    pub fn view(&self) -> RequestView<'_> {
+    pub(crate) fn view(&self) -> RequestView<'_> {
         self.head.view(&self.bytes)
     }
 }
 
 /// The request that another is to be answered in place of.
 #[derive(Clone, Copy)]
-pub struct Original<'o> {
+pub(crate) struct Original<'o> {
     /// Its head.
-    pub view: RequestView<'o>,
+    pub(crate) view: RequestView<'o>,
     /// There if it stands in place of another itself.
-    pub before: Option<&'o Substitute>,
+    pub(crate) before: Option<&'o Substitute>,
     /// `response_headers` of its own actions.
-    pub headers: &'o [ResponseHeader],
+    pub(crate) headers: &'o [ResponseHeader],
 }
 
 impl Original<'_> {
     /// True if there have been as many as one request may have.
-    pub fn is_last(&self) -> bool {
+    pub(crate) fn is_last(&self) -> bool {
         self.depth() >= MOST
     }
 
@@ -81,7 +88,7 @@ impl Original<'_> {
     }
 
     /// Makes the request for an error, to the same target; `None`: no head can be made of it.
-    pub fn mend(&self, way: Way, mended: Mended) -> Option<Box<Substitute>> {
+    pub(crate) fn mend(&self, way: Way, mended: Mended) -> Option<Box<Substitute>> {
         let asked = self.view.origin_target();
         let target = if asked.starts_with(b"/") { asked } else { b"/" };
         let mut substitute = self.make(target, way)?;
@@ -90,7 +97,7 @@ impl Original<'_> {
     }
 
     /// Makes the request to the place that an answer with these fields has named; `None`: that is no path of a request.
-    pub fn lead<'f>(
+    pub(crate) fn lead<'f>(
         &self,
         target: &[u8],
         way: Way,

@@ -11,7 +11,7 @@ use tutti_routing::{RequestInfo, ResponseHeader};
 
 /// The reason why a change is not made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub(crate) enum Refused {
     /// The value has a control character.
     Value,
     /// The field says how the response is framed or what becomes of the connection, which the server alone decides.
@@ -19,11 +19,11 @@ pub enum Refused {
 }
 
 /// A change with its value; `None` removes the field.
-pub type Change<'a> = (&'a str, Option<Vec<u8>>);
+pub(crate) type Change<'a> = (&'a str, Option<Vec<u8>>);
 
 /// The changes with their values. `described` is the exchange for their variables. `refused` is told the name of each field whose
 /// change cannot be made; one whose value is not valid is removed.
-pub fn values<'a, R: RequestInfo>(
+pub(crate) fn values<'a, R: RequestInfo>(
     changes: impl Iterator<Item = &'a ResponseHeader>,
     described: &R,
     mut refused: impl FnMut(&str, Refused),
@@ -56,7 +56,7 @@ pub fn values<'a, R: RequestInfo>(
 }
 
 /// Replaces the fields that are changed.
-pub fn apply(changes: &[Change<'_>], fields: &mut FieldLines) {
+pub(crate) fn apply(changes: &[Change<'_>], fields: &mut FieldLines) {
     fields.retain(|name, _| {
         !changes
             .iter()

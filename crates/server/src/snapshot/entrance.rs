@@ -18,35 +18,35 @@ pub(crate) fn next_id() -> u64 {
 }
 
 /// A listener of this configuration.
-pub struct ListenerEntry {
+pub(crate) struct ListenerEntry {
     /// Its socket and its counters, which outlive a configuration.
-    pub listener: Arc<Listener>,
+    pub(crate) listener: Arc<Listener>,
     /// Where it is, by which it is known again.
-    pub address: model::ListenAddress,
+    pub(crate) address: model::ListenAddress,
     /// `backlog`.
-    pub backlog: Option<i32>,
+    pub(crate) backlog: Option<i32>,
     /// Bounds on its connections, in all and of each client; 0: none.
-    pub bounds: (u32, u32),
+    pub(crate) bounds: (u32, u32),
     /// From whom, and in which fields, it believes who the client is.
-    pub forwarded: Option<model::Forwarded>,
+    pub(crate) forwarded: Option<model::Forwarded>,
     /// `None`: it speaks plain HTTP.
-    pub offer: Option<Arc<Offer>>,
+    pub(crate) offer: Option<Arc<Offer>>,
     /// Limits of HTTP/2, if it is spoken.
-    pub http2: Option<model::Http2>,
+    pub(crate) http2: Option<model::Http2>,
     /// HTTP/3, if it is spoken.
-    pub http3: Option<Spoken>,
+    pub(crate) http3: Option<Spoken>,
     /// From whom each connection begins with a PROXY protocol header.
-    pub proxy_protocol: Option<model::AddressSet>,
+    pub(crate) proxy_protocol: Option<model::AddressSet>,
 }
 
 impl ListenerEntry {
     /// True if its clients speak TLS.
-    pub fn speaks_tls(&self) -> bool {
+    pub(crate) fn speaks_tls(&self) -> bool {
         self.offer.is_some()
     }
 
     /// True if who connects speaks for others: it is no client.
-    pub fn is_proxy(&self, peer: Peer) -> bool {
+    pub(crate) fn is_proxy(&self, peer: Peer) -> bool {
         let forwarded = self.forwarded.as_ref().map(|forwarded| &forwarded.source);
         let mut believed = forwarded.into_iter().chain(&self.proxy_protocol);
         believed.any(|set| set.matches(peer.address()))

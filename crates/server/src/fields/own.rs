@@ -13,23 +13,23 @@ const PRODUCT_WITH_VERSION: &[u8] = concat!("Tutti/", env!("CARGO_PKG_VERSION"))
 
 /// Which of the server's own fields to write.
 #[derive(Clone, Copy, Debug)]
-pub struct Own {
+pub(crate) struct Own {
     /// `Server`.
-    pub server: bool,
+    pub(crate) server: bool,
     /// `Date`.
-    pub date: bool,
+    pub(crate) date: bool,
 }
 
 impl Own {
     /// All of them.
-    pub const ALL: Self = Self {
+    pub(crate) const ALL: Self = Self {
         server: true,
         date: true,
     };
 }
 
 /// The fields, rendered again when the second changes.
-pub struct OwnFields {
+pub(crate) struct OwnFields {
     second: Cell<u64>,
     rendered: RefCell<Rendered>,
 }
@@ -65,7 +65,7 @@ impl Default for OwnFields {
 
 impl OwnFields {
     /// They are rendered when they are asked for first.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             second: Cell::new(0),
             rendered: RefCell::new(Rendered::new(0)),
@@ -73,7 +73,7 @@ impl OwnFields {
     }
 
     /// Appends those that are wanted; `shows_version`: `Server` has the version.
-    pub fn append(&self, own: Own, shows_version: bool, fields: &mut FieldLines) {
+    pub(crate) fn append(&self, own: Own, shows_version: bool, fields: &mut FieldLines) {
         let product = match shows_version {
             true => PRODUCT_WITH_VERSION,
             false => PRODUCT,

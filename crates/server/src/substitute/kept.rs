@@ -20,9 +20,9 @@ const KEPT_OF_ERRORS: [&[u8]; 4] = [
 
 /// The fields that an answer has from the one that it stands in place of.
 #[derive(Clone, Debug, Default)]
-pub struct Kept {
+pub(crate) struct Kept {
     /// They stay whatever its status is.
-    pub always: FieldLines,
+    pub(crate) always: FieldLines,
     /// They stay if it is a success.
     pub(crate) if_good: FieldLines,
 }
@@ -42,7 +42,7 @@ impl Kept {
     }
 
     /// Adds those of an error of somebody else.
-    pub fn add_of_error<'f>(&mut self, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) {
+    pub(crate) fn add_of_error<'f>(&mut self, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) {
         for (name, value) in fields {
             let is_kept = |kept: &&[u8]| name.eq_ignore_ascii_case(kept);
             if KEPT_OF_ERRORS.iter().any(is_kept) || name.eq_ignore_ascii_case(b"set-cookie") {
@@ -52,7 +52,7 @@ impl Kept {
     }
 
     /// Puts these fields into the head of an answer of this status, in place of those of the same names.
-    pub fn apply(&self, status: u16, fields: &mut FieldLines) {
+    pub(crate) fn apply(&self, status: u16, fields: &mut FieldLines) {
         set(&self.always, fields);
         if status >= 400 {
             return;

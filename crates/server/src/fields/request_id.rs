@@ -13,7 +13,7 @@ use tutti_http::{FieldLines, RequestView};
 const LONGEST: usize = 200;
 
 /// The id that came with a request of `client`, if that is believed.
-pub fn given<'a>(
+pub(crate) fn given<'a>(
     wanted: Option<&RequestId>,
     view: &RequestView<'a>,
     client: Option<SocketAddr>,
@@ -35,7 +35,7 @@ fn is_sound(value: &[u8]) -> bool {
 }
 
 /// An id as the number of the trace that begins with the request: 32 hexadecimal digits, with hyphens (UUIDs) or without.
-pub fn number(given: &[u8]) -> Option<u128> {
+pub(crate) fn number(given: &[u8]) -> Option<u128> {
     let digits: String = given
         .iter()
         .filter(|byte| **byte != b'-')
@@ -46,7 +46,11 @@ pub fn number(given: &[u8]) -> Option<u128> {
 }
 
 /// Adds the change that tells the id to whoever gets the request, unless the configuration says that field itself.
-pub fn add_edit(wanted: Option<&RequestId>, edits: &mut Vec<Edit>, id: impl FnOnce() -> String) {
+pub(crate) fn add_edit(
+    wanted: Option<&RequestId>,
+    edits: &mut Vec<Edit>,
+    id: impl FnOnce() -> String,
+) {
     if let Some(wanted) = wanted
         && !mentions(edits, &wanted.header)
     {
@@ -55,7 +59,11 @@ pub fn add_edit(wanted: Option<&RequestId>, edits: &mut Vec<Edit>, id: impl FnOn
 }
 
 /// Says the id among the fields of the response, in place of whoever else says one.
-pub fn tell(wanted: Option<&RequestId>, fields: &mut FieldLines, id: impl FnOnce() -> String) {
+pub(crate) fn tell(
+    wanted: Option<&RequestId>,
+    fields: &mut FieldLines,
+    id: impl FnOnce() -> String,
+) {
     if let Some(wanted) = wanted
         && wanted.is_in_responses
     {

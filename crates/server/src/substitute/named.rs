@@ -9,7 +9,7 @@ const LONGEST_PATH: usize = 32 * 1024;
 
 /// The place that an answer names.
 #[derive(Clone, Copy, Debug)]
-pub enum Named<'f> {
+pub(crate) enum Named<'f> {
     /// A path as in a request, with a query if there is one.
     Encoded(&'f [u8]),
     /// A path as it is.
@@ -18,14 +18,16 @@ pub enum Named<'f> {
 
 impl<'f> Named<'f> {
     /// It, as it has been said.
-    pub fn value(self) -> &'f [u8] {
+    pub(crate) fn value(self) -> &'f [u8] {
         let (Self::Encoded(value) | Self::Plain(value)) = self;
         value
     }
 }
 
 /// Looks for it among the fields of an answer.
-pub fn named<'f>(fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone) -> Option<Named<'f>> {
+pub(crate) fn named<'f>(
+    fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
+) -> Option<Named<'f>> {
     let value = |wanted: &[u8]| {
         let mut all = fields.clone();
         let (_, value) = all.find(|(name, _)| name.eq_ignore_ascii_case(wanted))?;
@@ -39,7 +41,7 @@ pub fn named<'f>(fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone) -> 
 ///
 /// # Errors
 /// Why it is none.
-pub fn path(named: Named<'_>) -> Result<OwnedPath, &'static str> {
+pub(crate) fn path(named: Named<'_>) -> Result<OwnedPath, &'static str> {
     let target = match named {
         Named::Encoded(value) => value.to_vec(),
         Named::Plain(path) => {

@@ -14,7 +14,7 @@ const PARAMETER: u8 = 3;
 ///
 /// # Errors
 /// One of them comes from a script that failed, as the request has been told.
-pub fn edits<R: RequestInfo>(
+pub(crate) fn edits<R: RequestInfo>(
     decision: &Decision<'_>,
     request: &R,
 ) -> Result<Vec<Edit>, ScriptFailed> {
@@ -42,7 +42,7 @@ pub fn edits<R: RequestInfo>(
 ///
 /// # Errors
 /// One of them comes from a script that failed, as the request has been told.
-pub fn shared<R: RequestInfo>(
+pub(crate) fn shared<R: RequestInfo>(
     decision: &Decision<'_>,
     parameters: &[GatewayParameter],
     request: &R,

@@ -12,16 +12,20 @@ use tutti_conn::listener::canonical;
 
 /// The client of a request as its fields tell it; `None`: nothing that can be believed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Origin {
+pub(crate) struct Origin {
     /// Its address; port 0 where none is told.
-    pub address: Option<SocketAddr>,
+    pub(crate) address: Option<SocketAddr>,
     /// True if it speaks HTTPS to those before us.
-    pub is_https: Option<bool>,
+    pub(crate) is_https: Option<bool>,
 }
 
 impl Origin {
     /// Reads the fields of a request that came from `peer`.
-    pub fn of(view: &RequestView<'_>, peer: Option<SocketAddr>, trusted: &Forwarded) -> Self {
+    pub(crate) fn of(
+        view: &RequestView<'_>,
+        peer: Option<SocketAddr>,
+        trusted: &Forwarded,
+    ) -> Self {
         if !trusted.source.matches(peer) {
             return Self::default();
         }

@@ -1,7 +1,16 @@
-//! The configuration as requests see it: prepared as a whole, swapped in one step, kept until its last request has ended.
+//! The configuration as requests see it: prepared as a whole from the one before it and from what it needs outside, swapped in one step, kept until
+//! its last request has ended.
 //!
 //! `prepare` may fail and leaves nothing behind: sockets it bound are closed when [`Prepared`] is dropped. The server's `commit` cannot fail.
-//! It carries over what did not change: listening sockets, MIME table, access log file.
+//! It carries over what did not change: listening sockets, MIME table, access log file. [`Surroundings`] gives what a configuration needs from
+//! outside: sockets, logs, spools, applications.
+//!
+//! Must never: touch the configuration in force, whatever fails; leave behind what was opened for one that failed; or open again what has not changed.
+
+mod entrance;
+mod faults;
+mod spoken;
+mod surroundings;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,10 +30,8 @@ use tutti_telemetry::Tracer;
 use tutti_tls::{Bundle, Client, Offer, OfferError, Source};
 use tutti_upstream::{Upstream, authorities};
 
-use crate::entrance::{self, ListenerEntry};
-use crate::faults::bind_fault;
-use crate::spoken::spoken;
-use crate::surroundings::Surroundings;
+use self::faults::bind_fault;
+use self::spoken::spoken;
 use tutti_cache::stores;
 use tutti_conn::clock::{Millis, millis};
 use tutti_conn::holdings::Store;
@@ -34,84 +41,87 @@ use tutti_files::mime::MimeTypes;
 use tutti_request_log::Counts;
 use tutti_request_log::Logs;
 
+pub(crate) use self::entrance::ListenerEntry;
+pub use self::surroundings::Surroundings;
+
 /// `settings.http`, in the units they are used in.
 #[derive(Clone, Copy, Debug)]
-pub struct Timeouts {
+pub(crate) struct Timeouts {
     /// `header_read_timeout`.
-    pub header_read: Millis,
+    pub(crate) header_read: Millis,
     /// `body_read_timeout`.
-    pub body_read: Millis,
+    pub(crate) body_read: Millis,
     /// `send_timeout`.
-    pub send: Millis,
+    pub(crate) send: Millis,
     /// `idle_timeout`.
-    pub idle: Millis,
+    pub(crate) idle: Millis,
 }
 
 /// One whole configuration.
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     /// Bounds on the heads and bodies of requests.
-    pub limits: Limits,
+    pub(crate) limits: Limits,
     /// How long clients are waited for.
-    pub timeouts: Timeouts,
+    pub(crate) timeouts: Timeouts,
     /// `settings.http.websocket`.
-    pub websocket: SessionOptions,
+    pub(crate) websocket: SessionOptions,
     /// `Server` has the version.
-    pub shows_version: bool,
+    pub(crate) shows_version: bool,
     /// The types of files.
-    pub mime: Arc<MimeTypes>,
+    pub(crate) mime: Arc<MimeTypes>,
     mime_source: BTreeMap<String, String>,
     /// The ways in with a socket.
-    pub listeners: Vec<ListenerEntry>,
+    pub(crate) listeners: Vec<ListenerEntry>,
     /// The compiled routes.
-    pub router: Router,
+    pub(crate) router: Router,
     /// Ways in for the jobs of spoolers, runs of schedules among them, which have no socket; as the router numbers them.
     job_entrances: Vec<ListenerEntry>,
     /// The same for the questions of guards.
     question_entrances: Vec<ListenerEntry>,
     /// In the order of their names, as the router numbers them.
-    pub spoolers: Vec<Arc<model::Spooler>>,
+    pub(crate) spoolers: Vec<Arc<model::Spooler>>,
     /// In the order of their names, as the router numbers them.
-    pub applications: Vec<Arc<Application>>,
+    pub(crate) applications: Vec<Arc<Application>>,
     /// As the router numbers them.
-    pub upstreams: Vec<Arc<Upstream>>,
+    pub(crate) upstreams: Vec<Arc<Upstream>>,
     /// How the names of their servers are looked up.
-    pub resolver: model::Resolver,
+    pub(crate) resolver: model::Resolver,
     /// How the API server of Kubernetes is reached, where they are Services.
-    pub kubernetes: model::Kubernetes,
+    pub(crate) kubernetes: model::Kubernetes,
     /// Large bodies of requests to upstreams; there if there is an upstream.
-    pub body_spool: Option<Spool>,
+    pub(crate) body_spool: Option<Spool>,
     /// Where answers wait for slow clients; there if there is an upstream or an application, and `response_buffering` is not 0.
-    pub store: Option<Store>,
+    pub(crate) store: Option<Store>,
     /// `body_temp_path`.
     body_folder: Option<PathBuf>,
     /// Access logs and the slow log.
-    pub logs: Logs,
+    pub(crate) logs: Logs,
     /// `None`: requests are not traced.
-    pub tracer: Option<Arc<Tracer>>,
+    pub(crate) tracer: Option<Arc<Tracer>>,
     /// The modules that scripts of the configuration may use.
-    pub modules: Modules,
+    pub(crate) modules: Modules,
     /// `None`: responses are sent as they are.
-    pub compression: Option<Compression>,
+    pub(crate) compression: Option<Compression>,
     /// A listener has `forwarded`.
-    pub believes_fields: bool,
+    pub(crate) believes_fields: bool,
     /// Who is told the ids of requests, and whose are believed.
-    pub request_id: Option<Box<model::RequestId>>,
+    pub(crate) request_id: Option<Box<model::RequestId>>,
     /// `None`: requests are served.
-    pub maintenance: Option<Box<model::Maintenance>>,
+    pub(crate) maintenance: Option<Box<model::Maintenance>>,
     /// Who gets 103.
-    pub early_hints: model::EarlyHints,
+    pub(crate) early_hints: model::EarlyHints,
     /// `log_route`.
-    pub logs_routes: bool,
+    pub(crate) logs_routes: bool,
     /// `chunked_transform`.
-    pub accepts_chunked: bool,
+    pub(crate) accepts_chunked: bool,
     /// Bodies of requests to applications up to this size stay in memory.
-    pub body_buffer_bytes: usize,
+    pub(crate) body_buffer_bytes: usize,
     /// Requests by what answered them.
-    pub counts: Counts,
+    pub(crate) counts: Counts,
     /// The guards of actions, as the router numbers them.
-    pub guards: Guards,
+    pub(crate) guards: Guards,
     /// The stores of responses.
-    pub caches: Vec<Arc<tutti_cache::Store>>,
+    pub(crate) caches: Vec<Arc<tutti_cache::Store>>,
 }
 
 /// The spools that a change needs and the server does not have: what [`Surroundings`] will be asked for.
@@ -126,9 +136,9 @@ pub struct SpoolsNeeded {
 /// A configuration that is ready to be used.
 pub struct Prepared {
     /// It replaces the one in force.
-    pub snapshot: Snapshot,
+    pub(crate) snapshot: Snapshot,
     /// Listeners that the live configuration does not have.
-    pub added: Vec<Arc<Listener>>,
+    pub(crate) added: Vec<Arc<Listener>>,
 }
 
 impl Snapshot {
@@ -136,7 +146,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// None: there is nothing in it that could be at fault.
-    pub fn empty(threads: usize) -> Result<Self, Diagnostics> {
+    pub(crate) fn empty(threads: usize) -> Result<Self, Diagnostics> {
         let config = Config::default();
         let mut empty = Self::settings(&config, None, Router::compile(&config)?);
         empty.counts = Counts::new(threads);
@@ -209,7 +219,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// Why it cannot be made; answers wait in memory then.
-    pub fn open_store(
+    pub(crate) fn open_store(
         &mut self,
         config: &Config,
         previous: &Snapshot,
@@ -242,7 +252,7 @@ impl Snapshot {
     }
 
     /// The spools that a configuration needs besides those of this one.
-    pub fn spools_needed(&self, config: &Config) -> SpoolsNeeded {
+    pub(crate) fn spools_needed(&self, config: &Config) -> SpoolsNeeded {
         let http = &config.settings.http;
         let has_servers = !config.upstreams.is_empty() || config.proxies().next().is_some();
         let has_answers = has_servers || !config.applications.is_empty();
@@ -254,49 +264,49 @@ impl Snapshot {
     }
 
     /// Limits of HTTP/2 on a listener; `None` if it is not spoken there.
-    pub fn http2_of(&self, listener: u64) -> Option<model::Http2> {
+    pub(crate) fn http2_of(&self, listener: u64) -> Option<model::Http2> {
         let position = self.position_of(listener)?;
         self.listeners.get(position)?.http2
     }
 
     /// HTTP/3 on a listener; `None` if it is not spoken there.
-    pub fn http3_of(&self, listener: u64) -> Option<&Spoken> {
+    pub(crate) fn http3_of(&self, listener: u64) -> Option<&Spoken> {
         let position = self.position_of(listener)?;
         self.listeners.get(position)?.http3.as_ref()
     }
 
     /// All ways in.
-    pub fn entrances(&self) -> impl Iterator<Item = &ListenerEntry> {
+    pub(crate) fn entrances(&self) -> impl Iterator<Item = &ListenerEntry> {
         let own = self.job_entrances.iter().chain(&self.question_entrances);
         self.listeners.iter().chain(own)
     }
 
     /// The way in for a question of a guard, by its number among those that ask.
-    pub fn question_entrance(&self, number: usize) -> Option<&Arc<Listener>> {
+    pub(crate) fn question_entrance(&self, number: usize) -> Option<&Arc<Listener>> {
         let entry = self.question_entrances.get(number)?;
         Some(&entry.listener)
     }
 
     /// True of the ways in for the questions of guards.
-    pub fn is_question(&self, listener: u64) -> bool {
+    pub(crate) fn is_question(&self, listener: u64) -> bool {
         let mut entrances = self.question_entrances.iter();
         entrances.any(|entry| entry.listener.id == listener)
     }
 
     /// The way in for the jobs of this spooler.
-    pub fn entrance_of(&self, spooler: &str) -> Option<&ListenerEntry> {
+    pub(crate) fn entrance_of(&self, spooler: &str) -> Option<&ListenerEntry> {
         let mut entrances = self.job_entrances.iter();
         entrances.find(|entry| entry.listener.name() == spooler)
     }
 
     /// True of the way in for the jobs of a spooler.
-    pub fn is_of_job(&self, listener: u64) -> bool {
+    pub(crate) fn is_of_job(&self, listener: u64) -> bool {
         let mut entrances = self.job_entrances.iter();
         entrances.any(|entry| entry.listener.id == listener)
     }
 
     /// The upstreams of each name: `proxy` actions with one URL and different options are one upstream to people.
-    pub fn upstreams_by_name(&self) -> BTreeMap<&str, Vec<&Arc<Upstream>>> {
+    pub(crate) fn upstreams_by_name(&self) -> BTreeMap<&str, Vec<&Arc<Upstream>>> {
         let mut by_name: BTreeMap<&str, Vec<&Arc<Upstream>>> = BTreeMap::new();
         for upstream in &self.upstreams {
             by_name.entry(upstream.name()).or_default().push(upstream);
@@ -305,13 +315,13 @@ impl Snapshot {
     }
 
     /// The number of a listener in this configuration.
-    pub fn position_of(&self, listener: u64) -> Option<usize> {
+    pub(crate) fn position_of(&self, listener: u64) -> Option<usize> {
         self.entrances()
             .position(|entry| entry.listener.id == listener)
     }
 
     /// Returns a listener's offer to clients, if it speaks TLS.
-    pub fn offer_of(&self, listener: u64) -> Option<&Offer> {
+    pub(crate) fn offer_of(&self, listener: u64) -> Option<&Offer> {
         let entry = self.listeners.get(self.position_of(listener)?)?;
         entry.offer.as_deref()
     }
@@ -320,7 +330,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// Listeners that cannot be bound, a log that cannot be opened, each at its place.
-    pub fn prepare(
+    pub(crate) fn prepare(
         config: &Config,
         previous: &Snapshot,
         around: &mut dyn Surroundings,

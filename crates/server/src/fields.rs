@@ -6,10 +6,8 @@
 //!
 //! Must never: believe a field that somebody may have written who is not named, or change one that says where a message ends.
 
-#![forbid(unsafe_code)]
-
-pub mod forwarded;
-pub mod own;
-pub mod request_headers;
-pub mod request_id;
-pub mod response_headers;
+pub(crate) mod forwarded;
+pub(crate) mod own;
+pub(crate) mod request_headers;
+pub(crate) mod request_id;
+pub(crate) mod response_headers;
