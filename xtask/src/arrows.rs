@@ -216,10 +216,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 
 pub(crate) fn check(crates: &[Member]) -> Vec<Breach> {
     let mut breaches = Vec::new();
-    for member in crates
-        .iter()
-        .filter(|member| is_of_the_server(&member.name))
-    {
+    for member in crates.iter().filter(|member| member.is_shipped()) {
         let allowed = ALLOWED
             .iter()
             .find(|(listed, _)| *listed == member.name)
@@ -239,13 +236,6 @@ pub(crate) fn check(crates: &[Member]) -> Vec<Breach> {
     breaches
 }
 
-/// True for what is shipped: not for tests, benchmarks and this program.
-fn is_of_the_server(name: &str) -> bool {
-    !["tests/", "bench/", "xtask"]
-        .iter()
-        .any(|folder| name.starts_with(folder))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,6 +245,7 @@ mod tests {
             name: name.to_owned(),
             folder: std::path::PathBuf::new(),
             roots: Vec::new(),
+            is_library: true,
             uses: uses.iter().map(|used| (*used).to_owned()).collect(),
         }
     }

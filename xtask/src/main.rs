@@ -14,6 +14,7 @@ mod comments;
 mod documents;
 mod features;
 mod generated;
+mod interfaces;
 mod lengths;
 mod names;
 mod notices;
@@ -101,6 +102,7 @@ fn check() -> Result<Vec<Breach>> {
         ));
     }
     breaches.extend(circles::compare(&circles, tolerated::CIRCLES));
+    breaches.extend(interfaces::check(&root, &crates)?);
     breaches.extend(comments::check(&root)?);
     breaches.extend(documents::check(&root)?);
     breaches.extend(features::check(&root)?);
