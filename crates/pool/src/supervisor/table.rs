@@ -3,6 +3,7 @@
 //! Owned by the supervisor, which decides; here is who there is, and how each is found, told and killed. Must never happen: two
 //! workers with the same number in a segment, or a process that nobody here knows and nobody kills.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -130,6 +131,10 @@ impl ProcessTable {
             let Some(number) = self.free_number(&generation, threads) else {
                 return;
             };
+            assert!(
+                self.is_free(&generation, number..number + threads),
+                "two workers of one segment would have the number {number}"
+            );
             let limit = limit();
             for number in number..number + threads {
                 generation.segment.set_request_limit(number, limit);
@@ -159,15 +164,22 @@ impl ProcessTable {
         let numbers = generation.segment.layout().workers;
         let mut number = 0;
         while number + threads <= numbers {
-            let is_taken = self.workers.iter().any(|worker| {
-                worker.number == number && Arc::ptr_eq(&worker.generation, generation)
-            });
-            if !is_taken {
+            if self.is_free(generation, number..number + threads) {
                 return Some(number);
             }
             number += threads;
         }
         None
+    }
+
+    /// True if no worker of a segment has one of these numbers.
+    fn is_free(&self, generation: &Arc<Generation>, numbers: Range<u32>) -> bool {
+        !self.workers.iter().any(|worker| {
+            let own = worker.numbers();
+            own.start < numbers.end
+                && numbers.start < own.end
+                && Arc::ptr_eq(&worker.generation, generation)
+        })
     }
 
     /// Tells those workers to leave of which `is_told` says so.
