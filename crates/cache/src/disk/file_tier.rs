@@ -104,6 +104,7 @@ impl Tier for Disk {
         match is_refused {
             true => Inner::count(&self.inner.counts.failed, 1),
             false => {
+                debug_assert!(!index.is_waiting(stored), "written twice");
                 index.wait(stored);
                 self.order(Order::Write(Arc::clone(stored)));
             }

@@ -191,7 +191,9 @@ impl Index {
         if waiting.is_empty() {
             self.pending.remove(text);
         }
-        self.pending_bytes -= gone.iter().map(|one| one.weight()).sum::<usize>();
+        let weight = gone.iter().map(|one| one.weight()).sum::<usize>();
+        assert!(weight <= self.pending_bytes, "more went than waited");
+        self.pending_bytes -= weight;
         gone
     }
 
@@ -227,6 +229,10 @@ impl Index {
     }
 
     fn uncount(&mut self, text: usize, entry: &Entry) {
+        assert!(
+            self.entries > 0 && self.bytes >= entry.length,
+            "more records went than there were"
+        );
         self.entries -= 1;
         self.bytes -= entry.length;
         self.weight -= weight(text, entry.tags.len());
@@ -255,6 +261,7 @@ impl Index {
             let oldest = variants.remove(0);
             gone.extend(self.uncount_all(text.len(), &[oldest]));
         }
+        debug_assert!(!gone.contains(&dead), "the record that was just written");
         gone
     }
 

@@ -272,8 +272,9 @@ impl Thread {
             return Ok(None);
         };
         let length = (RECORD_HEAD_BYTES + metadata.len() + stored.body.len()) as u64;
+        let geometry = self.inner.geometry;
         let fits = |(number, place): (u32, u64)| {
-            place + length <= self.inner.geometry.start(number.saturating_add(1))
+            place + length <= geometry.start(number.saturating_add(1))
         };
         if !self.current.is_some_and(fits) {
             self.begin_next()?;
@@ -281,6 +282,10 @@ impl Thread {
         let Some((number, place)) = self.current else {
             return Ok(None);
         };
+        assert!(
+            fits((number, place)),
+            "a record of {length} bytes would reach into the next segment"
+        );
         let Some(Some((sequence, seal))) = self.segments.get(number as usize) else {
             return Ok(None);
         };
