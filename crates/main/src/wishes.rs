@@ -30,7 +30,9 @@ impl Supervisor {
             () => {
                 self.acme.last_wish += 1;
                 let id = self.acme.last_wish;
-                self.acme.wishes.insert(id, from);
+                let before = self.acme.wishes.insert(id, from);
+                assert!(before.is_none(), "an answer would reach another request");
+                assert!(self.acme.wishes.len() <= MOST_WISHES, "wishes pile up");
                 let wish = ToAcme::Want {
                     id,
                     account,
