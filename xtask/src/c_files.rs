@@ -146,7 +146,7 @@ impl CFile {
         // The names of macros that stand for a function are PHP's and perl's, and no file's.
         let is_macro = !name.contains(|letter: char| letter.is_ascii_lowercase());
         let is_type = ["struct", "union", "enum"].contains(statement.first().unwrap_or(&""))
-            && head.is_some_and(|head| head.len() <= 2 || head.last() == Some(&"}"));
+            && head.is_some_and(|head| head.len() <= 2 || head.last() == Some(&"{"));
         if is("typedef") || is("extern") || is_macro || is_type {
             return;
         }
