@@ -48,6 +48,7 @@ impl Supervisor {
         let hello = ControllerHello {
             modules: self.instance.modules.clone(),
             log: self.instance.log.style().clone(),
+            log_file: self.instance.places.log.clone(),
             configuration: self.holdings.configuration.clone(),
             certificates: self.stored(Store::Certificates),
             js_modules: self.stored(Store::JsModules),

@@ -18,6 +18,8 @@ pub struct ControllerHello {
     pub modules: Vec<Module>,
     /// How the log is written.
     pub log: LogStyle,
+    /// Where it is; `None`: standard error, or a syslog server.
+    pub log_file: Option<PathBuf>,
     /// The configuration that is stored, or in force; `None` for a first start.
     pub configuration: Option<String>,
     /// Certificate bundles, by name.
