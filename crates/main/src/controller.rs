@@ -221,7 +221,8 @@ impl Supervisor {
             }
             FromController::ReadCertificate { id, file, key } => {
                 let config = self.instance.places.config.as_deref();
-                let text = certificate_files::read(config, &file, key.as_deref());
+                let noted = (&mut self.keys, &self.instance.log);
+                let text = certificate_files::read(config, &file, key.as_deref(), noted);
                 let file =
                     text.and_then(|text| memfd::document("tutti-certificate", text.as_bytes()));
                 self.answer_with(id, file.map(Some));

@@ -51,6 +51,15 @@ fn files_are_served_renewed_and_kept() {
     assert!(shown.json().get(&name).is_some(), "{}", shown.text());
     assert!(!shown.text().contains("PRIVATE"), "{}", shown.text());
 
+    // Issue 28, 5.5: only a key that every user can read is logged.
+    let warning = format!("chmod o= {}", authority.path("privkey.pem").display());
+    assert!(!server.log().contains("chmod"), "{}", server.log());
+    let mode = fs::Permissions::from_mode(0o644);
+    fs::set_permissions(authority.path("privkey.pem"), mode).unwrap();
+    let reply = server.call("POST", "/control/reload", &Value::Null);
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    server.wait_for_log(&warning);
+
     // The one who renews them tells nobody.
     issue(&authority);
     wait_until("the new one is shown", || {
