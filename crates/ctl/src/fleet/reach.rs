@@ -128,7 +128,7 @@ impl StoreArguments {
 }
 
 fn read(name: &str, text: &str, format: Format) -> Result<Source, Failure> {
-    let source = tutti_config::source::of_text(text, format);
+    let source = tutti_config::source::of_text(text.as_bytes(), format);
     source.map_err(|faults| {
         excerpt::shown(
             format!("`{name}` is no source"),
