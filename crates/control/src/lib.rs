@@ -41,6 +41,6 @@ pub use client::{Answered, Client, Patience};
 pub use description::openapi;
 pub use listener::{Listener, serve};
 pub use own::without as without_own;
-pub use service::{BoxFuture, RestartError, Service, StoreError};
+pub use service::{BoxFuture, RenewError, RestartError, Service, StoreError};
 /// Words that the API shares with main.
 pub use tutti_protocol::{Access, Cause, Store, Token};

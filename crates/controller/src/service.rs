@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use tutti_config::model::Maintenance;
 use tutti_config::{Config, Context, Diagnostic, Diagnostics, Document, FaultKind, Pointer};
-use tutti_control::{BoxFuture, RestartError, Service, StoreError};
+use tutti_control::{BoxFuture, RenewError, RestartError, Service, StoreError};
 use tutti_log::Log;
 use tutti_metrics::Format;
 use tutti_protocol::{
@@ -523,6 +523,11 @@ impl Service for ControllerService {
     fn restart(&self, application: &str) -> BoxFuture<Result<(), RestartError>> {
         let (inner, name) = (Arc::clone(&self.0), application.to_owned());
         Box::pin(async move { inner.restart(name).await })
+    }
+
+    fn renew(&self, certificate: &str) -> BoxFuture<Result<(), RenewError>> {
+        let (inner, name) = (Arc::clone(&self.0), certificate.to_owned());
+        Box::pin(async move { inner.renew(name).await })
     }
 
     fn upgrade(&self) -> BoxFuture<Result<(), String>> {

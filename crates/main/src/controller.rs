@@ -241,6 +241,7 @@ impl Supervisor {
                 self.answer_with(id, token.map(Some));
             }
             FromController::Acme { plan } => self.plan_certificates(plan),
+            FromController::Renew { id, bundle } => self.renew_certificate(id, bundle),
             FromController::AcmeDone { id, error } => self.acme_done(id, error),
             FromController::Source { plan } => self.follow_source(plan),
             FromController::FleetDone { id, answer } => self.fleet_done(id, answer),

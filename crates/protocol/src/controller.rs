@@ -229,6 +229,13 @@ pub enum FromController {
         /// All of them.
         plan: Option<Box<AcmePlan>>,
     },
+    /// Order this certificate now, although it is not due; answered when it is in force.
+    Renew {
+        /// Number of the request.
+        id: u64,
+        /// Name of its bundle.
+        bundle: String,
+    },
     /// A request of the process for automatic certificates has been carried out, or not.
     AcmeDone {
         /// Its number of the request.
