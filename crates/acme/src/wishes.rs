@@ -116,9 +116,7 @@ impl Inner {
 
     /// An error is the reason why not, and for how many seconds it holds.
     async fn ask(&self, plan: &OnDemandPlan, wish: &Wish) -> Result<(), (String, i64)> {
-        let asker = self
-            .asker
-            .get_or_init(|| Asker::new().map_err(|error| error.to_string()));
+        let asker = self.asker.get_or_init(Asker::new);
         let answer = match asker {
             Ok(asker) => asker.ask(&plan.ask, &wish.name, wish.client).await,
             Err(error) => Answer::Unknown(error.clone()),
