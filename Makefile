@@ -58,7 +58,7 @@ help: ## list the targets
 deps:
 	@packaging/install-deps build
 
-build: deps server ## dist/bin/tutti (tuttid and unitd are links to it) and dist/modules/
+build: deps server ## dist/bin/tutti (tuttid and unitd are links to it), dist/bin/tutti-import and dist/modules/
 	$(CARGO) build --profile $(PROFILE) $(call PACKAGES,tutti-external tutti-node tutti-node-addon tutti-perl tutti-ruby tutti-java tutti-c)
 	rm -rf $(DIST)/share/tutti/go $(DIST)/share/tutti/node
 	mkdir -p $(DIST)/share/tutti/go $(DIST)/share/tutti/node/unit-http $(DIST)/lib $(DIST)/include
@@ -82,8 +82,9 @@ build: deps server ## dist/bin/tutti (tuttid and unitd are links to it) and dist
 # The server with PHP: all that the demo needs.
 server:
 	mkdir -p $(DIST)/bin $(DIST)/modules $(DIST)/share/tutti/php
-	$(CARGO) build --profile $(PROFILE) $(call PACKAGES,tutti-daemon)
+	$(CARGO) build --profile $(PROFILE) $(call PACKAGES,tutti-daemon tutti-import)
 	$(call replace,$(BUILT)/tutti,$(DIST)/bin/tutti)
+	$(call replace,$(BUILT)/tutti-import,$(DIST)/bin/tutti-import)
 	ln -sfn tutti $(DIST)/bin/tuttid
 	ln -sfn tutti $(DIST)/bin/unitd
 	CARGO=$(CARGO) PROFILE=$(PROFILE) packaging/build-php $(DIST)/modules $(TARGET)

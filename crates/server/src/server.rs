@@ -130,7 +130,7 @@ impl Server {
         let live = self.shared.live.load();
         let mut prepared = Snapshot::prepare(config, &live, around)?;
         let log = Arc::clone(&self.shared.log);
-        tutti_cache_disk::open(
+        tutti_cache::disk::open(
             &prepared.snapshot.caches,
             &live.caches,
             |store| around.cache_file(store).map(Into::into),
@@ -180,7 +180,7 @@ impl Server {
                 .insert(listener.id, Arc::clone(&previous));
         }
         self.warn_of_unverified(&snapshot, &previous);
-        tutti_cache_disk::rest_replaced(&previous.caches, &snapshot.caches);
+        tutti_cache::disk::rest_replaced(&previous.caches, &snapshot.caches);
         self.shared.live.store(Arc::new(snapshot));
         for listener in removed {
             listener.close();
