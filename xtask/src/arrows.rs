@@ -23,7 +23,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("http", &[]),
     ("gateway", &[]),
-    ("wire", &[]),
+    ("wire", &["options"]),
     ("sys", &[]),
     ("metrics", &[]),
     ("routing", &["config", "http", "script"]),

@@ -4,7 +4,9 @@
 
 use std::{borrow::BorrowMut, io};
 
-use tutti_worker::{BodyView, Describe, HeadError, Host, Requests, Served, Start, StartError};
+use tutti_worker::{
+    BodyView, Common, Describe, HeadError, Host, Requests, Served, Start, StartError,
+};
 
 use crate::{
     exchange::{ClientGone, Exchange, Field, Protocol},
@@ -37,9 +39,9 @@ impl Host for PhpHost {
             .collect()
     }
 
-    fn load(start: &Start) -> Result<Php, StartError> {
+    fn load(start: &Start, common: &Common) -> Result<Php, StartError> {
         let php = Php::start(&start.config)?;
-        if start.preload {
+        if common.preload {
             php.preload()?;
         }
         Ok(php)
