@@ -5,7 +5,8 @@
 use std::{borrow::BorrowMut, io};
 
 use tutti_worker::{
-    BodyView, Describe, HeadError, Host, Requests, Served, Start, StartError, is_valid_field,
+    BodyView, Common, Describe, HeadError, Host, Requests, Served, Start, StartError,
+    is_valid_field,
 };
 
 use crate::{
@@ -39,9 +40,9 @@ impl Host for PhpHost {
             .collect()
     }
 
-    fn load(start: &Start) -> Result<Php, StartError> {
+    fn load(start: &Start, common: &Common) -> Result<Php, StartError> {
         let php = Php::start(&start.config)?;
-        if start.preload {
+        if common.preload {
             php.preload()?;
         }
         Ok(php)

@@ -23,6 +23,8 @@ use tutti_options::wasm::Destination;
 use wasmtime_wasi_http::io::TokioIo;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
+use tutti_worker::Level;
+
 use crate::log;
 
 /// Time for a connection, for the first byte of an answer, and between two pieces of it, unless the component says otherwise.
@@ -91,7 +93,7 @@ impl Outgoing {
             "{}: the component was refused a request to {host}, port {port}; `\"access\": {{\"network\": [\"{entry}\"]}}` allows it",
             self.title
         );
-        log::write("error", &message);
+        log::write(Level::Error, &message);
         Err(Error::HttpRequestDenied)
     }
 }
