@@ -8,6 +8,7 @@
 mod arrows;
 mod book;
 mod breach;
+mod c_files;
 mod circles;
 mod comments;
 mod documents;
@@ -94,6 +95,10 @@ fn check() -> Result<Vec<Breach>> {
         breaches.extend(files.iter().filter_map(lengths::check_file));
         breaches.extend(files.iter().flat_map(unsafety::check));
         circles.extend(circles::find(&member.name, &files, &member.roots));
+        circles.extend(circles::find_in_c(
+            &member.name,
+            &c_files::read(&root, member)?,
+        ));
     }
     breaches.extend(circles::compare(&circles, tolerated::CIRCLES));
     breaches.extend(comments::check(&root)?);

@@ -176,7 +176,7 @@ pub(crate) fn with_orders(mut plan: AcmePlan, documents: &Documents) -> AcmePlan
         if !is_begun || plan.certificates.contains_key(&bundle) {
             continue;
         }
-        let parts = tutti_acme_names::parts(&bundle);
+        let parts = tutti_options::acme_names::parts(&bundle);
         if let Some((account, name)) =
             parts.filter(|(account, _)| plan.on_demand(account).is_some())
         {

@@ -13,7 +13,7 @@ use crate::scheduler::{Inner, NOT_WANTED, Scheduler, unix_time};
 impl Scheduler {
     /// A client asks for a name.
     pub(crate) fn want(&self, wish: Wish) {
-        let bundle = tutti_acme_names::bundle_on_demand(&wish.account, &wish.name);
+        let bundle = tutti_options::acme_names::bundle_on_demand(&wish.account, &wish.name);
         match self.0.step(&bundle, &wish, unix_time()) {
             Err(()) => self.0.answer(wish.id, None),
             Ok(Step::Refuse(why)) => self.0.answer(wish.id, Some(why)),
@@ -35,7 +35,7 @@ impl Scheduler {
 
     /// A certificate has been used.
     pub(crate) fn note_use(&self, account: &str, name: &str) {
-        let bundle = tutti_acme_names::bundle_on_demand(account, name);
+        let bundle = tutti_options::acme_names::bundle_on_demand(account, name);
         let (wanted, account) = {
             let state = self.0.state();
             let wanted = state.plan.certificates.get(&bundle);
@@ -74,7 +74,7 @@ impl Inner {
         if state.plan.on_demand(&wish.account).is_none() {
             return refuse("the configuration has no certificates on demand of this account");
         }
-        if tutti_acme_names::on_demand(&wish.name).as_deref() != Some(wish.name.as_str()) {
+        if tutti_options::acme_names::on_demand(&wish.name).as_deref() != Some(wish.name.as_str()) {
             return refuse("no authority takes the name");
         }
         let wanted = state.plan.certificates.get(bundle);
@@ -152,9 +152,7 @@ impl Inner {
 
     /// An error is the reason why not, and for how many seconds it holds.
     async fn ask(&self, plan: &OnDemandPlan, wish: &Wish) -> Result<(), (String, i64)> {
-        let asker = self
-            .asker
-            .get_or_init(|| Asker::new().map_err(|error| error.to_string()));
+        let asker = self.asker.get_or_init(Asker::new);
         let answer = match asker {
             Ok(asker) => asker.ask(&plan.ask, &wish.name, wish.client).await,
             Err(error) => Answer::Unknown(error.clone()),
@@ -188,7 +186,7 @@ impl Inner {
         let demand = demand::demand(&wish.name, wish.client, now);
         let documents = self.documents.certificates();
         let others = documents.iter().filter(|(other, _)| {
-            let account = tutti_acme_names::parts(other).map(|(account, _)| account);
+            let account = tutti_options::acme_names::parts(other).map(|(account, _)| account);
             other != bundle && account == Some(wish.account.as_str())
         });
         demand::limit(plan, &demand, others.map(|(_, document)| document), now)?;

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use crate::Millis;
 use crate::clock::now;
 use crate::counts::Counts;
-use crate::disk::{Loaded, Tier};
+use crate::disk::tier::{Loaded, Tier};
 use crate::disk_hold::{DiskHold, Heeded};
 use crate::eviction::Queues;
 use crate::flight::{Flight, Flights, Lead};
@@ -216,7 +216,7 @@ impl Store {
     }
 
     /// From now on it has this part on disk.
-    pub fn set_tier(&self, tier: Arc<dyn Tier>) {
+    pub(crate) fn set_tier(&self, tier: Arc<dyn Tier>) {
         // There is one for all its life.
         let _ = self.tier.set(tier);
     }
@@ -232,7 +232,7 @@ impl Store {
     }
 
     /// The part on disk.
-    pub fn tier(&self) -> Option<&Arc<dyn Tier>> {
+    pub(crate) fn tier(&self) -> Option<&Arc<dyn Tier>> {
         self.tier.get()
     }
 
@@ -412,8 +412,13 @@ impl Store {
         stored
     }
 
-    /// Has all that is in memory written to disk, for whoever has the file next; completes when that is done.
-    pub fn rest(&self) -> Option<oneshot::Receiver<()>> {
+    /// Completes when everything purged so far is gone from disk; `None`: the store is in memory only.
+    pub fn settled(&self) -> Option<oneshot::Receiver<()>> {
+        self.tier().map(|tier| tier.settled())
+    }
+
+    /// Writes all that is in memory to disk, for the next process that has the file; completes when that is done.
+    pub(crate) fn rest(&self) -> Option<oneshot::Receiver<()>> {
         let tier = self.tier()?;
         for part in &self.parts {
             let part = lock(part);

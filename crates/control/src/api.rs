@@ -89,7 +89,7 @@ impl Api {
                 let store = Store::JsModules;
                 stored::answer(&*self.service, store, request.method, path, request.body).await
             }
-            ["schema"] if is_read => Answer::schema(&tutti_schema::schema()),
+            ["schema"] if is_read => Answer::schema(&tutti_config::schema()),
             ["schema", "openapi.json"] if is_read => {
                 Answer::json(200, &crate::description::served())
             }

@@ -9,12 +9,12 @@ use serde_json::{Map, Value, json};
 pub fn openapi() -> Value {
     let answers = [("done", done()), ("failure", failure())];
     let answers = answers.map(|(name, schema)| (name.to_owned(), schema));
-    tutti_schema::openapi(paths(), answers.into_iter().collect())
+    tutti_config::openapi(paths(), answers.into_iter().collect())
 }
 
 /// The description as it is served.
 pub(crate) fn served() -> Value {
-    tutti_schema::without_shared_paths(openapi())
+    tutti_config::without_shared_paths(openapi())
 }
 
 fn read(tag: &str, summary: &str, schema: &Value) -> Value {

@@ -20,8 +20,8 @@ use tutti_protocol::{
     AccountPlan, AcmePlan, CertificatePlan, Challenge, ChallengeKind, ForController,
     FromController, NameserverPlan, OnDemandPlan, Question, Store,
 };
-use tutti_role::certificates::{accounts_on_demand, is_on_demand};
 use tutti_tls::Bundle;
+use tutti_unprivileged::certificates::{accounts_on_demand, is_on_demand};
 
 use super::service::{ControllerService, Inner, News};
 
@@ -88,7 +88,7 @@ impl Inner {
                     until: Some(bundle.expiry()),
                     is_on_demand: true,
                 };
-                let name = tutti_acme_names::bundle_on_demand(account, &name);
+                let name = tutti_options::acme_names::bundle_on_demand(account, &name);
                 certificates.entry(name).or_insert(plan);
             }
         }
@@ -122,7 +122,7 @@ impl Inner {
         let names = match wanted.find(|wanted| wanted.bundle() == name) {
             Some(wanted) => wanted.names.clone(),
             None if is_on_demand(&config, &name) => {
-                let parts = tutti_acme_names::parts(&name);
+                let parts = tutti_options::acme_names::parts(&name);
                 parts.map(|(_, host)| host.to_owned()).into_iter().collect()
             }
             None => return Err("the configuration does not ask for it any more".to_owned()),
@@ -236,7 +236,7 @@ impl Inner {
         let wanted = wanted.map(|one| (one.bundle(), one.account.clone(), one.names.clone()));
         let mut wanted: Vec<_> = wanted.collect();
         let known = news.keys().filter_map(|name| {
-            let (account, host) = tutti_acme_names::parts(name)?;
+            let (account, host) = tutti_options::acme_names::parts(name)?;
             is_on_demand(&config, name)
                 .then(|| (name.clone(), account.to_owned(), vec![host.to_owned()]))
         });

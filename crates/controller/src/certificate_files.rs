@@ -13,8 +13,8 @@ use tutti_config::{Diagnostic, Diagnostics};
 use tutti_control::StoreError;
 use tutti_log::Level;
 use tutti_protocol::{Change, FromController, Store};
-use tutti_role::certificates::{self, Certificates};
 use tutti_tls::Bundle;
+use tutti_unprivileged::certificates::{self, Certificates};
 
 use super::line::fetch;
 use super::service::{ControllerService, Inner};

@@ -20,11 +20,11 @@ use tutti_protocol::{
     self, Cause, CertificateNews, Change, ControllerHello, FromController, Grants, JobTask, Module,
     Purge, Question, Reason, SourceNews, SourcePlan, Store,
 };
-use tutti_role::certificates::Certificates;
-use tutti_role::link::Refused;
-use tutti_role::standing::{Standing, Standings};
-use tutti_role::{automatic, context, faults, grants, js_modules, partial};
 use tutti_script::Modules;
+use tutti_unprivileged::certificates::Certificates;
+use tutti_unprivileged::link::Refused;
+use tutti_unprivileged::standing::{Standing, Standings};
+use tutti_unprivileged::{automatic, context, faults, grants, js_modules, partial};
 
 use super::dashboard_keeper::Keeper;
 use super::line::Link;

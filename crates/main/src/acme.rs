@@ -78,7 +78,7 @@ impl Acme {
     pub(super) fn may_want(&self, account: &str, name: &str) -> bool {
         let plan = self.plan.as_ref();
         plan.is_some_and(|plan| plan.on_demand(account).is_some())
-            && tutti_acme_names::on_demand(name).as_deref() == Some(name)
+            && tutti_options::acme_names::on_demand(name).as_deref() == Some(name)
     }
 
     /// When something is due.

@@ -41,7 +41,7 @@ impl AcmePlan {
     /// True for the bundle of a certificate that it names, or that may be got on demand.
     pub fn allows(&self, bundle: &str) -> bool {
         let is_on_demand = || {
-            let (account, _) = tutti_acme_names::parts(bundle)?;
+            let (account, _) = tutti_options::acme_names::parts(bundle)?;
             self.on_demand(account)
         };
         self.certificates.contains_key(bundle) || is_on_demand().is_some()

@@ -9,21 +9,21 @@ use tutti_pool::Level;
 use tutti_routing::{Failure, Modules, RequestInfo, ResponseHeader, RouteEvent, Seen};
 
 use crate::connection::Connection;
+use crate::fields::request_id;
+use crate::fields::response_headers::{self, Refused};
 use crate::plan::Changes;
 use crate::refusals;
 use crate::respond::{self, Page, Persistence};
 use crate::route_log;
+use crate::snapshot::Snapshot;
 use crate::step::Step;
+use crate::substitute::{Mended, Substitute};
 use tutti_conn::output::{Gone, Output};
-use tutti_fields::request_id;
-use tutti_fields::response_headers::{self, Refused};
 use tutti_files::compression::{Choice, Described};
 use tutti_files::conditional::Conditions;
 use tutti_request_log::Answerer;
 use tutti_request_log::Finished;
 use tutti_request_log::{Entry, Phases, SLOW, Server};
-use tutti_snapshot::Snapshot;
-use tutti_substitute::{Mended, Substitute};
 
 /// A request in its context.
 #[derive(Clone, Copy)]

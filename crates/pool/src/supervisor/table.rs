@@ -3,6 +3,7 @@
 //! Owned by the supervisor, which decides; here is who there is, and how each is found, told and killed. Must never happen: two
 //! workers with the same number in a segment, or a process that nobody here knows and nobody kills.
 
+use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -115,8 +116,8 @@ impl ProcessTable {
         &mut self,
         serial: u64,
         count: u32,
-        threads: u32,
-        mut limit: impl FnMut() -> u64,
+        threads: NonZeroU32,
+        mut limit: impl FnMut() -> Option<NonZeroU64>,
     ) {
         let Some(prototype) = self.prototype(serial) else {
             return;
@@ -127,11 +128,11 @@ impl ProcessTable {
         let generation = Arc::clone(&prototype.generation);
         let mark = prototype.output.mark();
         for _ in 0..count {
-            let Some(number) = self.free_number(&generation, threads) else {
+            let Some(number) = self.free_number(&generation, threads.get()) else {
                 return;
             };
             let limit = limit();
-            for number in number..number + threads {
+            for number in number..number + threads.get() {
                 generation.segment.set_request_limit(number, limit);
             }
             let fork = ToPrototype::Fork {
@@ -147,7 +148,7 @@ impl ProcessTable {
             let numbers = Numbers {
                 generation: Arc::clone(&generation),
                 number,
-                threads,
+                threads: threads.get(),
             };
             self.workers
                 .push(Worker::asked_for(serial, numbers, mark, Instant::now()));
