@@ -96,7 +96,7 @@ pub async fn read_body(
     most: u64,
     wait: Duration,
 ) -> Result<Vec<u8>, BodyFault> {
-    // What the client announces is refused before it has sent it.
+    // A body that announces too much is refused before it is sent.
     if body.size_hint().lower() > most {
         return Err(BodyFault::TooLarge);
     }
@@ -116,8 +116,8 @@ pub async fn read_body(
 }
 
 /// Serves a connection until it ends. The client has `patience` for a whole head, with the pause between two requests, and to take some of
-/// a response. `answer` gives a response to a request, and something that is held until the client has been sent
-/// all of it. `refuse` words the response to a head that is not one, or does not come.
+/// a response. `answer` returns the response to a request, and a value that is dropped once the response has been written. `refuse` words
+/// the response to a head that is malformed or incomplete.
 pub async fn serve_connection<S, K, F>(
     stream: S,
     patience: Duration,
@@ -157,12 +157,13 @@ pub async fn serve_connection<S, K, F>(
     let parts = connection.into_parts();
     let mut stream = parts.io.into_inner().stream;
     let refusal = match outcome {
+        Ok(()) => None,
         Err(error) if error.is_parse() => Some((lock(&stage).refused(), error.to_string())),
         // Without a byte of a head the client is idle, and not slow.
         Err(error) if error.is_timeout() && !parts.read_buf.is_empty() => {
             Some((408, "the request did not come in time".to_owned()))
         }
-        _ => None,
+        Err(_) => return,
     };
     if let Some((status, why)) = refusal {
         let bytes = written(refuse(status, &why)).await;
@@ -295,5 +296,75 @@ impl<S: AsyncWrite + Unpin, K> AsyncWrite for Watched<S, K> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{DuplexStream, duplex};
+
+    use super::*;
+
+    const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+
+    /// Answers every request with so many bytes, and gives what is held along.
+    async fn serve<K: Clone + Send>(
+        server: DuplexStream,
+        patience: Duration,
+        length: usize,
+        held: K,
+    ) {
+        let body = |status, length| response(status, [], vec![b'.'; length]);
+        let answer = |_| std::future::ready((body(200, length), held.clone()));
+        let refuse = |status, _: &str| body(status, 1);
+        serve_connection(server, patience, answer, refuse).await;
+    }
+
+    #[tokio::test]
+    async fn a_late_head_is_answered_and_an_idle_client_is_not() {
+        for (sent, answered) in [(&b"GET / HT"[..], "HTTP/1.1 408 "), (b"", "")] {
+            let (mut client, server) = duplex(1024);
+            let read = async move {
+                client.write_all(sent).await.unwrap();
+                let mut answer = String::new();
+                client.read_to_string(&mut answer).await.unwrap();
+                answer
+            };
+            let patience = Duration::from_millis(20);
+            let (answer, ()) = tokio::join!(read, serve(server, patience, 1, ()));
+            assert_eq!(answer.get(..answered.len()), Some(answered), "{answer}");
+            assert_eq!(answer.is_empty(), sent.is_empty());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_takes_nothing_is_left() {
+        let (mut client, server) = duplex(64);
+        client.write_all(REQUEST).await.unwrap();
+        // It would never end.
+        serve(server, Duration::from_millis(20), 1000, ()).await;
+    }
+
+    #[tokio::test]
+    async fn a_response_is_held_until_it_is_written() {
+        let (mut client, server) = duplex(64);
+        client.write_all(REQUEST).await.unwrap();
+        let held = Arc::new(());
+        let serving = tokio::spawn(serve(
+            server,
+            Duration::from_secs(60),
+            1 << 20,
+            Arc::clone(&held),
+        ));
+        let mut first = [0; 64];
+        client.read_exact(&mut first).await.unwrap();
+        // Ours, the server's, and that of this response.
+        assert_eq!(Arc::strong_count(&held), 3);
+        let mut rest = Vec::new();
+        client.read_to_end(&mut rest).await.unwrap();
+        assert!(rest.len() > 1 << 20);
+        assert!(Arc::strong_count(&held) < 3);
+        drop(client);
+        serving.await.unwrap();
     }
 }
