@@ -23,7 +23,6 @@ type startDocument struct {
 	Name         string          `json:"name"`
 	RouterCount  uint32          `json:"threads"`
 	WorkerCount  uint32          `json:"workers"`
-	RequestLimit uint64          `json:"request_limit"`
 	Concurrency  uint32          `json:"concurrency"`
 	WorkerEvents bool            `json:"worker_events"`
 	Config       json.RawMessage `json:"config"`

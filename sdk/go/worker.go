@@ -29,7 +29,6 @@ type worker struct {
 	began        time.Time
 	beganUs      uint64
 	concurrency  int64
-	requestLimit uint64
 
 	// By slot; whom attention is for.
 	calls []atomic.Pointer[call]
@@ -80,7 +79,6 @@ func joinSegment(in *inheritance, start *startDocument, server *http.Server) (*w
 		return nil, err
 	}
 	w.spool = in.spool
-	w.requestLimit = start.RequestLimit
 	if start.Concurrency > 0 {
 		w.concurrency = int64(start.Concurrency)
 	}
@@ -226,7 +224,7 @@ func (w *worker) isFull() bool { return w.open.Load() >= w.concurrency }
 func (w *worker) mustLeave() bool {
 	if !w.leaving.Load() {
 		limit := atomic.LoadUint64(w.segment.u64(w.entry + atRequestLimit))
-		isSpent := w.requestLimit != 0 && w.requests >= w.requestLimit || limit != 0 && w.requests >= limit
+		isSpent := limit != 0 && w.requests >= limit
 		if !isSpent && !w.isToldToLeave() {
 			return false
 		}

@@ -93,6 +93,7 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
                 name,
                 client,
             }),
+            ToAcme::Renew { id, bundle } => scheduler.renew(id, &bundle),
             ToAcme::Used { account, name } => scheduler.note_use(&account, &name),
             ToAcme::Shared { id, answer } => scheduler.answered(id, answer),
             ToAcme::SharedNews { news } => scheduler.hear(&news),

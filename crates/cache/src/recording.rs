@@ -3,6 +3,7 @@
 //!
 //! Must never: store an answer that is not whole, or one that was asked for before something was purged.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -223,7 +224,7 @@ impl Recording {
                 {
                     let [tags, date] = &terms.conditions;
                     let conditions = Conditions {
-                        if_none_match: tags.as_deref(),
+                        if_none_match: tags.as_deref().map(Cow::from),
                         if_modified_since: date.as_deref(),
                         ..Conditions::default()
                     };

@@ -3,7 +3,6 @@
 //! Used by the router to start them, and by the controller to say what may be started: both make the same text of the same
 //! configuration, which main compares.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -99,19 +98,15 @@ impl CommandSpec {
         (stop_signal, stop_timeout): (StopSignal, Duration),
     ) -> CommandSpec {
         let common = &application.common;
-        let text = |path: &Option<PathBuf>| {
-            path.as_ref()
-                .map(|path| path.to_string_lossy().into_owned())
-        };
         let mut all = common.environment.clone();
         all.extend(environment.map(|(name, value)| (name.clone(), value.clone())));
         let start = CommandStart {
             title: title.clone(),
             words: command.words.clone(),
             environment: all,
-            working_directory: text(&common.working_directory),
-            stdout: text(&common.stdout),
-            stderr: text(&common.stderr),
+            working_directory: common.working_directory.clone(),
+            stdout: common.stdout.clone(),
+            stderr: common.stderr.clone(),
             stop_signal: number(stop_signal),
             stop_timeout: u64::try_from(stop_timeout.as_millis()).unwrap_or(u64::MAX),
         };
@@ -201,6 +196,8 @@ fn number(signal: StopSignal) -> i32 {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn specs(application: &str, mule: &str) -> Vec<CommandSpec> {
@@ -231,7 +228,7 @@ mod tests {
             ),
             ("1", "2")
         );
-        assert_eq!(start.working_directory.as_deref(), Some("/srv"));
+        assert_eq!(start.working_directory.as_deref(), Some(Path::new("/srv")));
         assert_eq!(
             (start.stop_signal, start.stop_timeout),
             (libc::SIGQUIT, 30_000)

@@ -83,7 +83,7 @@ fn capped(root: &Node) -> Vec<(Diagnostic, &Node)> {
         let (Some(special), Some(processes)) = (special, member.node.child("processes")) else {
             continue;
         };
-        let most = Processes::most(special.threads()).max(1);
+        let most = Processes::most(special.threads());
         let place = Pointer::root().child("applications").child(&member.name);
         let place = place.child("processes");
         let of_object = ["max", "spare"].into_iter();
@@ -94,7 +94,7 @@ fn capped(root: &Node) -> Vec<(Diagnostic, &Node)> {
                 .whole_number()
                 .is_some_and(|number| number > most.into())
             {
-                let message = match special.threads() {
+                let message = match special.threads().get() {
                     0 | 1 => format!("there are at most {most} processes"),
                     threads => {
                         format!("there are at most {most} processes of {threads} threads each")

@@ -115,6 +115,9 @@ impl Api {
             ["control", "cache", name, path @ ..] => {
                 crate::purges::answer(&*self.service, request.method, name, path).await
             }
+            ["control", "certificates", name, "renew"] => {
+                crate::stored::renew(&*self.service, request.method, name).await
+            }
             ["control", "applications", name, "restart"] => {
                 self.restart(request.method, name).await
             }

@@ -131,6 +131,11 @@ fn paths() -> Map<String, Value> {
             "get": action("server", "Replace an application's processes (as NGINX Unit has it)"),
             "post": action("server", "Replace an application's processes")
         },
+        "/control/certificates/{name}/renew": {
+            "parameters": name,
+            "get": action("stored", "As `POST`, which says better that something changes"),
+            "post": action("stored", "Order a new certificate from its authority, or read it again from its files; answered when it is in force")
+        },
         "/control/reload": {"post": action("configuration", "Read the files of `--config` again")},
         "/control/upgrade": {"post": action("server", "Become the program that is at this one's path now")},
         "/control/stop": {"post": action("server", "Stop, after the requests under way have been answered")},

@@ -14,7 +14,7 @@ use tutti_config::Diagnostic;
 use tutti_config::model::{
     AcmeAccount, ChallengeWord, NameserverOptions, TsigAlgorithm, parse_name_server, written,
 };
-use tutti_control::StoreError;
+use tutti_control::{RenewError, StoreError};
 use tutti_log::Level;
 use tutti_protocol::{
     AccountPlan, AcmePlan, CertificatePlan, Challenge, ChallengeKind, ForController,
@@ -150,6 +150,37 @@ impl Inner {
         let text = format!("the certificate `{name}` has come and is in force");
         self.log.line(Level::Notice, &text);
         Ok(())
+    }
+
+    /// Has a certificate ordered now, or read again from its files.
+    pub(super) async fn renew(&self, name: String) -> Result<(), RenewError> {
+        let config = self.config.load_full();
+        let is_stored = self.certificates.load().get(&name).is_some();
+        let mut automatic = config.acme_certificates.iter();
+        let is_automatic = automatic.any(|wanted| wanted.bundle() == name);
+        if is_automatic || is_stored && is_on_demand(&config, &name) {
+            let make = |id| FromController::Renew {
+                id,
+                bundle: name.clone(),
+            };
+            let renewed = self.link.request(&make, Vec::new()).await;
+            return renewed
+                .map(drop)
+                .map_err(|refused| RenewError::Failed(refused.message));
+        }
+        let mut files = config.certificate_files.iter();
+        match files.find(|file| file.name() == name) {
+            Some(file) => {
+                let _alone = self.changing.lock().await;
+                let renewed = self.renew_from_file(file).await;
+                renewed.map_err(|faults| {
+                    let details: Vec<String> = faults.0.iter().map(Diagnostic::detail).collect();
+                    RenewError::Failed(details.join("; "))
+                })
+            }
+            None if is_stored => Err(RenewError::Uploaded),
+            None => Err(RenewError::Unknown),
+        }
     }
 
     /// Deletes a certificate that was got on demand and is not used any more.

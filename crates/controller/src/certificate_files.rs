@@ -137,14 +137,8 @@ impl Inner {
         let config = self.config.load_full();
         let mut faults = Diagnostics::default();
         for named in &config.certificate_files {
-            match self.read_certificates(std::slice::from_ref(named)).await {
-                Ok(read) => {
-                    for name in self.keep_certificates(read).await? {
-                        let message = format!("the certificate `{name}` is renewed from its file");
-                        self.log.line(Level::Notice, &message);
-                    }
-                }
-                Err(found) => faults.0.extend(found.0),
+            if let Err(found) = self.renew_from_file(named).await {
+                faults.0.extend(found.0);
             }
         }
         if faults.0.is_empty() {
@@ -152,6 +146,16 @@ impl Inner {
         } else {
             Err(faults)
         }
+    }
+
+    /// Reads the files of one certificate once more. The caller holds `changing`.
+    pub(super) async fn renew_from_file(&self, named: &CertificateFile) -> Result<(), Diagnostics> {
+        let read = self.read_certificates(std::slice::from_ref(named)).await?;
+        for name in self.keep_certificates(read).await? {
+            let message = format!("the certificate `{name}` is renewed from its file");
+            self.log.line(Level::Notice, &message);
+        }
+        Ok(())
     }
 }
 

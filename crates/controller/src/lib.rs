@@ -17,6 +17,7 @@ mod files;
 mod fleet;
 mod fleet_certificates;
 mod line;
+mod log_place;
 mod service;
 mod source;
 mod stored;

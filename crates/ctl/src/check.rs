@@ -163,7 +163,7 @@ fn files(path: &Path) -> Result<Vec<File>, Failure> {
     }
     let files = files.into_iter().map(|file| File {
         name: file.name,
-        bytes: file.text.into_bytes(),
+        bytes: file.bytes,
     });
     Ok(files.collect())
 }

@@ -17,6 +17,7 @@ mod history;
 pub mod import;
 mod input;
 mod jobs;
+mod log;
 mod maintenance;
 mod manual;
 mod metrics;
@@ -66,6 +67,8 @@ enum Command {
     Cache(cache::CacheArguments),
     /// Show what a running server is doing
     Status(status::StatusArguments),
+    /// Print the last lines of a running server's log, and follow it
+    Log(log::LogArguments),
     /// Print the metrics of a running server, as Prometheus reads them
     Metrics(metrics::MetricsArguments),
     /// Show what a running server is doing, live
@@ -131,6 +134,7 @@ pub fn main(arguments: Vec<std::ffi::OsString>) -> ExitCode {
         Command::Cert(arguments) => certificate::run(&arguments),
         Command::Cache(arguments) => cache::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
+        Command::Log(arguments) => log::run(&arguments),
         Command::Metrics(arguments) => metrics::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::Jobs(arguments) => jobs::run(&arguments),

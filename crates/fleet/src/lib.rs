@@ -41,8 +41,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tutti_etcd::{Endpoint, Options, Tls};
 use tutti_fleet_store::etcd::EtcdStore;
+use tutti_fleet_store::etcd_client::{Endpoint, Options, Tls};
 use tutti_fleet_store::keys::{ANSWERS, CERTIFICATES};
 use tutti_fleet_store::seal::Keys;
 use tutti_fleet_store::store::{Entries, Store};

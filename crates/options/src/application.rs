@@ -1,6 +1,7 @@
 //! Applications of all types: their options, and what the server has to know of a type.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use crate::isolation::Isolation;
@@ -79,8 +80,8 @@ pub trait Application: Options {
     }
 
     /// Threads of a process that serve requests.
-    fn threads(&self) -> u32 {
-        1
+    fn threads(&self) -> NonZeroU32 {
+        NonZeroU32::MIN
     }
 
     /// Files and folders that the application's code is in.
@@ -110,7 +111,7 @@ options! {
     #[derive(Copy, Eq)]
     pub struct Threads: THREADS = "threads" {
         /// Threads of a process that handle requests
-        threads: u32 [kind(Kind::Integer(1, MOST_WORKERS as i64)), default("1"), unit("threads")],
+        threads: NonZeroU32 [kind(Kind::Integer(1, MOST_WORKERS as i64)), default("1"), unit("threads")],
         /// Stack of such a thread: a multiple of the page size, 4096
         thread_stack_size: Option<usize> [kind(Kind::Integer(MIN_STACK, 0x7fff_ffff)), unit("bytes")],
     }

@@ -1,5 +1,6 @@
 //! Java.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use crate::application::{Application, Common, Threads};
@@ -51,7 +52,7 @@ impl Application for Java {
         self.threads.check(complaints);
     }
 
-    fn threads(&self) -> u32 {
+    fn threads(&self) -> NonZeroU32 {
         self.threads.threads
     }
 

@@ -1,5 +1,6 @@
 //! Perl.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use crate::application::{Application, Common, Threads, with_folder};
@@ -21,7 +22,7 @@ impl Application for Perl {
         self.threads.check(complaints);
     }
 
-    fn threads(&self) -> u32 {
+    fn threads(&self) -> NonZeroU32 {
         self.threads.threads
     }
 

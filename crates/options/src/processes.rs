@@ -1,5 +1,6 @@
 //! How many processes an application has, and when they end.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::table::Kind;
@@ -48,9 +49,17 @@ impl Processes {
         }
     }
 
-    /// The most processes of so many threads each.
-    pub fn most(threads: u32) -> u32 {
-        MOST_WORKERS / threads.max(1)
+    /// The processes that must be ready before the application counts as started.
+    pub fn initial(&self) -> u32 {
+        match self {
+            Processes::Fixed(count) => *count,
+            Processes::Scaled(scaled) => scaled.spare.min(scaled.max),
+        }
+    }
+
+    /// The most processes of so many threads each; at least one.
+    pub fn most(threads: NonZeroU32) -> u32 {
+        (MOST_WORKERS / threads).max(1)
     }
 
     /// The same with no more than `most` processes.
@@ -128,7 +137,7 @@ options! {
         /// How many requests may wait for a process, and how long
         queue: Queue [beyond()],
         /// Requests that one event loop has at once, in Ruby connections that an application has taken over in a thread, in Java WebSockets and asynchronous requests for each thread; the runtime's own choice unless given
-        concurrency: Option<u32> [kind(Kind::Integer(1, 65_535)), beyond(), unit("requests")],
+        concurrency: Option<NonZeroU32> [kind(Kind::Integer(1, 65_535)), beyond(), unit("requests")],
     }
 }
 

@@ -1,5 +1,6 @@
 //! Python.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use crate::application::{Application, Common, Threads, check_targets, entries};
@@ -82,7 +83,7 @@ impl Application for Python {
         targets.map(|(name, _)| name.as_str()).collect()
     }
 
-    fn threads(&self) -> u32 {
+    fn threads(&self) -> NonZeroU32 {
         self.threads.threads
     }
 

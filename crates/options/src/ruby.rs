@@ -1,5 +1,6 @@
 //! Ruby.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use crate::application::{Application, Common, Threads, with_folder};
@@ -24,7 +25,7 @@ impl Application for Ruby {
         self.threads.check(complaints);
     }
 
-    fn threads(&self) -> u32 {
+    fn threads(&self) -> NonZeroU32 {
         self.threads.threads
     }
 

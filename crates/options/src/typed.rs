@@ -4,6 +4,7 @@
 //! [`Tree`]. Reading takes what it can: a value of another type is none, which checking has reported.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -208,6 +209,23 @@ integers! {
     usize: 0, i64::MAX;
     i32: i32::MIN as i64, i32::MAX as i64;
     i64: i64::MIN, i64::MAX;
+}
+
+impl Typed for NonZeroU32 {
+    const KIND: Kind = Kind::Integer(1, u32::MAX as i64);
+    const SHAPE: Shape = Shape::Integer(1, u32::MAX as i64);
+
+    fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {
+        u32::read(tree).and_then(NonZeroU32::new)
+    }
+
+    fn missing() -> Self {
+        NonZeroU32::MIN
+    }
+
+    fn json(&self) -> Option<Json> {
+        Some(Json::from(self.get()))
+    }
 }
 
 impl Typed for f64 {

@@ -1,5 +1,6 @@
 //! The types of applications: one line each, the rest is in the file of the type.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use serde_json::{Map, Value as Json};
@@ -102,7 +103,7 @@ macro_rules! types {
             }
 
             /// Threads of a process that serve requests.
-            pub fn threads(&self) -> u32 {
+            pub fn threads(&self) -> NonZeroU32 {
                 match self {
                     $(Special::$variant(special) => special.threads(),)+
                 }

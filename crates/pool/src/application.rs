@@ -179,17 +179,17 @@ impl Application {
 
     /// True if a request is handed over with [`Body::Stream`], before its body has been read.
     pub fn streams_requests(&self) -> bool {
-        !self.shared.spec.load().request_buffering
+        !self.shared.spec.load().common.request_buffering
     }
 
     /// The treatment of a request whose client leaves while it waits; by method if `None`.
     pub fn abandoned(&self) -> Option<Abandoned> {
-        self.shared.spec.load().limits.abandoned
+        self.shared.spec.load().common.limits.queue.abandoned
     }
 
     /// True if requests are relayed to a program that speaks HTTP.
     pub fn relays(&self) -> bool {
-        self.shared.spec.load().host.relays
+        self.shared.spec.load().special.is_relayed()
     }
 
     /// True if the application is a program that each worker has started.
@@ -322,9 +322,9 @@ impl Application {
         arrived: Instant,
     ) -> Result<(Arc<Generation>, SlotId), SubmitError> {
         let spec = self.shared.spec.load_full();
-        let limits = &spec.limits;
+        let limits = &spec.common.limits;
         let waiting = &self.shared.waiting;
-        if waiting.len() >= limits.queue_length {
+        if waiting.len() >= limits.queue.length {
             return Err(self.queue_full());
         }
         let turn = waiting.wait(
@@ -334,7 +334,7 @@ impl Application {
                 thread,
             },
         );
-        let patience = match (limits.timeout, limits.queue_wait) {
+        let patience = match (limits.timeout.0, limits.queue.wait.0) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
@@ -348,7 +348,7 @@ impl Application {
 
     /// Requests that hold a slot wait as well. They are counted where fewer may wait than there may be slots.
     fn check_queue(&self) -> Result<(), SubmitError> {
-        let length = self.shared.spec.load().limits.queue_length;
+        let length = self.shared.spec.load().common.limits.queue.length;
         if length >= MAX_SLOTS {
             return Ok(());
         }
@@ -404,8 +404,8 @@ impl Application {
             }
         };
         let (timeout, queue_wait) = {
-            let spec = self.shared.spec.load();
-            (spec.limits.timeout, spec.limits.queue_wait)
+            let limits = &self.shared.spec.load().common.limits;
+            (limits.timeout.0, limits.queue.wait.0)
         };
         self.shared
             .counters

@@ -199,19 +199,19 @@ impl Generation {
     /// A segment for an application, with nothing in it.
     pub(crate) fn create(shared: &Arc<Shared>, context: &Context) -> io::Result<Arc<Self>> {
         let spec = shared.spec.load();
-        let host = &spec.host;
-        let max = spec.processes.max();
-        let mut at_once = host.concurrency().max(SLOTS_PER_WORKER);
-        if host.takes_over {
+        let threads = spec.special.threads().get();
+        let max = spec.common.processes.max();
+        let mut at_once = spec.concurrency().get().max(SLOTS_PER_WORKER);
+        if spec.special.may_take_over() {
             // Connections never take the slots of requests.
             at_once = at_once.saturating_add(SLOTS_PER_WORKER);
         }
         let layout = Layout {
             slots: max
-                .saturating_mul(host.numbers())
+                .saturating_mul(threads)
                 .saturating_mul(at_once)
                 .clamp(MIN_SLOTS, MAX_SLOTS),
-            workers: numbers_for(max, host.numbers()).clamp(MIN_NUMBERS, MAX_WORKERS),
+            workers: numbers_for(max, threads).clamp(MIN_NUMBERS, MAX_WORKERS),
             threads: context.threads.count(),
         };
         // The name is for people who look into /proc; memfd_create(2) takes 249 bytes, and no NUL.
@@ -226,7 +226,7 @@ impl Generation {
         for (thread, event) in (0..).zip(context.threads.duplicates()?) {
             segment.set_event(thread, event);
         }
-        if host.event_loop {
+        if spec.special.may_run_event_loops() {
             let events = (0..layout.workers).map(|_| worker_event());
             segment.set_worker_events(events.collect::<Result<_, _>>()?);
         }
@@ -259,7 +259,7 @@ impl Generation {
 
     /// True if so many processes find room in this segment.
     pub(crate) fn has_room_for(&self, processes: u32) -> bool {
-        let threads = self.shared.spec.load().host.numbers();
+        let threads = self.shared.spec.load().special.threads().get();
         self.segment.layout().workers >= numbers_for(processes, threads).min(MAX_WORKERS)
     }
 
@@ -604,7 +604,7 @@ impl Generation {
     /// How many processes these workers belong to that were not told to leave. Each has a block of numbers, one for each
     /// of its threads.
     fn processes_of(&self, workers: Vec<u32>) -> u32 {
-        let threads = self.shared.spec.load().host.numbers();
+        let threads = self.shared.spec.load().special.threads().get();
         let mut processes: Vec<u32> = workers
             .into_iter()
             .filter(|&worker| !self.segment.worker_snapshot(worker).quitting)

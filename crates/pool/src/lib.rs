@@ -88,10 +88,7 @@ pub use self::{
     output::Output,
     readiness::readable,
     scheduling::Clocks,
-    spec::{
-        Abandoned, AppSpec, DEFAULT_CONCURRENCY, DEFAULT_MAX_BODY_SIZE, DEFAULT_QUEUE_LENGTH,
-        HostOptions, Limits, Processes,
-    },
+    spec::{Abandoned, AppSpec, DEFAULT_MAX_BODY_SIZE, Limits, Processes, ScaledProcesses},
     supervisor::number_of,
     tally::End,
 };

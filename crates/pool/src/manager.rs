@@ -298,7 +298,7 @@ impl Manager {
         let member = self.state().live.get(&spec.name).cloned()?;
         let has_room = || {
             let generation = member.app.generation.load();
-            generation.has_room_for(spec.processes.max())
+            generation.has_room_for(spec.common.processes.max())
         };
         let is_kept = member.app.spec().has_same_processes(spec) && has_room();
         is_kept.then_some(member)
@@ -309,9 +309,9 @@ impl Manager {
         spec: &Arc<AppSpec>,
         is_lenient: bool,
     ) -> Result<(Member, oneshot::Receiver<Started>), StartFailure> {
-        let most = MAX_PROCESSES / spec.host.numbers();
-        if spec.processes.max() > most {
-            let message = match spec.host.numbers() {
+        let most = MAX_PROCESSES / spec.special.threads();
+        if spec.common.processes.max() > most {
+            let message = match spec.special.threads().get() {
                 1 => format!("more than {most} processes"),
                 threads => format!("more than {most} processes of {threads} threads each"),
             };
@@ -326,7 +326,7 @@ impl Manager {
             Some(before) if before.app.spec().has_same_processes(spec) => {
                 Ok(before.app.spool().clone())
             }
-            _ => spec.spool.spool(spec.limits.max_body_size),
+            _ => spec.spool.spool(spec.max_body_size),
         };
         let spool = spool.map_err(|error| {
             failed("create spool", error).with_hint(format!(

@@ -113,7 +113,7 @@ impl Shared {
 
     /// True if each worker starts a program that serves: as configured, or as the host has found.
     pub(crate) fn starts_programs(&self) -> bool {
-        self.spec.load().host.relays || self.starts_programs.load(Ordering::Relaxed)
+        self.spec.load().special.is_relayed() || self.starts_programs.load(Ordering::Relaxed)
     }
 
     pub(crate) fn admission(&self) -> Admit {

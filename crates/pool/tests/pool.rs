@@ -11,12 +11,14 @@
 
 mod harness;
 
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use harness::{Content, Pool, Response, dynamic, fetch, fetch_since, options, pid_of};
+use harness::{Content, Pool, Response, dynamic, fetch, fetch_since, options_of, orders, pid_of};
 use serde_json::json;
+use tutti_options::Limit;
 use tutti_pool::{AppSpec, Clocks, ExchangeError, Processes, RestartError, SubmitError};
 use tutti_sys::signal;
 use tutti_testkit::{Gate, files, is_root, processes, skip, wait_until, workers};
@@ -28,7 +30,7 @@ const SIGSTOP: i32 = 19;
 #[test]
 fn a_request_is_answered() {
     let pool = Pool::new();
-    let app = pool.app(pool.spec("demo", Processes::Static(2)));
+    let app = pool.app(pool.spec("demo", Processes::Fixed(2)));
     let response = pool.get(&app, "/hello").unwrap();
     assert_eq!(
         (response.status, response.text()),
@@ -44,7 +46,7 @@ fn a_request_is_answered() {
 #[test]
 fn bodies_of_every_kind_arrive_whole() {
     let pool = Pool::new();
-    let app = pool.app(pool.spec("demo", Processes::Static(2)));
+    let app = pool.app(pool.spec("demo", Processes::Fixed(2)));
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
     let small = bytes[..1000].to_vec();
     let cases = [
@@ -72,7 +74,7 @@ fn bodies_of_every_kind_arrive_whole() {
 #[test]
 fn a_head_too_large_for_a_slot_goes_through_the_spool() {
     let pool = Pool::new();
-    let app = pool.app(pool.spec("demo", Processes::Static(1)));
+    let app = pool.app(pool.spec("demo", Processes::Fixed(1)));
     let target = format!("/head?{}", "q".repeat(60_000));
     let response = pool.get(&app, &target).unwrap();
     assert!(
@@ -86,7 +88,7 @@ fn a_head_too_large_for_a_slot_goes_through_the_spool() {
 #[test]
 fn a_response_larger_than_its_ring_arrives_whole() {
     let pool = Pool::new();
-    let app = pool.app(pool.spec("demo", Processes::Static(1)));
+    let app = pool.app(pool.spec("demo", Processes::Fixed(1)));
     let response = pool.get(&app, "/big?n=5000000").unwrap();
     assert_eq!(response.body.len(), 5_000_000);
     for (number, line) in response.body.chunks(64).enumerate() {
@@ -97,7 +99,7 @@ fn a_response_larger_than_its_ring_arrives_whole() {
 #[test]
 fn a_flood_larger_than_the_slots_is_answered_whole() {
     let pool = Pool::with_threads(2);
-    let app = pool.app(pool.spec("demo", Processes::Static(3)));
+    let app = pool.app(pool.spec("demo", Processes::Fixed(3)));
     let requests: Vec<_> = (0..3000)
         .map(|number| {
             pool.spawn_on(
@@ -122,7 +124,7 @@ fn under_lasting_overload_no_slot_is_left_unused() {
     const CLIENTS: u32 = 600;
     const REQUESTS: u32 = 30_000;
     let pool = Pool::with_threads(THREADS);
-    let app = pool.app(pool.spec("demo", Processes::Static(20)));
+    let app = pool.app(pool.spec("demo", Processes::Fixed(20)));
     let taken = Arc::new(AtomicU32::new(0));
     let clients: Vec<_> = (0..CLIENTS)
         .map(|number| {
@@ -159,8 +161,8 @@ fn under_lasting_overload_no_slot_is_left_unused() {
 #[test]
 fn more_than_the_queue_takes_is_refused_at_once() {
     let pool = Pool::new();
-    let mut spec = pool.spec("demo", Processes::Static(1));
-    spec.limits.queue_length = 10;
+    let mut spec = pool.spec("demo", Processes::Fixed(1));
+    spec.common.limits.queue.length = 10;
     let app = pool.app(spec);
     let requests: Vec<_> = (0..300).map(|_| pool.begin(&app, "/sleep?ms=1")).collect();
     let mut refused = 0;
@@ -181,8 +183,8 @@ fn more_than_the_queue_takes_is_refused_at_once() {
 #[test]
 fn a_failed_start_tells_step_message_hint_and_output() {
     let pool = Pool::new();
-    let mut spec = pool.spec("demo", Processes::Static(1));
-    options(&mut spec, json!({"fail": "no such module"}));
+    let mut spec = pool.spec("demo", Processes::Fixed(1));
+    orders(&mut spec, &json!({"fail": "no such module"}));
     let failures = pool.configure(vec![spec]).unwrap_err();
     assert_eq!(failures.len(), 1);
     let failure = &failures[0];
@@ -202,8 +204,8 @@ fn a_failed_start_tells_step_message_hint_and_output() {
 #[test]
 fn a_worker_that_cannot_start_fails_the_start() {
     let pool = Pool::new();
-    let mut spec = pool.spec("demo", Processes::Static(3));
-    options(&mut spec, json!({"fail_worker": "no database"}));
+    let mut spec = pool.spec("demo", Processes::Fixed(3));
+    orders(&mut spec, &json!({"fail_worker": "no database"}));
     let failures = pool.configure(vec![spec]).unwrap_err();
     assert_eq!(failures[0].step, "starting the sample's worker");
     assert_eq!(failures[0].message, "no database");
@@ -216,7 +218,7 @@ fn a_program_that_is_no_host_is_reported_with_its_output() {
     files::script(&script, "#!/bin/sh\necho something is wrong >&2\nexit 3\n");
     *pool.launcher.program.lock().unwrap() = Some(script);
     let failures = pool
-        .configure(vec![pool.spec("demo", Processes::Static(1))])
+        .configure(vec![pool.spec("demo", Processes::Fixed(1))])
         .unwrap_err();
     assert!(
         failures[0].message.contains("exited with code 3"),
@@ -226,7 +228,7 @@ fn a_program_that_is_no_host_is_reported_with_its_output() {
     *pool.launcher.program.lock().unwrap() = None;
     *pool.launcher.refuse.lock().unwrap() = Some("no module of type `sample`".to_owned());
     let failures = pool
-        .configure(vec![pool.spec("demo", Processes::Static(1))])
+        .configure(vec![pool.spec("demo", Processes::Fixed(1))])
         .unwrap_err();
     assert_eq!(
         (failures[0].step.as_str(), failures[0].message.as_str()),
@@ -238,10 +240,10 @@ fn a_program_that_is_no_host_is_reported_with_its_output() {
 fn of_several_applications_all_failures_are_told_and_nothing_is_left() {
     let pool = Pool::new();
     let mut specs: Vec<_> = ["a", "b", "c"]
-        .map(|name| pool.spec(name, Processes::Static(1)))
+        .map(|name| pool.spec(name, Processes::Fixed(1)))
         .into();
-    options(&mut specs[0], json!({"fail": "first"}));
-    options(&mut specs[2], json!({"fail": "third"}));
+    orders(&mut specs[0], &json!({"fail": "first"}));
+    orders(&mut specs[2], &json!({"fail": "third"}));
     let mut messages: Vec<_> = pool
         .configure(specs)
         .unwrap_err()
@@ -256,11 +258,11 @@ fn of_several_applications_all_failures_are_told_and_nothing_is_left() {
 #[test]
 fn an_unchanged_application_keeps_its_processes() {
     let pool = Pool::new();
-    let app = pool.app(pool.spec("demo", Processes::Static(1)));
+    let app = pool.app(pool.spec("demo", Processes::Fixed(1)));
     let before = pid_of(&pool, &app);
     pool.configure(vec![
-        pool.spec("demo", Processes::Static(1)),
-        pool.spec("new", Processes::Static(1)),
+        pool.spec("demo", Processes::Fixed(1)),
+        pool.spec("new", Processes::Fixed(1)),
     ])
     .unwrap();
     let same = pool.manager.application("demo").unwrap();
@@ -271,13 +273,13 @@ fn an_unchanged_application_keeps_its_processes() {
 #[test]
 fn a_replaced_application_serves_its_requests_to_the_end() {
     let pool = Pool::new();
-    let old = pool.app(pool.spec("demo", Processes::Static(1)));
+    let old = pool.app(pool.spec("demo", Processes::Fixed(1)));
     let (pid, _) = pid_of(&pool, &old);
     let gate = Gate::new();
     let slow = pool.begin(&old, &gate.target());
     let queued = pool.begin(&old, "/hello");
-    let mut changed = pool.spec("demo", Processes::Static(2));
-    options(&mut changed, json!({"changed": true}));
+    let mut changed = pool.spec("demo", Processes::Fixed(2));
+    orders(&mut changed, &json!({"changed": true}));
     let new = pool.app(changed);
     assert_ne!(pid_of(&pool, &new).0, pid);
     gate.open();
@@ -346,7 +348,7 @@ fn without_spare_workers_nothing_runs_before_the_first_request() {
 fn without_spare_workers_one_is_tried_and_let_go() {
     let pool = Pool::new();
     let mut spec = pool.spec("demo", dynamic(3, 0, Duration::from_secs(60)));
-    options(&mut spec, json!({"fail_worker": "no database"}));
+    orders(&mut spec, &json!({"fail_worker": "no database"}));
     let unstarted = pool.unstarted(spec);
     assert_eq!(unstarted.len(), 1);
     assert_eq!(unstarted[0].message, "no database");
@@ -402,7 +404,7 @@ fn workers_are_in_the_batch_class_while_nobody_else_computes() {
         is_ours: Arc::clone(&is_ours),
         own: Mutex::default(),
     }));
-    let app = pool.app(pool.spec("demo", Processes::Static(2)));
+    let app = pool.app(pool.spec("demo", Processes::Fixed(2)));
     let class_of_a_worker = || {
         let (pid, _) = pid_of(&pool, &app);
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
@@ -424,7 +426,7 @@ fn without_spare_workers_what_cannot_start_yet_is_accepted_and_its_requests_are_
     let missing = pool.folder.path().join("missing");
     std::fs::write(&missing, "").unwrap();
     let mut spec = pool.spec("demo", dynamic(3, 0, Duration::from_secs(60)));
-    options(&mut spec, json!({"fail_prototype_while": missing}));
+    orders(&mut spec, &json!({"fail_prototype_while": missing}));
     let unstarted = pool.unstarted(spec);
     assert_eq!(unstarted.len(), 1);
     assert!(unstarted[0].message.contains("not yet"), "{unstarted:?}");
@@ -449,7 +451,7 @@ fn with_spare_workers_what_cannot_start_is_refused() {
     let missing = pool.folder.path().join("missing");
     std::fs::write(&missing, "").unwrap();
     let mut spec = pool.spec("demo", dynamic(3, 1, Duration::from_secs(60)));
-    options(&mut spec, json!({"fail_prototype_while": missing}));
+    orders(&mut spec, &json!({"fail_prototype_while": missing}));
     let failures = pool.configure(vec![spec]).unwrap_err();
     assert!(failures[0].message.contains("not yet"), "{failures:?}");
 }
@@ -458,7 +460,7 @@ fn with_spare_workers_what_cannot_start_is_refused() {
 #[test]
 fn processes_are_counted_right_when_a_restart_is_answered() {
     let pool = Pool::new();
-    let app = pool.app(pool.spec("demo", Processes::Static(2)));
+    let app = pool.app(pool.spec("demo", Processes::Fixed(2)));
     let slow = pool.begin(&app, "/hang");
     wait_until("it has begun", || app.status().idle == 1);
     pool.restart("demo").unwrap();
@@ -471,9 +473,9 @@ fn processes_are_counted_right_when_a_restart_is_answered() {
 #[test]
 fn processes_are_counted_right_when_a_change_of_their_number_is_answered() {
     let pool = Pool::new();
-    let app = pool.app(pool.spec("demo", Processes::Static(2)));
+    let app = pool.app(pool.spec("demo", Processes::Fixed(2)));
     for count in [9, 3] {
-        pool.configure(vec![pool.spec("demo", Processes::Static(count))])
+        pool.configure(vec![pool.spec("demo", Processes::Fixed(count))])
             .unwrap();
         let manager = pool.manager.clone();
         pool.control(async move { manager.settled().await });
@@ -501,7 +503,7 @@ fn a_burst_grows_the_pool_and_loses_nothing() {
 #[test]
 fn a_request_that_has_not_begun_is_withdrawn_when_its_client_leaves() {
     let pool = Pool::new();
-    let app = pool.app(pool.spec("demo", Processes::Static(1)));
+    let app = pool.app(pool.spec("demo", Processes::Fixed(1)));
     let gate = Gate::new();
     let slow = pool.begin(&app, &gate.target());
     wait_until("it has begun", || app.status().idle == 0);
@@ -518,7 +520,7 @@ fn a_request_that_has_not_begun_is_withdrawn_when_its_client_leaves() {
 #[test]
 fn a_client_that_leaves_does_not_hold_a_worker() {
     let pool = Pool::new();
-    let app = pool.app(pool.spec("demo", Processes::Static(1)));
+    let app = pool.app(pool.spec("demo", Processes::Fixed(1)));
     let big = pool.spawn({
         let app = Arc::clone(&app);
         async move {
@@ -543,9 +545,9 @@ fn a_client_that_leaves_does_not_hold_a_worker() {
 #[test]
 fn time_in_the_queue_counts_and_what_never_began_is_a_503() {
     let pool = Pool::new();
-    let mut spec = pool.spec("demo", Processes::Static(1));
+    let mut spec = pool.spec("demo", Processes::Fixed(1));
     let timeout = Duration::from_secs(30);
-    spec.limits.timeout = Some(timeout);
+    spec.common.limits.timeout = Limit(Some(timeout));
     let app = pool.app(spec);
     let gate = Gate::new();
     let slow = pool.begin(&app, &gate.target());
@@ -576,8 +578,8 @@ fn time_in_the_queue_counts_and_what_never_began_is_a_503() {
 #[test]
 fn a_worker_that_does_not_come_back_is_killed_and_its_request_a_504() {
     let pool = Pool::new();
-    let mut spec = pool.spec("demo", Processes::Static(1));
-    spec.limits.timeout = Some(Duration::from_secs(1));
+    let mut spec = pool.spec("demo", Processes::Fixed(1));
+    spec.common.limits.timeout = Limit(Some(Duration::from_secs(1)));
     let app = pool.app(spec.clone());
     let (pid, _) = pid_of(&pool, &app);
     let error = pool.get(&app, "/hang").unwrap_err();
@@ -597,8 +599,8 @@ fn a_worker_that_does_not_come_back_is_killed_and_its_request_a_504() {
 #[test]
 fn a_late_worker_is_replaced_at_once_and_may_finish() {
     let pool = Pool::new();
-    let mut spec = pool.spec("demo", Processes::Static(1));
-    spec.limits.timeout = Some(Duration::from_secs(1));
+    let mut spec = pool.spec("demo", Processes::Fixed(1));
+    spec.common.limits.timeout = Limit(Some(Duration::from_secs(1)));
     let app = pool.app(spec.clone());
     let (pid, _) = pid_of(&pool, &app);
     let gate = Gate::new();
@@ -615,7 +617,7 @@ fn a_late_worker_is_replaced_at_once_and_may_finish() {
 #[test]
 fn a_killed_worker_costs_its_own_request_only() {
     let pool = Pool::new();
-    let app = pool.app(pool.spec("demo", Processes::Static(1)));
+    let app = pool.app(pool.spec("demo", Processes::Fixed(1)));
     let (pid, _) = pid_of(&pool, &app);
     let victim = pool.begin(&app, "/hang?me");
     wait_until("it has begun", || app.status().idle == 0);
@@ -638,7 +640,7 @@ fn a_killed_worker_costs_its_own_request_only() {
 #[test]
 fn crashes_exits_and_panics_are_502_each() {
     let pool = Pool::new();
-    let app = pool.app(pool.spec("demo", Processes::Static(2)));
+    let app = pool.app(pool.spec("demo", Processes::Fixed(2)));
     for target in ["/crash", "/exit?code=7", "/panic", "/crash"] {
         assert_eq!(
             pool.get(&app, target).unwrap_err().status(),
@@ -663,8 +665,8 @@ fn crashes_exits_and_panics_are_502_each() {
 #[test]
 fn a_worker_that_recycles_is_replaced_without_a_word_of_error() {
     let pool = Pool::new();
-    let mut spec = pool.spec("demo", Processes::Static(2));
-    spec.limits.requests = 5;
+    let mut spec = pool.spec("demo", Processes::Fixed(2));
+    spec.common.limits.requests = Limit(Some(5));
     let app = pool.app(spec);
     for _ in 0..60 {
         assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
@@ -677,7 +679,7 @@ fn a_worker_that_recycles_is_replaced_without_a_word_of_error() {
 #[test]
 fn a_killed_prototype_is_replaced_and_no_request_is_lost() {
     let pool = Pool::new();
-    let app = pool.app(pool.spec("demo", Processes::Static(3)));
+    let app = pool.app(pool.spec("demo", Processes::Fixed(3)));
     let (worker, _) = pid_of(&pool, &app);
     let gate = Gate::new();
     let slow: Vec<_> = (0..3).map(|_| pool.begin(&app, &gate.target())).collect();
@@ -701,7 +703,7 @@ fn a_killed_prototype_is_replaced_and_no_request_is_lost() {
 #[test]
 fn workers_that_die_with_their_prototype_are_no_failed_starts() {
     let pool = Pool::new();
-    let app = pool.app(pool.spec("demo", Processes::Static(3)));
+    let app = pool.app(pool.spec("demo", Processes::Fixed(3)));
     let prototype = pool.launcher.prototype();
     let workers = tutti_sys::proc::children(prototype);
     assert_eq!(workers.len(), 3);
@@ -721,7 +723,7 @@ fn workers_that_die_with_their_prototype_are_no_failed_starts() {
 #[test]
 fn a_restart_under_load_loses_nothing() {
     let pool = Pool::new();
-    let app = pool.app(pool.spec("demo", Processes::Static(3)));
+    let app = pool.app(pool.spec("demo", Processes::Fixed(3)));
     let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let clients: Vec<_> = (0..8)
         .map(|_| {
@@ -754,7 +756,7 @@ fn a_restart_under_load_loses_nothing() {
 #[test]
 fn a_restart_that_fails_keeps_the_old_processes_and_tells_why() {
     let pool = Pool::new();
-    let app = pool.app(pool.spec("demo", Processes::Static(1)));
+    let app = pool.app(pool.spec("demo", Processes::Fixed(1)));
     let before = pid_of(&pool, &app);
     *pool.launcher.refuse.lock().unwrap() = Some("the module is gone".to_owned());
     match pool.restart("demo").unwrap_err() {
@@ -775,7 +777,7 @@ fn a_restart_that_fails_keeps_the_old_processes_and_tells_why() {
 #[test]
 fn starts_that_fail_back_off_and_requests_are_told_why() {
     let pool = Pool::new();
-    let app = pool.app(pool.spec("demo", Processes::Static(1)));
+    let app = pool.app(pool.spec("demo", Processes::Fixed(1)));
     let (pid, _) = pid_of(&pool, &app);
     *pool.launcher.refuse.lock().unwrap() = Some("the disk is gone".to_owned());
     let prototype = pool.launcher.prototype();
@@ -813,7 +815,7 @@ fn starts_that_fail_back_off_and_requests_are_told_why() {
 fn a_pool_that_starts_on_demand_tries_again_after_a_pause() {
     let pool = Pool::new();
     let mut spec = pool.spec("demo", dynamic(2, 0, Duration::from_secs(60)));
-    options(&mut spec, json!({"fail_worker": "no database"}));
+    orders(&mut spec, &json!({"fail_worker": "no database"}));
     let app = pool.app(spec);
     let error = pool.get(&app, "/hello").unwrap_err();
     assert_eq!(error.status(), 503);
@@ -836,7 +838,7 @@ fn a_pool_that_starts_on_demand_tries_again_after_a_pause() {
 #[test]
 fn damaged_shared_memory_is_replaced_with_all_its_processes() {
     let pool = Pool::new();
-    let app = pool.app(pool.spec("demo", Processes::Static(2)));
+    let app = pool.app(pool.spec("demo", Processes::Fixed(2)));
     let (pid, _) = pid_of(&pool, &app);
     let victim = pool.begin(&app, "/hang");
     wait_until("it has begun", || app.status().idle == 1);
@@ -897,7 +899,7 @@ fn an_application_that_writes_without_pause_does_not_stop_the_control_thread() {
     );
     *pool.launcher.program.lock().unwrap() = Some(script);
     let manager = pool.manager.clone();
-    let spec = pool.spec("loud", Processes::Static(1));
+    let spec = pool.spec("loud", Processes::Fixed(1));
     let preparing = std::thread::scope(|scope| {
         let waiting =
             scope.spawn(|| pool.control(async move { manager.prepare(vec![spec]).await.is_err() }));
@@ -927,7 +929,7 @@ fn a_full_disk_is_told_apart() {
             .contains(place)
     };
     wait_until("it is mounted", is_mounted);
-    let mut spec = pool.spec("demo", Processes::Static(1));
+    let mut spec = pool.spec("demo", Processes::Fixed(1));
     spec.spool = small.clone().into();
     let app = pool.app(spec);
     let body = vec![1; 3 << 20];
@@ -969,7 +971,7 @@ fn a_full_disk_is_told_apart() {
 #[test]
 fn a_stop_waits_for_requests_and_takes_no_more() {
     let pool = Pool::new();
-    let app = pool.app(pool.spec("demo", Processes::Static(1)));
+    let app = pool.app(pool.spec("demo", Processes::Fixed(1)));
     let (pid, _) = pid_of(&pool, &app);
     let gate = Gate::new();
     let slow = pool.begin(&app, &gate.target());
@@ -989,7 +991,7 @@ fn a_stop_waits_for_requests_and_takes_no_more() {
 #[test]
 fn a_stop_with_a_deadline_ends_what_hangs() {
     let pool = Pool::new();
-    let app = pool.app(pool.spec("demo", Processes::Static(2)));
+    let app = pool.app(pool.spec("demo", Processes::Fixed(2)));
     let hang = pool.begin(&app, "/hang");
     wait_until("it has begun", || app.status().idle == 1);
     pool.shutdown(Some(Duration::from_millis(200)));
@@ -1001,7 +1003,7 @@ fn an_idle_application_costs_no_cpu() {
     let pool = Pool::new();
     // The other one shows that time passes for the supervisors: its worker leaves when it has been idle for long enough.
     let other = pool.spec("other", dynamic(1, 0, Duration::from_millis(200)));
-    pool.configure(vec![pool.spec("demo", Processes::Static(4)), other])
+    pool.configure(vec![pool.spec("demo", Processes::Fixed(4)), other])
         .unwrap();
     let app = pool.manager.application("demo").unwrap();
     let other = pool.manager.application("other").unwrap();
@@ -1036,10 +1038,10 @@ fn told(failed: harness::Failed) -> (u16, ExchangeError) {
 #[test]
 fn other_numbers_and_limits_leave_the_processes_alone() {
     let pool = Pool::new();
-    let app = pool.app(pool.spec("demo", Processes::Static(2)));
+    let app = pool.app(pool.spec("demo", Processes::Fixed(2)));
     let (first, _) = pid_of(&pool, &app);
-    let mut spec = pool.spec("demo", Processes::Static(4));
-    spec.limits.timeout = Some(Duration::from_secs(1));
+    let mut spec = pool.spec("demo", Processes::Fixed(4));
+    spec.common.limits.timeout = Limit(Some(Duration::from_secs(1)));
     pool.configure(vec![spec.clone()]).unwrap();
     wait_until("there are four", || app.status().running == 4);
     assert!(signal::exists(first), "it was not replaced");
@@ -1052,17 +1054,17 @@ fn other_numbers_and_limits_leave_the_processes_alone() {
         app.status().running == 4 && app.status().idle == 4
     });
     // Fewer: idle ones leave, and what runs is finished.
-    spec.limits.timeout = None;
+    spec.common.limits.timeout = Limit(None);
     pool.configure(vec![spec.clone()]).unwrap();
     let gate = Gate::new();
     let slow = pool.begin(&app, &gate.target());
     wait_until("it has begun", || app.status().idle == 3);
-    spec.processes = Processes::Static(1);
+    spec.processes = Processes::Fixed(1);
     pool.configure(vec![spec.clone()]).unwrap();
     wait_until("one is left", || app.status().running == 1);
     gate.open();
     assert_eq!(slow.wait().unwrap().status, 200);
-    spec.limits.requests = 3;
+    spec.common.limits.requests = Limit(Some(3));
     pool.configure(vec![spec.clone()]).unwrap();
     for _ in 0..20 {
         assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
@@ -1076,7 +1078,9 @@ fn other_numbers_and_limits_leave_the_processes_alone() {
     };
     assert_eq!(launches(), 1);
     // Anything else rolls.
-    spec.host.environment.insert("A".to_owned(), "b".to_owned());
+    spec.common
+        .environment
+        .insert("A".to_owned(), "b".to_owned());
     pool.configure(vec![spec]).unwrap();
     assert_eq!(launches(), 2);
 }
@@ -1084,7 +1088,7 @@ fn other_numbers_and_limits_leave_the_processes_alone() {
 #[test]
 fn more_processes_than_the_segment_has_room_for_are_another_application() {
     let pool = Pool::new();
-    let app = pool.app(pool.spec("demo", Processes::Static(1)));
+    let app = pool.app(pool.spec("demo", Processes::Fixed(1)));
     assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
     pool.configure(vec![
         pool.spec("demo", dynamic(200, 1, Duration::from_secs(9))),
@@ -1104,13 +1108,13 @@ fn a_spool_goes_on_with_the_processes_that_go_on() {
         spool: folder.clone().into(),
         ..pool.spec("demo", processes)
     };
-    let first = spec(Processes::Static(1));
+    let first = spec(Processes::Fixed(1));
     assert!(!pool.manager.has_spool_for(&first));
     pool.app(first);
     // From now on there is no place for another.
     std::fs::remove_dir(&folder).unwrap();
     for processes in [
-        Processes::Static(2),
+        Processes::Fixed(2),
         // More than there is room for in the segment.
         dynamic(200, 1, Duration::from_secs(9)),
     ] {
@@ -1119,8 +1123,8 @@ fn a_spool_goes_on_with_the_processes_that_go_on() {
         let app = pool.app(next);
         assert_eq!(pool.get(&app, "/hello").unwrap().status, 200);
     }
-    let mut changed = spec(Processes::Static(2));
-    options(&mut changed, json!({"changed": true}));
+    let mut changed = spec(Processes::Fixed(2));
+    orders(&mut changed, &json!({"changed": true}));
     assert!(!pool.manager.has_spool_for(&changed));
     let failures = pool.configure(vec![changed]).unwrap_err();
     assert!(
@@ -1132,13 +1136,13 @@ fn a_spool_goes_on_with_the_processes_that_go_on() {
 #[test]
 fn a_request_waits_in_the_queue_no_longer_than_it_may() {
     let pool = Pool::new();
-    let mut spec = pool.spec("demo", Processes::Static(1));
+    let mut spec = pool.spec("demo", Processes::Fixed(1));
     let app = pool.app(spec.clone());
     let gate = Gate::new();
     let slow = pool.begin(&app, &gate.target());
     wait_until("it has begun", || app.status().idle == 0);
     let unlimited = spec.clone();
-    spec.limits.queue_wait = Some(Duration::from_millis(100));
+    spec.common.limits.queue.wait = Limit(Some(Duration::from_millis(100)));
     pool.configure(vec![spec]).unwrap();
     let error = told(pool.get(&app, "/hello").unwrap_err());
     assert_eq!(error, (503, ExchangeError::QueueWait));
@@ -1156,8 +1160,8 @@ fn a_request_waits_in_the_queue_no_longer_than_it_may() {
 #[test]
 fn no_more_requests_wait_than_may() {
     let pool = Pool::new();
-    let mut spec = pool.spec("demo", Processes::Static(1));
-    spec.limits.queue_length = 2;
+    let mut spec = pool.spec("demo", Processes::Fixed(1));
+    spec.common.limits.queue.length = 2;
     let app = pool.app(spec);
     let gate = Gate::new();
     let mut begun = vec![pool.begin(&app, &gate.target())];
@@ -1183,8 +1187,8 @@ fn no_more_requests_wait_than_may() {
 #[test]
 fn a_worker_that_has_grown_is_replaced_after_its_request() {
     let pool = Pool::new();
-    let mut spec = pool.spec("demo", Processes::Static(1));
-    spec.limits.memory = Some(64 << 20);
+    let mut spec = pool.spec("demo", Processes::Fixed(1));
+    spec.common.limits.memory = Limit(Some(64 << 20));
     let app = pool.app(spec);
     let (pid, _) = pid_of(&pool, &app);
     assert_eq!(pool.get(&app, "/grow?mb=16").unwrap().status, 200);
@@ -1199,8 +1203,8 @@ fn a_worker_that_has_grown_is_replaced_after_its_request() {
 #[test]
 fn a_worker_that_grows_beyond_all_bounds_is_killed() {
     let pool = Pool::new();
-    let mut spec = pool.spec("demo", Processes::Static(1));
-    spec.limits.memory_max = Some(64 << 20);
+    let mut spec = pool.spec("demo", Processes::Fixed(1));
+    spec.common.limits.memory_max = Some(Limit(Some(64 << 20)));
     let app = pool.app(spec);
     let (pid, _) = pid_of(&pool, &app);
     // It holds what it has and does not come back.
@@ -1215,8 +1219,8 @@ fn a_worker_that_grows_beyond_all_bounds_is_killed() {
 #[test]
 fn a_restart_ends_even_when_a_request_hangs() {
     let pool = Pool::new();
-    let mut spec = pool.spec("demo", Processes::Static(2));
-    spec.limits.drain = Some(Duration::from_millis(200));
+    let mut spec = pool.spec("demo", Processes::Fixed(2));
+    spec.common.limits.drain_timeout = Limit(Some(Duration::from_millis(200)));
     let app = pool.app(spec);
     let hang = pool.begin(&app, "/hang?me");
     wait_until("it has begun", || app.status().idle == 1);
@@ -1235,8 +1239,8 @@ fn a_restart_ends_even_when_a_request_hangs() {
 #[test]
 fn a_removed_application_ends_even_when_a_request_hangs() {
     let pool = Pool::new();
-    let mut spec = pool.spec("demo", Processes::Static(2));
-    spec.limits.drain = Some(Duration::from_secs(1));
+    let mut spec = pool.spec("demo", Processes::Fixed(2));
+    spec.common.limits.drain_timeout = Limit(Some(Duration::from_secs(1)));
     let app = pool.app(spec);
     let (pid, _) = pid_of(&pool, &app);
     let hang = pool.begin(&app, "/hang");
@@ -1264,7 +1268,7 @@ fn what_cannot_start_is_kept_and_tried_again_where_that_was_asked_for() {
     let pool = Pool::new();
     *pool.launcher.refuse.lock().unwrap() = Some("the database is down".to_owned());
     let manager = pool.manager.clone();
-    let specs = vec![pool.spec("demo", Processes::Static(1))];
+    let specs = vec![pool.spec("demo", Processes::Fixed(1))];
     let failures = pool.control(async move {
         let (prepared, starts) = manager.prepare_at_once(specs);
         prepared.commit();
@@ -1293,10 +1297,10 @@ fn a_start_that_nobody_waits_for_keeps_only_its_own_requests_waiting() {
     let pool = Pool::new();
     let gate = pool.folder.path().join("gate");
     std::fs::write(&gate, "").unwrap();
-    let mut slow = pool.spec("slow", Processes::Static(1));
-    options(&mut slow, json!({"load_while": gate}));
+    let mut slow = pool.spec("slow", Processes::Fixed(1));
+    orders(&mut slow, &json!({"load_while": gate}));
     let manager = pool.manager.clone();
-    let specs = vec![slow, pool.spec("quick", Processes::Static(1))];
+    let specs = vec![slow, pool.spec("quick", Processes::Fixed(1))];
     let starts = pool.control(async move {
         let (prepared, starts) = manager.prepare_at_once(specs);
         prepared.commit();
@@ -1322,8 +1326,8 @@ fn a_start_that_nobody_waits_for_keeps_only_its_own_requests_waiting() {
 fn requests_wait_out_a_start_that_fails_once_and_no_more_than_some() {
     let pool = Pool::new();
     let failing = pool.folder.path().join("failing");
-    let mut spec = pool.spec("demo", Processes::Static(1));
-    options(&mut spec, json!({"fail_while": failing}));
+    let mut spec = pool.spec("demo", Processes::Fixed(1));
+    orders(&mut spec, &json!({"fail_while": failing}));
     let app = pool.app(spec);
     let crash = |count: u64| {
         std::fs::write(&failing, "").unwrap();
@@ -1361,12 +1365,12 @@ fn requests_wait_out_a_start_that_fails_once_and_no_more_than_some() {
 fn starts_that_fail_together_count_once() {
     let pool = Pool::new();
     let failing = pool.folder.path().join("failing");
-    let mut spec = pool.spec("demo", Processes::Static(1));
-    options(&mut spec, json!({"fail_while": failing}));
+    let mut spec = pool.spec("demo", Processes::Fixed(1));
+    orders(&mut spec, &json!({"fail_while": failing}));
     let app = pool.app(spec.clone());
     std::fs::write(&failing, "").unwrap();
     // At least two may be in the making at once.
-    spec.processes = Processes::Static(3);
+    spec.processes = Processes::Fixed(3);
     pool.configure(vec![spec]).unwrap();
     wait_until("both have failed", || app.status().failures >= 2);
     assert!(
@@ -1382,17 +1386,17 @@ fn starts_that_fail_together_count_once() {
 #[test]
 fn a_worker_whose_start_took_too_long_before_it_was_forked_is_killed_then() {
     let pool = Pool::new();
-    let mut spec = pool.spec("demo", Processes::Static(1));
+    let mut spec = pool.spec("demo", Processes::Fixed(1));
     let app = pool.app(spec.clone());
     let (first, _) = pid_of(&pool, &app);
     let prototype = pool.launcher.prototype();
     signal::send(prototype, SIGSTOP).unwrap();
-    let usual = spec.limits.start;
-    spec.processes = Processes::Static(2);
-    spec.limits.start = Duration::from_millis(1);
+    let usual = spec.common.limits.start_timeout;
+    spec.processes = Processes::Fixed(2);
+    spec.common.limits.start_timeout = Duration::from_millis(1);
     pool.configure(vec![spec.clone()]).unwrap();
     wait_until("the start is given up", || app.status().failures >= 1);
-    spec.limits.start = usual;
+    spec.common.limits.start_timeout = usual;
     pool.configure(vec![spec]).unwrap();
     assert!(pool.launcher.killed.lock().unwrap().is_empty());
     signal::send(prototype, SIGCONT).unwrap();
@@ -1413,9 +1417,10 @@ fn a_restart_and_a_changed_file_during_a_roll_are_one_roll_more() {
     let code = pool.folder.path().join("code");
     std::fs::create_dir(&code).unwrap();
     let loading = pool.folder.path().join("loading");
-    let mut spec = pool.spec("demo", Processes::Static(1));
-    options(&mut spec, json!({"load_while": loading}));
-    spec.host.watch = vec![code.clone()];
+    let mut spec = pool.spec("demo", Processes::Fixed(1));
+    orders(&mut spec, &json!({"load_while": loading}));
+    spec.common.watch = true;
+    options_of(&mut spec, "perl", &json!({"script": code.join("app.psgi")}));
     let app = pool.app(spec);
     let launches = || pool.launcher.launches.load(Ordering::SeqCst);
     std::fs::write(&loading, "").unwrap();
@@ -1441,10 +1446,10 @@ fn a_restart_and_a_changed_file_during_a_roll_are_one_roll_more() {
 #[test]
 fn a_changed_limit_of_requests_holds_for_every_thread() {
     let pool = Pool::new();
-    let mut spec = pool.spec("demo", Processes::Static(1));
-    spec.host.threads = 2;
+    let mut spec = pool.spec("demo", Processes::Fixed(1));
+    options_of(&mut spec, "perl", &json!({"threads": 2}));
     let app = pool.app(spec.clone());
-    spec.limits.requests = 4;
+    spec.common.limits.requests = Limit(Some(4));
     pool.configure(vec![spec]).unwrap();
     let gate = Gate::new();
     let slow = pool.begin(&app, &gate.target());
@@ -1463,10 +1468,9 @@ fn a_changed_limit_of_requests_holds_for_every_thread() {
 
 /// An application of the sample with an event loop in each process.
 fn looping(pool: &Pool, processes: u32) -> tutti_pool::AppSpec {
-    let mut spec = pool.spec("demo", Processes::Static(processes));
-    options(&mut spec, json!({"event_loop": true}));
-    spec.host.event_loop = true;
-    spec.host.concurrency = 16;
+    let mut spec = pool.spec("demo", Processes::Fixed(processes));
+    options_of(&mut spec, "python", &json!({"module": "m"}));
+    spec.common.limits.concurrency = NonZeroU32::new(16);
     spec
 }
 
@@ -1474,7 +1478,7 @@ fn looping(pool: &Pool, processes: u32) -> tutti_pool::AppSpec {
 fn a_loop_is_not_killed_for_one_late_request() {
     let pool = Pool::new();
     let mut spec = looping(&pool, 1);
-    spec.limits.timeout = Some(Duration::from_secs(1));
+    spec.common.limits.timeout = Limit(Some(Duration::from_secs(1)));
     let mut other = spec.clone();
     other.name = "other".into();
     pool.configure(vec![spec, other]).unwrap();
@@ -1500,7 +1504,7 @@ fn a_loop_is_not_killed_for_one_late_request() {
 fn a_loop_that_does_not_move_is_killed() {
     let pool = Pool::new();
     let mut spec = looping(&pool, 1);
-    spec.limits.timeout = Some(Duration::from_secs(1));
+    spec.common.limits.timeout = Limit(Some(Duration::from_secs(1)));
     let app = pool.app(spec.clone());
     let (pid, _) = pid_of(&pool, &app);
     assert_eq!(pool.get(&app, "/hang").unwrap_err().status(), 504);
@@ -1535,8 +1539,8 @@ fn loops_hold_many_requests_and_are_replaced_without_losing_any() {
 #[test]
 fn threads_of_one_process_serve_and_die_together() {
     let pool = Pool::new();
-    let mut spec = pool.spec("demo", Processes::Static(1));
-    spec.host.threads = 3;
+    let mut spec = pool.spec("demo", Processes::Fixed(1));
+    options_of(&mut spec, "perl", &json!({"threads": 3}));
     let app = pool.app(spec);
     assert_eq!((app.status().running, app.status().idle), (1, 1));
     let (pid, _) = pid_of(&pool, &app);
@@ -1559,8 +1563,9 @@ fn a_change_of_a_watched_file_restarts_and_a_failure_keeps_the_old_processes() {
     let pool = Pool::new();
     let code = pool.folder.path().join("code");
     std::fs::create_dir(&code).unwrap();
-    let mut spec = pool.spec("demo", Processes::Static(2));
-    spec.host.watch = vec![code.clone()];
+    let mut spec = pool.spec("demo", Processes::Fixed(2));
+    spec.common.watch = true;
+    options_of(&mut spec, "perl", &json!({"script": code.join("app.psgi")}));
     let app = pool.app(spec);
     let (first, _) = pid_of(&pool, &app);
     std::fs::write(code.join("data.sqlite"), "x").unwrap();

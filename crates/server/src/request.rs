@@ -4,9 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use tutti_config::model::{OutOfSteps, PageStatus, Pointer, TlsVariable};
-use tutti_http::{
-    FieldLines, Known, Method, NO_FIELDS, OutgoingHead, RequestPath, RequestView, Version,
-};
+use tutti_http::{FieldLines, Method, NO_FIELDS, OutgoingHead, RequestPath, RequestView, Version};
 use tutti_pool::Level;
 use tutti_routing::{Failure, Modules, RequestInfo, ResponseHeader, RouteEvent, Seen};
 
@@ -231,15 +229,7 @@ impl<'a> Request<'a> {
 
     /// The fields that make the request conditional.
     pub(crate) fn conditions(&self) -> Conditions<'a> {
-        let get = |known| self.view.get(known);
-        Conditions {
-            if_match: get(Known::IfMatch),
-            if_none_match: get(Known::IfNoneMatch),
-            if_modified_since: get(Known::IfModifiedSince),
-            if_unmodified_since: get(Known::IfUnmodifiedSince),
-            if_range: get(Known::IfRange),
-            range: get(Known::Range),
-        }
+        Conditions::of(&self.view)
     }
 
     /// Chooses how a response is compressed.

@@ -11,6 +11,8 @@ mod support;
 use std::time::Duration;
 
 use support::app::App;
+use tutti_options::Limit;
+use tutti_options::processes::Queue;
 use tutti_pool::{Abandoned, Limits};
 use tutti_sys::signal;
 use tutti_testkit::{Gate, client::Client, wait_until};
@@ -261,7 +263,7 @@ fn a_response_cut_short_is_not_given_out_as_whole() {
 #[test]
 fn a_request_over_its_time_is_answered_504_and_one_still_queued_503() {
     let limits = Limits {
-        timeout: Some(Duration::from_secs(2)),
+        timeout: Limit(Some(Duration::from_secs(2))),
         ..Limits::default()
     };
     let app = App::with(1, limits, "{}");
@@ -284,7 +286,10 @@ fn a_request_over_its_time_is_answered_504_and_one_still_queued_503() {
 #[test]
 fn a_full_queue_is_answered_503_with_retry_after() {
     let limits = Limits {
-        queue_length: 0,
+        queue: Queue {
+            length: 0,
+            ..Queue::default()
+        },
         ..Limits::default()
     };
     let app = App::with(1, limits, "{}");
@@ -335,7 +340,10 @@ fn a_client_that_has_gone_is_not_served() {
 /// Posts to an application whose only worker is busy, leaves by `leave`, and returns what the worker has served by the end.
 fn left_while_waiting(abandoned: Option<Abandoned>, method: &str, leave: fn(Client)) -> String {
     let limits = Limits {
-        abandoned,
+        queue: Queue {
+            abandoned,
+            ..Queue::default()
+        },
         ..Limits::default()
     };
     let app = App::with(1, limits, "{}");

@@ -14,6 +14,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use support::app::App;
+use tutti_options::Limit;
 use tutti_pool::Limits;
 use tutti_testkit::{Gate, wait_until};
 use tutti_websocket_cases::{Client, Frame, Heard, build};
@@ -397,7 +398,7 @@ fn a_change_of_the_configuration_keeps_connections() {
 #[test]
 fn limits_timeout_is_for_the_handshake() {
     let limits = Limits {
-        timeout: Some(Duration::from_secs(2)),
+        timeout: Limit(Some(Duration::from_secs(2))),
         ..Limits::default()
     };
     let app = App::with(2, limits, "{}");

@@ -1,5 +1,6 @@
 //! A program that speaks the wire itself, started as the host of type `external` starts it.
 
+use std::num::NonZeroU32;
 use std::ops::Deref;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -38,7 +39,7 @@ impl Program {
             threads: 1,
             workers: WORKERS,
             worker_events: true,
-            concurrency: 7,
+            concurrency: NonZeroU32::MIN.saturating_add(6),
             ..Start::default()
         };
         let document = memfd::document("start", &encode(&start)).unwrap();

@@ -1,5 +1,6 @@
 //! A prototype of any language host with its workers, and the test as main and router in one.
 
+use std::num::NonZeroU32;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -27,7 +28,7 @@ pub struct Prototype {
     /// A folder for the test.
     pub folder: tempfile::TempDir,
     /// Threads of a worker process.
-    pub threads: u32,
+    pub threads: NonZeroU32,
     has_ended: bool,
 }
 
@@ -86,7 +87,7 @@ impl Prototype {
             lifeline: Some(keep),
             spool,
             folder,
-            threads: start.worker_threads.max(1),
+            threads: start.worker_threads,
             has_ended: false,
         }
     }
@@ -123,7 +124,7 @@ impl Prototype {
         }
         assert_eq!(forked, ready);
         let pid = forked.unwrap();
-        for worker in worker..worker + self.threads {
+        for worker in worker..worker + self.threads.get() {
             self.segment.worker_started(worker, pid.try_into().unwrap());
         }
         pid
@@ -136,7 +137,7 @@ impl Prototype {
     pub fn exited(&self) -> (u32, ExitStatus, Vec<(SlotId, Fate)>) {
         match self.hear() {
             FromPrototype::Exited { worker, status, .. } => {
-                let numbers = worker..worker + self.threads;
+                let numbers = worker..worker + self.threads.get();
                 let fates = numbers.flat_map(|number| self.segment.worker_died(number));
                 (worker, status, fates.collect())
             }

@@ -4,6 +4,7 @@
 //! A runner is of the application's user: the router takes what it says as news, never as a right.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -26,13 +27,13 @@ pub struct CommandStart {
     pub environment: BTreeMap<String, String>,
     /// Where to run.
     #[serde(default)]
-    pub working_directory: Option<String>,
+    pub working_directory: Option<PathBuf>,
     /// File to append the output to.
     #[serde(default)]
-    pub stdout: Option<String>,
+    pub stdout: Option<PathBuf>,
     /// File to append errors to.
     #[serde(default)]
-    pub stderr: Option<String>,
+    pub stderr: Option<PathBuf>,
     /// The number of the signal that tells it to end.
     pub stop_signal: i32,
     /// Milliseconds from then until it is killed.

@@ -3,9 +3,10 @@
 //! The prototype's messages come from a process that runs user code: the router checks worker numbers and process numbers
 //! against what it asked for.
 
-use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
+use tutti_options::logging::Level;
 
 /// Descriptor of the control socket in a prototype.
 pub const FD_CONTROL: i32 = 3;
@@ -35,13 +36,13 @@ pub const MAX_EVENTS: usize = 200;
 pub const MAX_MESSAGE: usize = 64 * 1024;
 
 /// The start document of a prototype, as JSON in descriptor 6.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Start {
     /// The application's name.
     pub name: String,
     /// The language: `php`.
     pub kind: String,
-    /// The application object of the configuration, defaults applied.
+    /// The application object of the configuration, defaults applied. Hosts read their options here.
     pub config: serde_json::Value,
     /// Router threads, and so events from descriptor 8 on.
     pub threads: u32,
@@ -50,34 +51,32 @@ pub struct Start {
     /// True if [`ToPrototype::WorkerEvents`] come before anything else, until each worker number has an event.
     #[serde(default)]
     pub worker_events: bool,
-    /// Threads of a worker process, and so its worker numbers; 0 is 1.
-    #[serde(default)]
-    pub worker_threads: u32,
-    /// True if the application is loaded before the first fork.
-    #[serde(default)]
-    pub preload: bool,
-    /// Requests after which a worker leaves; 0 for never. The router sends 0 and sets the limit in the worker's entry of
-    /// the segment, where it can differ from worker to worker and change.
-    #[serde(default)]
-    pub request_limit: u64,
-    /// Most requests that one worker of an event loop has at once (`limits.concurrency`); 0: the host's own choice.
-    #[serde(default)]
-    pub concurrency: u32,
+    /// Threads of a worker process, and so its worker numbers.
+    #[serde(default = "one")]
+    pub worker_threads: NonZeroU32,
+    /// Most requests that one worker has at once: those of an event loop, or those beside the one that a thread serves.
+    #[serde(default = "one")]
+    pub concurrency: NonZeroU32,
     /// Files and folders whose change makes the prototype say [`FromPrototype::Changed`]; empty: `watch` is off.
     #[serde(default)]
     pub watch: Vec<String>,
-    /// Added to the environment.
-    #[serde(default)]
-    pub environment: BTreeMap<String, String>,
-    /// Where to run.
-    #[serde(default)]
-    pub working_directory: Option<String>,
-    /// File to append the output to.
-    #[serde(default)]
-    pub stdout: Option<String>,
-    /// File to append errors to.
-    #[serde(default)]
-    pub stderr: Option<String>,
+}
+
+impl Default for Start {
+    /// An application without a name, of no language, with workers of one thread that serve one request at a time.
+    fn default() -> Self {
+        Start {
+            name: String::new(),
+            kind: String::new(),
+            config: serde_json::Value::Object(serde_json::Map::new()),
+            threads: 0,
+            workers: 0,
+            worker_events: false,
+            worker_threads: NonZeroU32::MIN,
+            concurrency: NonZeroU32::MIN,
+            watch: Vec::new(),
+        }
+    }
 }
 
 /// The output of `HOST --describe`.
@@ -100,7 +99,7 @@ pub enum ToPrototype {
         worker: u32,
         /// How many numbers it has, one for each of its threads.
         #[serde(default = "one", skip_serializing_if = "is_one")]
-        threads: u32,
+        threads: NonZeroU32,
     },
     /// Events for the workers from `first` on come with this message as descriptors, at most [`MAX_EVENTS`].
     WorkerEvents {
@@ -113,12 +112,12 @@ pub enum ToPrototype {
     Reopen,
 }
 
-fn one() -> u32 {
-    1
+fn one() -> NonZeroU32 {
+    NonZeroU32::MIN
 }
 
-fn is_one(count: &u32) -> bool {
-    *count == 1
+fn is_one(count: &NonZeroU32) -> bool {
+    *count == NonZeroU32::MIN
 }
 
 /// How a process ended.
@@ -224,8 +223,8 @@ pub enum FromPrototype {
     },
     /// For the log.
     Log {
-        /// `alert`, `error`, `warn`, `notice`, `info` or `debug`.
-        level: String,
+        /// Its severity.
+        level: Level,
         /// The text.
         message: String,
     },

@@ -12,6 +12,7 @@ mod queueing;
 mod slot;
 
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32 as PrivateU32, AtomicU64 as PrivateU64};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -236,10 +237,11 @@ impl Segment {
         }
     }
 
-    /// Sets after how many requests, counted from its start, a worker leaves; 0: never. It may be set before the worker is
+    /// Sets after how many requests, counted from its start, a worker leaves; `None`: never. It may be set before the worker is
     /// forked, and changed while it runs.
-    pub fn set_request_limit(&self, worker: u32, limit: u64) {
+    pub fn set_request_limit(&self, worker: u32, limit: Option<NonZeroU64>) {
         if let Some(entry) = self.shared.worker(worker) {
+            let limit = limit.map_or(0, NonZeroU64::get);
             entry.control.request_limit.store(limit, Ordering::Relaxed);
         }
     }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use tutti_options::application::Common;
 use tutti_sys::fork::Fork;
 use tutti_wire::control::{Describe, Start};
 use tutti_wire::worker::Exchange;
@@ -31,8 +32,8 @@ pub trait Host {
     }
 
     /// Loads runtime and application, once, in the prototype: privileges are dropped, environment and working directory
-    /// set. Must leave the process with one thread.
-    fn load(start: &Start) -> Result<Self::App, StartError>;
+    /// set. Must leave the process with one thread. `common` are the options that every type of application has, from `start`.
+    fn load(start: &Start, common: &Common) -> Result<Self::App, StartError>;
 
     /// Called in the prototype right before each fork: takes the locks that must not be held by another across it.
     fn before_fork() {}

@@ -5,6 +5,7 @@
 use std::io::Write as _;
 use std::sync::OnceLock;
 
+use tutti_options::logging::Level;
 use tutti_sys::{log_line, process};
 
 static APPLICATION: OnceLock<String> = OnceLock::new();
@@ -14,11 +15,11 @@ pub(crate) fn is_of(application: &str) {
     let _ = APPLICATION.set(application.to_owned());
 }
 
-/// Writes `kind` and `message` at `level` (`error`, `notice`, …) in the format of the daemon's log. Each line of a message of several
+/// Writes `kind` and `message` at `level` in the format of the daemon's log. Each line of a message of several
 /// (a stack trace) has the whole head: the log has one level for all of them, and shows whose each is where those of several
 /// processes mix.
-pub fn line(level: &str, kind: &str, message: &[u8]) {
-    let mut head = log_line::head(level, process::id(), process::thread_id());
+pub fn line(level: Level, kind: &str, message: &[u8]) {
+    let mut head = log_line::head(level.word(), process::id(), process::thread_id());
     if let Some(application) = APPLICATION.get() {
         head.push_str(&format!("\"{application}\": "));
     }

@@ -3,16 +3,18 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
 /// Opens the configured files, to append, and puts them in the place of the descriptors 1 and 2. A file that cannot be opened is no
 /// reason not to serve: `warn` gets the reason, and the descriptor stays what it is, which is the server's log until a file is opened.
-pub(crate) fn redirect(stdout: Option<&str>, stderr: Option<&str>, mut warn: impl FnMut(String)) {
-    let mut replace = |option: &str, path: Option<&str>, replace: fn(&File) -> io::Result<()>| {
+pub(crate) fn redirect(stdout: Option<&Path>, stderr: Option<&Path>, mut warn: impl FnMut(String)) {
+    let mut replace = |option: &str, path: Option<&Path>, replace: fn(&File) -> io::Result<()>| {
         let Some(path) = path else { return };
         if let Err(error) = open(path).and_then(|file| replace(&file)) {
             warn(format!(
-                "cannot open the `{option}` file `{path}`: {error}; the output stays where it was, at first in the server's log; \
-                 hint: the folder must exist and be writable by the application's user"
+                "cannot open the `{option}` file `{}`: {error}; the output stays where it was, at first in the server's log; \
+                 hint: the folder must exist and be writable by the application's user",
+                path.display()
             ));
         }
     };
@@ -25,7 +27,7 @@ pub(crate) fn redirect(stdout: Option<&str>, stderr: Option<&str>, mut warn: imp
     });
 }
 
-fn open(path: &str) -> io::Result<File> {
+fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .append(true)
         .create(true)

@@ -58,7 +58,6 @@ pub struct Process {
     workers: std::vec::IntoIter<UnstartedWorker>,
     numbers: Range<u32>,
     concurrency: u32,
-    limit: u64,
     /// To the router; closed by `ready`.
     pub(crate) control: Option<OwnedFd>,
     /// The segment's file, the start document and the other descriptors, for a program that is to take this place.
@@ -88,8 +87,7 @@ impl Process {
         Ok(Process {
             workers: workers.into_iter(),
             numbers,
-            concurrency: start.concurrency,
-            limit: start.request_limit,
+            concurrency: start.concurrency.get(),
             control: Some(control),
             place: None,
             has_failed: false,
@@ -149,15 +147,9 @@ impl Process {
         self.numbers.end - self.numbers.start
     }
 
-    /// How many exchanges an event loop is to hold at most, or a thread beside the one it serves; 0 when nobody has said so.
+    /// The most exchanges that an event loop may hold, or a thread beside the one it serves; at least 1.
     pub fn concurrency(&self) -> u32 {
         self.concurrency
-    }
-
-    /// Requests after which it is to leave; 0 for never. [`serve_alone`](Self::serve_alone) and
-    /// [`serve_threads`](Self::serve_threads) heed it; an event loop counts for itself.
-    pub fn request_limit(&self) -> u64 {
-        self.limit
     }
 
     /// The place of the next thread; as many as there are [threads](Self::threads). One that is not taken serves nothing.
@@ -194,22 +186,17 @@ impl Process {
             return Ok(());
         };
         let mut worker = unstarted.into_worker();
-        let course = Course::new(self.limit);
         run(&mut Requests {
             worker: &mut worker,
             process: Some(self),
-            course,
+            course: Course::default(),
         })
     }
 
     /// The places of the process's threads, for a host whose language starts the threads itself. When each has
     /// [begun](UnstartedThread::begin), the host calls [`ready`](Self::ready).
     pub fn take_threads(&mut self) -> Vec<UnstartedThread> {
-        let limit = self.limit.div_ceil(u64::from(self.threads().max(1)));
-        let workers = self.workers.by_ref();
-        workers
-            .map(|worker| UnstartedThread { worker, limit })
-            .collect()
+        self.workers.by_ref().map(UnstartedThread).collect()
     }
 
     /// Serves on all of the process's threads, which are started here with this stack size: `run` is the loop of each, called
@@ -259,20 +246,17 @@ impl Process {
 
 /// The place of a thread of a process, which no thread has taken yet.
 #[derive(Debug)]
-pub struct UnstartedThread {
-    worker: UnstartedWorker,
-    limit: u64,
-}
+pub struct UnstartedThread(UnstartedWorker);
 
 impl UnstartedThread {
     /// Makes the calling thread the one of this place, and tells the router that it takes requests.
     pub fn begin(self) -> Thread {
-        let worker = self.worker.into_worker();
+        let worker = self.0.into_worker();
         worker.set_lives_on();
         worker.ready();
         Thread {
             worker,
-            course: Course::new(self.limit),
+            course: Course::default(),
         }
     }
 }
@@ -297,7 +281,7 @@ impl Thread {
 
     /// Gives an exchange away that goes on beside the requests to come: to be ended there, and not by [`done`](Self::done).
     pub fn detach(&mut self, exchange: Exchange, then: Served) -> Detached {
-        self.course.count(&mut self.worker, then);
+        self.course.go_on(&mut self.worker, then);
         exchange.detach()
     }
 
@@ -333,23 +317,13 @@ impl Drop for Thread {
     }
 }
 
-/// How far a worker is on its way from its first request to its last.
-#[derive(Clone, Copy, Debug)]
+/// Whether a worker takes further requests.
+#[derive(Clone, Copy, Debug, Default)]
 struct Course {
-    limit: u64,
-    served: u64,
     is_leaving: bool,
 }
 
 impl Course {
-    const fn new(limit: u64) -> Self {
-        Self {
-            limit,
-            served: 0,
-            is_leaving: false,
-        }
-    }
-
     fn next_request(&mut self, worker: &mut Worker) -> Option<Exchange> {
         if self.is_leaving {
             return None;
@@ -367,12 +341,11 @@ impl Course {
                 exchange.abort();
             }
         }
-        self.count(worker, then);
+        self.go_on(worker, then);
     }
 
-    fn count(&mut self, worker: &mut Worker, then: Served) {
-        self.served += 1;
-        if then == Served::Recycle || (self.limit != 0 && self.served >= self.limit) {
+    fn go_on(&mut self, worker: &mut Worker, then: Served) {
+        if then == Served::Recycle {
             self.leave(worker);
         }
     }

@@ -86,7 +86,7 @@ impl Process {
         // Tied to our group by the prototype.
         let lifeline = if_there("lifeline", FD_LIFELINE)?;
         Process::take(
-            number..number + start.worker_threads.max(1),
+            number..number + start.worker_threads.get(),
             &segment,
             &Arc::new(descriptors),
             &start,

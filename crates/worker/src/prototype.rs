@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::num::NonZeroU32;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::catch_unwind;
@@ -15,6 +16,9 @@ use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
+use tutti_options::Options as _;
+use tutti_options::application::Common;
+use tutti_options::logging::Level;
 use tutti_sys::fork::Fork;
 use tutti_sys::process::Ended;
 use tutti_sys::{lifeline, memfd, priority, proc, process, seqpacket, signal, spawn, title};
@@ -98,7 +102,7 @@ pub(crate) fn run<H: Host>() -> io::Result<ExitCode> {
         quitting: false,
         orphans: Orphans::begin(H::ends_orphans(&app)),
     }
-    .run(&inherited.start)?;
+    .run(&inherited)?;
     match outcome {
         Outcome::Over => {
             // Unloading a language takes its time, and nobody waits for it.
@@ -130,7 +134,7 @@ fn watch(start: &Start, control: &OwnedFd) -> io::Result<Option<Watch>> {
     match Watch::new(&start.watch) {
         Ok(watch) => Ok(Some(watch)),
         Err(error) => {
-            let level = "warn".to_owned();
+            let level = Level::Warn;
             let message = format!("\"{}\": `watch` is not possible: {error}", start.name);
             send(control, &FromPrototype::Log { level, message })?;
             Ok(None)
@@ -139,13 +143,17 @@ fn watch(start: &Start, control: &OwnedFd) -> io::Result<Option<Watch>> {
 }
 
 /// Opens the files for the application's output. What cannot be opened is a warning in the server's log.
-fn redirect(start: &Start, control: &OwnedFd) {
-    output::redirect(start.stdout.as_deref(), start.stderr.as_deref(), |reason| {
-        let level = "warn".to_owned();
-        let message = format!("\"{}\": {reason}", start.name);
-        // Without a router there is no log either, and this process ends.
-        let _ = send(control, &FromPrototype::Log { level, message });
-    });
+fn redirect(name: &str, common: &Common, control: &OwnedFd) {
+    output::redirect(
+        common.stdout.as_deref(),
+        common.stderr.as_deref(),
+        |reason| {
+            let level = Level::Warn;
+            let message = format!("\"{name}\": {reason}");
+            // Without a router there is no log either, and this process ends.
+            let _ = send(control, &FromPrototype::Log { level, message });
+        },
+    );
 }
 
 fn prepare<H: Host>(control: &OwnedFd) -> Result<(Inherited, H::App), StartError> {
@@ -155,6 +163,7 @@ fn prepare<H: Host>(control: &OwnedFd) -> Result<(Inherited, H::App), StartError
     let start: Start =
         decode(&document).map_err(|error| StartError::new("reading the start document", error))?;
     crate::log::is_of(&start.name);
+    let common = Common::from_json(&start.config)?;
     let inherit = |number: i32, what: &str| {
         spawn::inherited(number)
             .map_err(|error| StartError::new(format!("taking over the {what}"), error))
@@ -185,21 +194,23 @@ fn prepare<H: Host>(control: &OwnedFd) -> Result<(Inherited, H::App), StartError
         workers,
         spool: spawn::inherited(FD_SPOOL).ok(),
     };
-    redirect(&start, control);
-    for (name, value) in &start.environment {
+    redirect(&start.name, &common, control);
+    for (name, value) in &common.environment {
         tutti_sys::fork::set_variable(name, value)
             .map_err(|error| StartError::new("setting the environment", error))?;
     }
-    if let Some(folder) = &start.working_directory {
+    if let Some(folder) = &common.working_directory {
         std::env::set_current_dir(folder).map_err(|error| {
-            StartError::new(format!("entering the working directory `{folder}`"), error)
+            let step = format!("entering the working directory `{}`", folder.display());
+            StartError::new(step, error)
                 .hint("it must exist, and the application's user must be allowed to enter it")
                 .member("working_directory")
         })?;
     }
-    let app = H::load(&start)?;
+    let app = H::load(&start, &common)?;
     let inherited = Inherited {
         start,
+        common,
         segment,
         descriptors: Arc::new(descriptors),
         lifeline,
@@ -295,13 +306,13 @@ const KILLED_INTERVAL: Timespec = Timespec {
 };
 
 impl Prototype<'_> {
-    fn run(mut self, start: &Start) -> io::Result<Outcome> {
+    fn run(mut self, inherited: &Inherited) -> io::Result<Outcome> {
         let mut buffer = vec![0; MAX_MESSAGE];
         loop {
             if self.quitting && self.workers.is_empty() {
                 return Ok(Outcome::Over);
             }
-            let timeout = self.report_changes(start)?;
+            let timeout = self.report_changes(&inherited.start)?;
             let pause = match self.orphans {
                 Orphans::Ending => Some(&KILLED_INTERVAL),
                 Orphans::Ignored | Orphans::None => timeout.as_ref().or(orphan_interval()),
@@ -311,7 +322,7 @@ impl Prototype<'_> {
                     None => return self.router_gone(),
                     Some(message) => {
                         let bytes = buffer.get(..message.len).unwrap_or_default();
-                        if let Some(numbers) = self.obey(bytes, start)? {
+                        if let Some(numbers) = self.obey(bytes, inherited)? {
                             return Ok(Outcome::Worker(numbers));
                         }
                     }
@@ -339,7 +350,7 @@ impl Prototype<'_> {
             send(self.control, &FromPrototype::Changed { path })?;
         }
         if let Some(warning) = warning {
-            self.log("warn", format!("\"{}\": {warning}", start.name))?;
+            self.log(Level::Warn, format!("\"{}\": {warning}", start.name))?;
         }
         Ok(due_at.map(|at| {
             let left = at.saturating_duration_since(now);
@@ -372,23 +383,23 @@ impl Prototype<'_> {
     }
 
     /// Carries out a command; in a new worker process its numbers.
-    fn obey(&mut self, bytes: &[u8], start: &Start) -> io::Result<Option<Range<u32>>> {
+    fn obey(&mut self, bytes: &[u8], inherited: &Inherited) -> io::Result<Option<Range<u32>>> {
         match decode(bytes) {
             Ok(ToPrototype::Fork { worker, threads }) => return self.fork(worker, threads),
             Ok(ToPrototype::Quit) => self.quitting = true,
             Ok(ToPrototype::Reopen) => {
-                redirect(start, self.control);
+                redirect(&inherited.start.name, &inherited.common, self.control);
             }
             Ok(ToPrototype::WorkerEvents { .. }) => {
-                self.log("alert", "workers' events came late".to_owned())?;
+                self.log(Level::Alert, "workers' events came late".to_owned())?;
             }
-            Err(error) => self.log("alert", format!("unknown command: {error}"))?,
+            Err(error) => self.log(Level::Alert, format!("unknown command: {error}"))?,
         }
         Ok(None)
     }
 
-    fn fork(&mut self, worker: u32, threads: u32) -> io::Result<Option<Range<u32>>> {
-        let end = worker.saturating_add(threads.max(1));
+    fn fork(&mut self, worker: u32, threads: NonZeroU32) -> io::Result<Option<Range<u32>>> {
+        let end = worker.saturating_add(threads.get());
         let is_taken = |other: &Worker| other.numbers.start < end && worker < other.numbers.end;
         let refusal = if end > self.most {
             Some("there is no such worker".to_owned())
@@ -561,8 +572,7 @@ impl Prototype<'_> {
         Ok(Outcome::Over)
     }
 
-    fn log(&self, level: &str, message: String) -> io::Result<()> {
-        let level = level.to_owned();
+    fn log(&self, level: Level, message: String) -> io::Result<()> {
         send(self.control, &FromPrototype::Log { level, message })
     }
 }

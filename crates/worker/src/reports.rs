@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use tutti_options::logging::Level;
 use tutti_sys::{process, seqpacket};
 use tutti_wire::control::{FromPrototype, encode};
 
@@ -20,7 +21,7 @@ static WARNINGS: Mutex<Vec<StartError>> = Mutex::new(Vec::new());
 /// Warns of an option that does not keep the application from starting: in the log, and in the answer to the change that starts it. To be
 /// called while the application is loaded.
 pub fn warn_of_option(warning: StartError) {
-    line("warn", "", warning.message.as_bytes());
+    line(Level::Warn, "", warning.message.as_bytes());
     warnings().push(warning);
 }
 

@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tutti_options::logging::Level;
 use tutti_sys::process::Ended;
 use tutti_sys::signal::Signals;
 use tutti_sys::spawn::{Spawn, inherited};
@@ -131,11 +132,12 @@ fn begin(control: &OwnedFd, is_look: bool) -> Result<Option<Begun>, StartError> 
     lifeline::tie_own_group_to_tell(lifeline.as_fd()).map_err(at("tying the lifeline"))?;
     process::become_subreaper().map_err(at("becoming subreaper"))?;
     output::redirect(start.stdout.as_deref(), start.stderr.as_deref(), |reason| {
-        crate::log::line("warn", "", reason.as_bytes());
+        crate::log::line(Level::Warn, "", reason.as_bytes());
     });
     if let Some(folder) = &start.working_directory {
         std::env::set_current_dir(folder).map_err(|error| {
-            StartError::new(format!("entering the working directory `{folder}`"), error)
+            let step = format!("entering the working directory `{}`", folder.display());
+            StartError::new(step, error)
                 .hint("it must exist, and the application's user must be allowed to enter it")
                 .member("working_directory")
         })?;

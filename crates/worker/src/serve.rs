@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use tutti_options::application::Common;
 use tutti_wire::control::Start;
 use tutti_wire::worker::{Attached, Descriptors};
 
@@ -18,6 +19,7 @@ use crate::reports::{panic_text, report};
 /// The part of the prototype's start that a worker needs.
 pub(crate) struct Inherited {
     pub(crate) start: Start,
+    pub(crate) common: Common,
     pub(crate) segment: Attached,
     pub(crate) descriptors: Arc<Descriptors>,
     /// Never read; kept open so that the hang-up reaches us.
@@ -57,6 +59,7 @@ pub(crate) fn run<H: Host>(
     let number = numbers.start;
     let Inherited {
         start,
+        common: _,
         segment,
         descriptors,
         lifeline,

@@ -8,7 +8,7 @@
 
 mod support;
 
-use std::collections::BTreeMap;
+use std::num::{NonZeroU32, NonZeroU64};
 
 use support::{launch, start};
 use tutti_sys::process::Ended;
@@ -77,13 +77,16 @@ fn a_worker_leaves_after_its_limit_and_loses_nothing() {
     let pool = launch(&start());
     assert_eq!(pool.hear(), FromPrototype::Ready);
     for worker in 0..4 {
-        pool.segment.set_request_limit(worker, 3);
+        pool.segment.set_request_limit(worker, NonZeroU64::new(3));
     }
     let slots: Vec<_> = (0..10)
         .map(|_| pool.submit("/count", &BodyRef::None))
         .collect();
     for worker in 0..4 {
-        pool.tell(&ToPrototype::Fork { worker, threads: 1 });
+        pool.tell(&ToPrototype::Fork {
+            worker,
+            threads: NonZeroU32::MIN,
+        });
     }
     let mut counts: Vec<_> = slots
         .into_iter()
@@ -186,7 +189,10 @@ fn early_finish_frees_the_slot_while_the_worker_works_on() {
 
 #[test]
 fn failures_tell_step_reason_and_hint() {
-    let failing = |config: serde_json::Value| Start { config, ..start() };
+    let failing = |orders: serde_json::Value| Start {
+        config: serde_json::json!({"environment": {"SAMPLE": orders.to_string()}}),
+        ..start()
+    };
     let mut pool = launch(&failing(serde_json::json!({"fail": "no such module"})));
     assert_eq!(
         pool.hear(),
@@ -200,7 +206,7 @@ fn failures_tell_step_reason_and_hint() {
     assert_eq!(pool.wait_for_end(), Ended::Code(1));
 
     let mut pool = launch(&Start {
-        working_directory: Some("/no/such/folder".to_owned()),
+        config: serde_json::json!({"working_directory": "/no/such/folder"}),
         ..start()
     });
     match pool.hear() {
@@ -216,7 +222,7 @@ fn failures_tell_step_reason_and_hint() {
     assert_eq!(pool.hear(), FromPrototype::Ready);
     pool.tell(&ToPrototype::Fork {
         worker: 3,
-        threads: 1,
+        threads: NonZeroU32::MIN,
     });
     let mut heard = [pool.hear(), pool.hear(), pool.hear()];
     heard.sort_by_key(|message| match message {
@@ -236,9 +242,11 @@ fn environment_folder_and_output_files_are_the_applications() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("err.log");
     let pool = launch(&Start {
-        stderr: Some(log.to_string_lossy().into_owned()),
-        working_directory: Some(folder.path().to_string_lossy().into_owned()),
-        environment: BTreeMap::from([("SAMPLE_NAME".to_owned(), "value".to_owned())]),
+        config: serde_json::json!({
+            "stderr": log,
+            "working_directory": folder.path(),
+            "environment": {"SAMPLE_NAME": "value"},
+        }),
         ..start()
     });
     assert_eq!(pool.hear(), FromPrototype::Ready);
@@ -297,7 +305,10 @@ fn fork_commands_that_make_no_sense_are_refused() {
     assert_eq!(pool.hear(), FromPrototype::Ready);
     pool.fork(0);
     for worker in [0, 4] {
-        pool.tell(&ToPrototype::Fork { worker, threads: 1 });
+        pool.tell(&ToPrototype::Fork {
+            worker,
+            threads: NonZeroU32::MIN,
+        });
         match pool.hear() {
             FromPrototype::ForkFailed { worker: w, .. } => assert_eq!(w, worker),
             other => panic!("unexpected: {other:?}"),

@@ -16,10 +16,9 @@ use tutti_wire::{BodyRef, Fate, Opcode, SlotId};
 
 fn looping(concurrency: u32) -> Prototype {
     let pool = launch(&Start {
-        config: serde_json::json!({"event_loop": true}),
         worker_events: true,
         workers: 8,
-        concurrency,
+        concurrency: concurrency.try_into().unwrap(),
         ..start()
     });
     assert_eq!(pool.hear(), FromPrototype::Ready);
@@ -29,7 +28,7 @@ fn looping(concurrency: u32) -> Prototype {
 fn threaded(threads: u32) -> Prototype {
     let pool = launch(&Start {
         workers: 8,
-        worker_threads: threads,
+        worker_threads: threads.try_into().unwrap(),
         ..start()
     });
     assert_eq!(pool.hear(), FromPrototype::Ready);

@@ -127,7 +127,7 @@ impl Run {
                 FromPrototype::Exited { worker, pid, .. } => {
                     assert_eq!(self.alive.remove(&worker), Some(pid));
                     self.kills += u32::from(self.killed.remove(&pid));
-                    let numbers = worker..worker + self.pool.threads;
+                    let numbers = worker..worker + self.pool.threads.get();
                     let segment = &self.pool.segment;
                     for (slot, fate) in numbers.flat_map(|number| segment.worker_died(number)) {
                         match fate {
@@ -173,9 +173,8 @@ fn every_request_is_accounted_for_when_workers_are_killed() {
 #[test]
 fn every_request_is_accounted_for_when_event_loops_are_killed() {
     run(Start {
-        config: serde_json::json!({"event_loop": true}),
         worker_events: true,
-        concurrency: 8,
+        concurrency: 8.try_into().unwrap(),
         ..start()
     });
 }
@@ -184,7 +183,7 @@ fn every_request_is_accounted_for_when_event_loops_are_killed() {
 fn every_request_is_accounted_for_when_processes_with_threads_are_killed() {
     run(Start {
         workers: 12,
-        worker_threads: 3,
+        worker_threads: 3.try_into().unwrap(),
         ..start()
     });
 }
@@ -193,13 +192,13 @@ fn run(start: Start) {
     let folder = tempfile::tempdir().unwrap();
     let notes = folder.path().join("notes");
     let pool = launch(&Start {
-        stdout: Some(notes.to_string_lossy().into_owned()),
+        config: serde_json::json!({"stdout": notes}),
         ..start
     });
     assert_eq!(pool.hear(), FromPrototype::Ready);
     for process in 0..4 {
         pool.tell(&ToPrototype::Fork {
-            worker: process * pool.threads,
+            worker: process * pool.threads.get(),
             threads: pool.threads,
         });
     }

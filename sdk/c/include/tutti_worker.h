@@ -273,7 +273,7 @@ void tutti_process_close(struct tutti_process *process);
 // `process` is NULL or from tutti_process_open.
 uint32_t tutti_process_threads(const struct tutti_process *process);
 
-// How many exchanges an event loop should hold at most (`limits.concurrency`); 0: as many as it likes.
+// How many exchanges an event loop should hold at most (`limits.concurrency`, 1024 by default); 0 when `process` is NULL.
 //
 // # Safety
 // `process` is NULL or from tutti_process_open.

@@ -72,7 +72,7 @@ pub unsafe extern "C" fn tutti_process_threads(process: *const tutti_process) ->
     process.map_or(1, |process| guard(1, || process.0.threads()))
 }
 
-/// How many exchanges an event loop should hold at most (`limits.concurrency`); 0: as many as it likes.
+/// How many exchanges an event loop should hold at most (`limits.concurrency`, 1024 by default); 0 when `process` is NULL.
 ///
 /// # Safety
 /// `process` is NULL or from tutti_process_open.

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tutti_worker::{ClientGone, Exchange, Process, Worker};
+use tutti_worker::{ClientGone, Exchange, Worker};
 
 /// The worker of the calling thread, and who waits for it.
 #[derive(Debug)]
@@ -21,9 +21,6 @@ struct EventLoop {
     /// The task that takes requests.
     taker: Option<Waker>,
     sleeps: bool,
-    /// Requests after which the worker leaves; 0 for never.
-    limit: u64,
-    taken: u64,
     /// Its requests are as many as it may have, and the router has not told it to leave.
     leaves_by_itself: bool,
 }
@@ -33,15 +30,13 @@ thread_local! {
     static CURRENT: RefCell<Option<EventLoop>> = const { RefCell::new(None) };
 }
 
-/// Puts the worker into the calling thread's loop. It leaves after `limit` requests; 0 for never.
-pub(crate) fn enter(worker: Worker, limit: u64) {
+/// Puts the worker into the calling thread's loop.
+pub(crate) fn enter(worker: Worker) {
     CURRENT.set(Some(EventLoop {
         worker,
         tasks: Vec::new(),
         taker: None,
         sleeps: false,
-        limit,
-        taken: 0,
         leaves_by_itself: false,
     }));
 }
@@ -54,15 +49,11 @@ pub(crate) fn leave() {
 impl EventLoop {
     fn take(&mut self) -> Option<Exchange> {
         self.tell();
-        let Some(exchange) = self.worker.try_next() else {
+        let next = self.worker.try_next();
+        if next.is_none() {
             self.leave_if_due();
-            return None;
-        };
-        self.taken += 1;
-        if self.limit != 0 && self.taken >= self.limit {
-            Process::stop();
         }
-        Some(exchange)
+        next
     }
 
     /// Has exchanges that would last for ever look whether the worker leaves of its own accord.

@@ -42,17 +42,16 @@ impl Runtime {
         self.tokio.block_on(future)
     }
 
-    /// Serves with this worker, which leaves after `limit` requests (0: never), until the future ends.
+    /// Serves with this worker until the future ends.
     ///
     /// # Errors
     /// The future's, and the system's.
     pub fn serve<T>(
         self,
         worker: Worker,
-        limit: u64,
         serving: impl Future<Output = io::Result<T>>,
     ) -> io::Result<T> {
-        enter(worker, limit);
+        enter(worker);
         let event = self.event;
         let outcome = self.tokio.block_on(async {
             // Registered, never read: each write is an edge that ends the runtime's sleep.

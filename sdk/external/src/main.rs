@@ -9,10 +9,10 @@ mod program;
 use std::process::ExitCode;
 
 use tutti_options::Options as _;
-use tutti_options::application::{Application as _, Common};
+use tutti_options::application::Application as _;
 use tutti_options::external::External as Configured;
 use tutti_relay::{Options, Plan};
-use tutti_worker::{Describe, Exchange, Host, Process, Program, Served, Start, StartError};
+use tutti_worker::{Common, Describe, Exchange, Host, Process, Program, Served, Start, StartError};
 
 /// Applications of type `external`.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Host for External {
         }
     }
 
-    fn load(start: &Start) -> Result<App, StartError> {
+    fn load(start: &Start, common: &Common) -> Result<App, StartError> {
         let configured = Configured::from_json(&start.config)?;
         let program = program::find(&configured)?;
         // Nothing for Node.js speaks the wire: it is a program for Unit, whose `unit-http` is ours.
@@ -51,7 +51,7 @@ impl Host for External {
         let options = Options {
             listen: configured.listen,
             probe: configured.probe,
-            start_limit: Common::from_json(&start.config)?.limits.start_timeout,
+            start_limit: common.limits.start_timeout,
             preload,
         };
         Ok(App::Relay(Plan::new(program, options)))

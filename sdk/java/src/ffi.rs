@@ -12,7 +12,10 @@ use std::sync::{Mutex, PoisonError};
 
 use jni_sys::{JNI_FALSE, JNI_TRUE, JNIEnv, jboolean, jbyteArray, jclass, jint, jlong, jobject};
 use tutti_http::websocket::close_code;
-use tutti_worker::{ClientGone, Detached, Exchange, Process, Served, Thread, UnstartedThread};
+use tutti_worker::log::line;
+use tutti_worker::{
+    ClientGone, Detached, Exchange, Level, Process, Served, Thread, UnstartedThread,
+};
 
 use crate::jvm::{self, Native};
 use crate::serving::{self, Held};
@@ -153,7 +156,7 @@ fn next_to_serve(thread: &mut Thread) -> Option<Exchange> {
         let text = format!(
             "a WebSocket is refused: the thread has {most} requests open (`limits.concurrency`)"
         );
-        log::write(log::WARN, text.as_bytes());
+        line(Level::Warn, "", text.as_bytes());
         let fields = [(&b"content-length"[..], &b"0"[..])];
         // Without a head it would be 200, and the exchange is not begun.
         let _ = exchange.start(503, fields);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tutti_worker::{Describe, Exchange, Host, Process, Served, Start, StartError};
+use tutti_worker::{Common, Describe, Exchange, Host, Process, Served, Start, StartError};
 
 use crate::lifecycle::Java;
 use crate::{home, jars};
@@ -53,8 +53,8 @@ impl Host for JavaHost {
         all
     }
 
-    fn load(start: &Start) -> Result<Java, StartError> {
-        Java::prepare(start)
+    fn load(start: &Start, common: &Common) -> Result<Java, StartError> {
+        Java::prepare(start, common)
     }
 
     fn process(java: &mut Java, process: &mut Process) -> Result<(), StartError> {

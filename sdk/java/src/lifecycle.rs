@@ -9,9 +9,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use tutti_options::Options as _;
-use tutti_options::application::Common;
 use tutti_options::java::{Java as JavaOptions, Servlet};
-use tutti_worker::{Process, Start, StartError};
+use tutti_worker::{Common, Process, Start, StartError};
 
 use crate::home::{self, Home};
 use crate::jvm::Machine;
@@ -78,9 +77,8 @@ impl Java {
     ///
     /// # Errors
     /// Tells which option cannot be used, and the cure.
-    pub fn prepare(start: &Start) -> Result<Self, StartError> {
+    pub fn prepare(start: &Start, common: &Common) -> Result<Self, StartError> {
         let options = JavaOptions::from_json(&start.config)?;
-        let common = Common::from_json(&start.config)?;
         check(&options.options)?;
         let webapp = webapp::find(&options.webapp, options.servlet)?;
         let home = home::find(options.java_home.as_deref())?;

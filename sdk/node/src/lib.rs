@@ -11,10 +11,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tutti_options::Options as _;
-use tutti_options::application::Common;
 use tutti_options::node::Node;
 use tutti_relay::{Listen, Options, Plan};
-use tutti_worker::{Program, Start, StartError};
+use tutti_worker::{Common, Program, Start, StartError};
 
 pub use preload::preload;
 pub use runtime::{dependencies, runs_node};
@@ -27,9 +26,8 @@ const ENDINGS: [&str; 3] = [".js", ".json", ".node"];
 ///
 /// # Errors
 /// Tells what of `runtime` and `script` cannot be used.
-pub fn plan(start: &Start) -> Result<Plan, StartError> {
+pub fn plan(start: &Start, common: &Common) -> Result<Plan, StartError> {
     let options = Node::from_json(&start.config)?;
-    let common = Common::from_json(&start.config)?;
     let path = runtime::find(&options.runtime)?;
     let script = script(&options.script)?;
     let arguments = std::iter::once(script.into_os_string())
@@ -89,7 +87,7 @@ mod tests {
             )
             .unwrap()
         };
-        plan(&start).map(drop).unwrap_err()
+        plan(&start, &Common::default()).map(drop).unwrap_err()
     }
 
     #[test]

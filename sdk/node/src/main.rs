@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use tutti_relay::Plan;
-use tutti_worker::{Describe, Exchange, Host, Process, Served, Start, StartError};
+use tutti_worker::{Common, Describe, Exchange, Host, Process, Served, Start, StartError};
 
 /// Applications of type `node`.
 #[derive(Debug)]
@@ -26,8 +26,8 @@ impl Host for Node {
         tutti_node::dependencies()
     }
 
-    fn load(start: &Start) -> Result<Plan, StartError> {
-        tutti_node::plan(start)
+    fn load(start: &Start, common: &Common) -> Result<Plan, StartError> {
+        tutti_node::plan(start, common)
     }
 
     fn ends_orphans(_app: &Plan) -> bool {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tutti_worker::{Describe, Exchange, Host, Process, Served, Start, StartError};
+use tutti_worker::{Common, Describe, Exchange, Host, Process, Served, Start, StartError};
 
 use crate::lifecycle::Perl;
 
@@ -27,8 +27,8 @@ impl Host for PerlHost {
             .collect()
     }
 
-    fn load(start: &Start) -> Result<Perl, StartError> {
-        Perl::start(&start.config, start.preload)
+    fn load(start: &Start, common: &Common) -> Result<Perl, StartError> {
+        Perl::start(&start.config, common)
     }
 
     fn worker_started(perl: &mut Perl, _worker: u32) -> Result<(), StartError> {

@@ -36,26 +36,27 @@ impl Perl {
     ///
     /// # Errors
     /// When the configuration is not ours, perl does not start, or with `preload` the script does not load.
-    pub fn start(config: &Value, preload: bool) -> Result<Self, StartError> {
+    pub fn start(config: &Value, common: &Common) -> Result<Self, StartError> {
         let options = PerlOptions::from_json(config)?;
-        let processes = Common::from_json(config)?.processes.max();
+        let processes = common.processes.max();
         // `do FILE` looks for a relative one in `@INC`, where the working directory is not (perl5260delta).
         let script = std::path::absolute(&options.script)
             .map_err(|error| StartError::new("looking for the script", error).member("script"))?;
         let script = CString::new(script.into_os_string().into_vec())
             .map_err(|_| StartError::new("configuration", "`script` contains a NUL byte"))?;
         let threads = options.threads;
-        let interpreter = Interpreter::new(threads.threads > 1, processes > 1).map_err(|text| {
-            StartError::new("starting perl", text)
-                .hint("the lines before this one in the log tell why")
-        })?;
+        let interpreter =
+            Interpreter::new(threads.threads.get() > 1, processes > 1).map_err(|text| {
+                StartError::new("starting perl", text)
+                    .hint("the lines before this one in the log tell why")
+            })?;
         let mut perl = Self {
             first: ThreadState::new(interpreter),
             script,
             is_loaded: false,
             thread_stack_size: threads.thread_stack_size,
         };
-        if preload {
+        if common.preload {
             perl.load()?;
         }
         Ok(perl)

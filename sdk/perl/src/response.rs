@@ -1,6 +1,7 @@
 //! The answer's head, as far as the router's rules go beyond perl's.
 
 use tutti_seam::Field;
+use tutti_worker::Level;
 use tutti_worker::log::line;
 use tutti_worker::{Exchange, HeadError};
 
@@ -11,7 +12,7 @@ pub(crate) fn start(exchange: &Exchange, status: u16, fields: &[Field]) {
         return;
     };
     let text = format!("response head cannot be sent as it is: {error}");
-    line("error", "", text.as_bytes());
+    line(Level::Error, "", text.as_bytes());
     if let HeadError::Field(_) = error {
         let sound = fields.iter().filter(|field| field.is_sound());
         let pairs = sound.map(|field| (field.name(), field.value()));

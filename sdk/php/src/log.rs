@@ -1,5 +1,6 @@
 //! This host's lines in the daemon's log.
 
+use tutti_worker::Level;
 use tutti_worker::log::line;
 
 /// Writes PHP's `message`. PHP says how bad it is by the
@@ -8,13 +9,13 @@ pub(crate) fn message(message: &[u8], severity: i32) {
     line(level(severity), "php message: ", message);
 }
 
-fn level(severity: i32) -> &'static str {
+fn level(severity: i32) -> Level {
     match severity {
-        libc::LOG_EMERG | libc::LOG_ALERT | libc::LOG_CRIT => "alert",
-        libc::LOG_ERR => "error",
-        libc::LOG_WARNING => "warn",
-        libc::LOG_INFO | libc::LOG_DEBUG => "info",
-        _ => "notice",
+        libc::LOG_EMERG | libc::LOG_ALERT | libc::LOG_CRIT => Level::Alert,
+        libc::LOG_ERR => Level::Error,
+        libc::LOG_WARNING => Level::Warn,
+        libc::LOG_INFO | libc::LOG_DEBUG => Level::Info,
+        _ => Level::Notice,
     }
 }
 
@@ -22,11 +23,11 @@ fn level(severity: i32) -> &'static str {
 pub(crate) fn output(data: &[u8]) {
     let data = data.strip_suffix(b"\n").unwrap_or(data);
     if !data.is_empty() {
-        line("notice", "php output: ", data);
+        line(Level::Notice, "php output: ", data);
     }
 }
 
 /// Writes a fault of the application that the host found.
 pub(crate) fn error(message: &str) {
-    line("error", "", message.as_bytes());
+    line(Level::Error, "", message.as_bytes());
 }

@@ -1,6 +1,7 @@
 //! The real `tutti-php`: prototype and forked workers over shared memory, with the test as main and router in one.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+use std::num::{NonZeroU32, NonZeroU64};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
@@ -250,13 +251,10 @@ fn a_crash_and_a_hard_time_limit_end_one_worker_with_its_request() {
 
 #[test]
 fn a_worker_leaves_after_its_limit() {
-    let pool = Pool::ready(
-        &Start {
-            request_limit: 2,
-            ..start(json!({}))
-        },
-        1,
-    );
+    let pool = Pool::launch(&start(json!({})));
+    assert_eq!(pool.hear(), FromPrototype::Ready);
+    pool.segment.set_request_limit(0, NonZeroU64::new(2));
+    pool.fork(0);
     assert_eq!(pool.get("/pid.php").text(), pool.get("/pid.php").text());
     assert_eq!(pool.exited(), (ExitStatus::Code(0), vec![]));
 }
@@ -304,13 +302,10 @@ fn a_resident_worker_leaves_after_its_request() {
 
 #[test]
 fn a_resident_worker_leaves_after_its_limit() {
-    let pool = Pool::ready(
-        &Start {
-            request_limit: 3,
-            ..resident("worker.php")
-        },
-        1,
-    );
+    let pool = Pool::launch(&resident("worker.php"));
+    assert_eq!(pool.hear(), FromPrototype::Ready);
+    pool.segment.set_request_limit(0, NonZeroU64::new(3));
+    pool.fork(0);
     for count in 1..=3 {
         assert_eq!(pool.get("/").text(), format!("hello {count}"));
     }
@@ -320,12 +315,12 @@ fn a_resident_worker_leaves_after_its_limit() {
 #[test]
 fn a_resident_worker_that_does_not_boot_says_why() {
     let mut start = resident("failing.php");
-    start.environment = [("HOW".to_owned(), "throw".to_owned())].into();
+    start.config["environment"] = json!({"HOW": "throw"});
     let pool = Pool::launch(&start);
     assert_eq!(pool.hear(), FromPrototype::Ready);
     let command = ToPrototype::Fork {
         worker: 0,
-        threads: 1,
+        threads: NonZeroU32::MIN,
     };
     pool.tell(&command);
     let failed = loop {
@@ -434,13 +429,9 @@ fn an_application_that_cannot_start_says_why() {
 fn a_script_tells_where_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("errors");
-    let pool = Pool::ready(
-        &Start {
-            stderr: Some(log.to_str().unwrap().to_owned()),
-            ..start(json!({}))
-        },
-        1,
-    );
+    let mut start = start(json!({}));
+    start.config["stderr"] = json!(log);
+    let pool = Pool::ready(&start, 1);
     let written = || std::fs::read_to_string(&log).unwrap_or_default();
     // In its own code, and in a function of PHP's.
     for (query, place) in [
@@ -481,10 +472,9 @@ fn preloading_compiles_the_entry_script_once() {
         "<?php echo opcache_get_status()['opcache_statistics']['hits'];",
     )
     .unwrap();
-    let app = |preload| Start {
-        preload,
+    let app = |preload: bool| Start {
         config: json!({
-            "type": "php", "root": folder.path(), "script": "index.php",
+            "type": "php", "preload": preload, "root": folder.path(), "script": "index.php",
             "options": {"admin": {"opcache.enable": "1", "opcache.file_update_protection": "0"}},
         }),
         ..start(json!({}))

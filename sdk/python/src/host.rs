@@ -5,7 +5,9 @@
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use tutti_worker::{Describe, Exchange, Host, Process, Requests, Served, Start, StartError};
+use tutti_worker::{
+    Common, Describe, Exchange, Host, Process, Requests, Served, Start, StartError,
+};
 
 use crate::asgi::{self, Loop, Support};
 use crate::interpreter::{self, Away, PROGRAM, VERSION, short_version};
@@ -45,13 +47,13 @@ impl Host for PythonHost {
         folders.chain([PROGRAM]).map(PathBuf::from).collect()
     }
 
-    fn load(start: &Start) -> Result<App, StartError> {
+    fn load(start: &Start, common: &Common) -> Result<App, StartError> {
         let options = Options::parse(&start.config)?;
         let program = program(options.home.as_deref(), PROGRAM, &short_version())?;
         interpreter::start(&program)?;
         Python::attach(|py| {
             lifecycle::search_path(py, &options)?;
-            let targets = match start.preload {
+            let targets = match common.preload {
                 true => Some(lifecycle::import(py, &options)?),
                 false => None,
             };
@@ -62,7 +64,7 @@ impl Host for PythonHost {
                 || targets.iter().flatten().any(|target| !is_wsgi(target));
             let (wsgi, support) = match is_asgi {
                 true => (None, Some(support(py)?)),
-                false if options.threads.threads > 1 => (None, None),
+                false if options.threads.threads.get() > 1 => (None, None),
                 false => (Some(prepare(py, &setting(&options))?), None),
             };
             freeze(py).map_err(|error| failure(py, "preparing to fork", &error))?;
@@ -149,7 +151,7 @@ fn make_loop(py: Python<'_>, loaded: Option<Support>) -> Result<Loop, StartError
 
 fn setting(options: &Options) -> Setting {
     Setting {
-        multithread: options.threads.threads > 1,
+        multithread: options.threads.threads.get() > 1,
         multiprocess: options.is_multiprocess(),
     }
 }

@@ -2,21 +2,22 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
+use tutti_worker::Level;
 use tutti_worker::log::line;
 
 /// Writes what the application says to `wsgi.errors`; lines that come together stay together.
 pub(crate) fn application(message: &[u8]) {
-    line("error", "", message);
+    line(Level::Error, "", message);
 }
 
 /// Writes a fault of the application that the host found.
 pub(crate) fn error(message: &str) {
-    line("error", "", message.as_bytes());
+    line(Level::Error, "", message.as_bytes());
 }
 
 /// Writes a fault of the application that does no harm to its answer.
 pub(crate) fn warning(message: &str) {
-    line("warn", "", message.as_bytes());
+    line(Level::Warn, "", message.as_bytes());
 }
 
 /// Writes an exception with its traceback.

@@ -129,7 +129,7 @@ mod tests {
             ("", "application", false)
         );
         assert!(options.is_multiprocess());
-        assert_eq!(options.threads.threads, 1);
+        assert_eq!(options.threads.threads.get(), 1);
     }
 
     #[test]

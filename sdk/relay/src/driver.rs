@@ -114,8 +114,6 @@ pub(crate) fn accompany(
 /// All that a worker needs to know beside its requests.
 #[derive(Debug)]
 pub(crate) struct Serving {
-    /// It leaves after so many requests; 0 for never.
-    pub(crate) limit: u64,
     /// The server's, where the program stands.
     pub(crate) question: Signals,
     /// Signals by which it is to leave, where they come this way.
@@ -132,13 +130,12 @@ pub(crate) fn run(
     serving: Serving,
 ) -> io::Result<Option<Ended>> {
     let Serving {
-        limit,
         question,
         leave,
         orphans,
     } = serving;
     let runtime = Runtime::new(&worker)?;
-    let has_ended = runtime.serve(worker, limit, async {
+    let has_ended = runtime.serve(worker, async {
         let program = readable(child.pidfd()?)?;
         // A task like the others: the runtime would look at the system's events each time before it called this one.
         let mut all_taken = tokio::task::spawn_local(take_all(Rc::clone(relay)));

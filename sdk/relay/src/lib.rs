@@ -38,9 +38,6 @@ use connection::Pool;
 use driver::{Course, Serving, WorkerSignals};
 use request::Relay;
 
-/// Exchanges that a worker holds at once when `limits.concurrency` says nothing.
-const DEFAULT_CONCURRENCY: u32 = 128;
-
 /// Signals by which a worker is told to leave.
 const STOPS: [i32; 2] = [libc::SIGTERM, libc::SIGQUIT];
 
@@ -66,10 +63,7 @@ impl Plan {
             return Ok(());
         };
         let mut worker = unstarted.into_worker();
-        let concurrency = match process.concurrency() {
-            0 => DEFAULT_CONCURRENCY,
-            given => given,
-        };
+        let concurrency = process.concurrency();
         worker
             .enter_loop(concurrency)
             .map_err(|error| StartError::new("entering the event loop", error))?;
@@ -108,7 +102,6 @@ impl Plan {
         let pool = Pool::new(address, concurrency as usize, tells_client);
         let relay = Rc::new(Relay::new(pool));
         let serving = Serving {
-            limit: process.request_limit(),
             question,
             leave,
             orphans,

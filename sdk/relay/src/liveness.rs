@@ -13,6 +13,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio::time::{sleep, timeout};
 use tutti_sys::signal::{self, Signals};
+use tutti_worker::Level;
 use tutti_worker::WHERE_SIGNAL;
 use tutti_worker::log::line;
 
@@ -54,11 +55,11 @@ pub(crate) async fn watch(
             let message = format!(
                 "process {program} waits: its event loop turns, and what the request waits for has not come"
             );
-            line("warn", "", message.as_bytes());
+            line(Level::Warn, "", message.as_bytes());
             continue;
         }
         let message = format!("process {program} does not come back to its event loop; it is at");
-        line("error", "", message.as_bytes());
+        line(Level::Error, "", message.as_bytes());
         // The runtime prints its stack and ends.
         let _ = signal::send(program, libc::SIGINT);
         meanwhile(&moves, sleep(TO_PRINT)).await;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tutti_worker::Exchange;
+use tutti_worker::Level;
 use tutti_worker::log::line;
 
 use crate::connection::{Connection, Pool, SWEEP};
@@ -65,7 +66,7 @@ impl Relay {
             title(exchange),
             String::from_utf8_lossy(protocol),
         );
-        line("notice", "", message.as_bytes());
+        line(Level::Notice, "", message.as_bytes());
     }
 
     /// The program has ended. What breaks off with it is told [with its end](Self::broken_off), in one message.
@@ -153,7 +154,7 @@ pub(crate) async fn relay(relay: &Rc<Relay>, mut exchange: Exchange) {
             let is_told = relay.has_program_ended() && failure.is_of_the_connection();
             if !is_told && !matches!(failure, RelayError::ClientGone) {
                 let message = format!("{}: {failure}", title(&exchange));
-                line("error", "", message.as_bytes());
+                line(Level::Error, "", message.as_bytes());
             }
             // 502 where nothing was sent yet; else the answer is broken off and cannot be taken for whole.
             exchange.abort();

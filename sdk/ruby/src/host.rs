@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use tutti_worker::{Describe, Exchange, Fork, Host, Process, Served, Start, StartError};
+use tutti_worker::{Common, Describe, Exchange, Fork, Host, Process, Served, Start, StartError};
 
 use crate::ffi;
 use crate::lifecycle::Ruby;
@@ -28,8 +28,8 @@ impl Host for RubyHost {
         folders.map(PathBuf::from).collect()
     }
 
-    fn load(start: &Start) -> Result<Ruby, StartError> {
-        Ruby::start(&start.config, start.preload)
+    fn load(start: &Start, common: &Common) -> Result<Ruby, StartError> {
+        Ruby::start(&start.config, common)
     }
 
     fn fork() -> io::Result<Fork> {

@@ -34,16 +34,16 @@ impl Ruby {
     ///
     /// # Errors
     /// When the configuration is not ours, ruby does not start, or with `preload` the application does not load.
-    pub fn start(config: &Value, preload: bool) -> Result<Self, StartError> {
+    pub fn start(config: &Value, common: &Common) -> Result<Self, StartError> {
         let options = RubyOptions::from_json(config)?;
-        let processes = Common::from_json(config)?.processes.max();
+        let processes = common.processes.max();
         let script = text("script", options.script)?;
         let hooks = options.hooks.map(|path| text("hooks", path)).transpose()?;
         let hidden = set_stack(options.threads)?;
         let options = Options {
             script,
             hooks,
-            multithread: options.threads.threads > 1,
+            multithread: options.threads.threads.get() > 1,
             multiprocess: processes > 1,
             hidden,
         };
@@ -56,7 +56,7 @@ impl Ruby {
             options,
             is_loaded: false,
         };
-        if preload {
+        if common.preload {
             ruby.load()?;
             ruby.interpreter.settle();
         }

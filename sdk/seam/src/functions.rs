@@ -6,6 +6,7 @@
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use tutti_worker::Level;
 use tutti_worker::log::line;
 use tutti_worker::{Exchange, page};
 
@@ -157,9 +158,9 @@ pub unsafe fn is_client_gone<S: Serving>(serving: *mut c_void) -> c_int {
 /// `message` points to `len` bytes.
 pub unsafe fn log(level: c_int, message: *const u8, len: usize) {
     let level = match level {
-        1 => "warn",
-        2 => "alert",
-        _ => "error",
+        1 => Level::Warn,
+        2 => Level::Alert,
+        _ => Level::Error,
     };
     // SAFETY: as the caller promises.
     line(level, "", unsafe { text::bytes(message, len) });

@@ -15,6 +15,7 @@ use std::thread;
 
 use tutti_http::websocket::{Decoder, Event, FrameHead, Kind, Opcode as Frame, Role, close_code};
 use tutti_http::{BodyDecoder, BodyLength, Limits, Method, Progress, ResponseHead};
+use tutti_worker::Level;
 use tutti_worker::log::line;
 use tutti_worker::{Detached, Message, Opcode};
 
@@ -184,7 +185,7 @@ impl Connection {
                         "{}: the connection that the application has taken over: {fault}",
                         self.title
                     );
-                    line("error", "", text.as_bytes());
+                    line(Level::Error, "", text.as_bytes());
                 }
                 self.exchange.abort();
             }

@@ -26,7 +26,7 @@ pub(crate) fn run<M: Maker>(
     runtime.prepare(instances.try_one())?;
     worker.ready();
     process.ready();
-    let outcome = runtime.serve(worker, process.request_limit(), async {
+    let outcome = runtime.serve(worker, async {
         let asked = readable(question.as_fd().try_clone_to_owned()?)?;
         tokio::task::spawn_local(pass_on(question, asked, Rc::clone(&instances)));
         // A task like the others: the runtime would look at the system's events each time before it called this one.

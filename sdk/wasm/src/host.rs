@@ -6,7 +6,9 @@ use tutti_options::Options as _;
 use tutti_options::wasm::{Wasi, Wasm};
 use tutti_sys::signal::Signals;
 use tutti_sys::{process as system, sandbox};
-use tutti_worker::{Describe, Exchange, Host, Process, Served, Start, StartError, WHERE_SIGNAL};
+use tutti_worker::{
+    Common, Describe, Exchange, Host, Level, Process, Served, Start, StartError, WHERE_SIGNAL,
+};
 
 use crate::guest::Maker;
 use crate::instance::Instances;
@@ -45,8 +47,8 @@ impl Host for WebAssembly {
         vec![Wasm::TABLE.name.to_owned()]
     }
 
-    fn load(start: &Start) -> Result<App, StartError> {
-        let settings = Rc::new(Settings::read(start)?);
+    fn load(start: &Start, common: &Common) -> Result<App, StartError> {
+        let settings = Rc::new(Settings::read(start, common)?);
         let loaded = match settings.module {
             None => Loaded::Component(Maker::load(&settings)?),
             Some(_) => Loaded::Module(Maker::load(&settings)?),
@@ -91,7 +93,7 @@ fn run(maker: impl Maker, settings: Rc<Settings>, process: &mut Process) -> Resu
 fn give_up_rights(settings: &Settings) {
     if std::env::var_os(SANDBOX).is_some_and(|value| value == "off") {
         return log::write(
-            "warn",
+            Level::Warn,
             "the process keeps all rights of its user: TUTTI_SANDBOX is `off`",
         );
     }
@@ -111,12 +113,12 @@ fn give_up_rights(settings: &Settings) {
     match confined {
         Ok(true) => {}
         Ok(false) => log::write(
-            "info",
+            Level::Info,
             "this kernel has no Landlock: the process may write where its user may",
         ),
         Err(error) => {
             let message = format!("the process cannot give up rights it does not need: {error}");
-            log::write("warn", &message);
+            log::write(Level::Warn, &message);
         }
     }
 }

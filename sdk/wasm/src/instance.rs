@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tutti_event_loop::is_leaving;
-use tutti_worker::StartError;
+use tutti_worker::{Level, StartError};
 
 use crate::clock::{Clock, Meter};
 use crate::fault;
@@ -87,7 +87,10 @@ impl<M: Maker> Instances<M> {
         for instance in resting {
             if let Err(error) = instance.end(&self.meter()).await {
                 let (noun, told) = (M::Guest::NOUN, fault::describe(&error));
-                log::write("error", &format!("the {noun} failed at its end: {told}"));
+                log::write(
+                    Level::Error,
+                    &format!("the {noun} failed at its end: {told}"),
+                );
             }
         }
     }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use wasmtime::ResourceLimiter;
 
+use tutti_worker::Level;
+
 use crate::log;
 
 /// Counts the memory of one instance.
@@ -54,7 +56,7 @@ impl ResourceLimiter for Limiter {
                 "{}: the {} was refused more memory: it asked for {would_have} bytes, and `memory` of `instance` allows {}",
                 self.title, self.noun, self.most
             );
-            log::write("error", &message);
+            log::write(Level::Error, &message);
         }
         Ok(false)
     }

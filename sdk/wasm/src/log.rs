@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use tokio::io::AsyncWrite;
+use tutti_worker::Level;
 use tutti_worker::log::line;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
@@ -15,7 +16,7 @@ const LONGEST: usize = 16 * 1024;
 const PERMIT: usize = 64 * 1024;
 
 /// Writes `message` at `level`.
-pub(crate) fn write(level: &str, message: &str) {
+pub(crate) fn write(level: Level, message: &str) {
     line(level, "", message.as_bytes());
 }
 

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use http_body::Body as _;
 use tokio::sync::oneshot;
 use tutti_event_loop::listen;
-use tutti_worker::{ClientGone, Exchange};
+use tutti_worker::{ClientGone, Exchange, Level};
 use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
 
 use crate::body::feed;
@@ -45,7 +45,7 @@ pub(crate) async fn serve<M: Maker>(instances: Rc<Instances<M>>, mut exchange: E
         Err(problem) => {
             let noun = M::Guest::NOUN;
             let message = format!("{title}: the {noun} cannot be given the request: {problem}");
-            log::write("error", &message);
+            log::write(Level::Error, &message);
             return fail(&mut exchange, 400);
         }
     };
@@ -182,7 +182,7 @@ impl<G: Guest, F: Future<Output = wasmtime::Result<Option<G>>>> Work<F, G> {
                 self.has_failed = true;
                 let (noun, told) = (G::NOUN, fault::describe(&error));
                 let message = format!("{}: the {noun} failed: {told}", self.title);
-                log::write("error", &message);
+                log::write(Level::Error, &message);
             }
         }
         Poll::Ready(())
@@ -198,7 +198,7 @@ impl<G: Guest, F: Future<Output = wasmtime::Result<Option<G>>>> Work<F, G> {
             meter.stop(reason);
         } else {
             let message = format!("{}: {}", self.title, reason.while_waiting(G::NOUN));
-            log::write("error", &message);
+            log::write(Level::Error, &message);
         }
         computes
     }
@@ -264,7 +264,7 @@ impl Reply<'_> {
     }
 
     fn failed(&self, problem: &str) -> Ended {
-        log::write("error", &format!("{}: {problem}", self.title));
+        log::write(Level::Error, &format!("{}: {problem}", self.title));
         Ended::Failed
     }
 
@@ -316,7 +316,7 @@ impl Reply<'_> {
                         if let Err(error) = self.exchange.trailers(fields) {
                             let problem =
                                 format!("the {noun}'s trailer fields are not sent: {error}");
-                            log::write("error", &format!("{}: {problem}", self.title));
+                            log::write(Level::Error, &format!("{}: {problem}", self.title));
                         }
                     }
                 },
@@ -324,7 +324,7 @@ impl Reply<'_> {
                     let problem = format!(
                         "the body of the {noun}'s answer is not what its head says: {error}"
                     );
-                    log::write("error", &format!("{}: {problem}", self.title));
+                    log::write(Level::Error, &format!("{}: {problem}", self.title));
                     return Poll::Ready(Ended::Failed);
                 }
                 Poll::Ready(None) => return Poll::Ready(Ended::Whole),

@@ -1,14 +1,14 @@
 //! The application's options, as its instances need them.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tutti_options::Options as _;
-use tutti_options::application::Common;
 use tutti_options::wasm::{Destination, Wasi, Wasm};
-use tutti_worker::{Start, StartError};
+use tutti_worker::{Common, Start, StartError};
 
 /// Requests that a worker serves at once when `limits.concurrency` says nothing: each may have as much memory as `memory` of
 /// `instance` allows.
@@ -51,9 +51,9 @@ pub(crate) struct Settings {
 
 impl Settings {
     /// Reads the start document. The working directory has been entered: relative paths start there.
-    pub(crate) fn read(start: &Start) -> Result<Self, StartError> {
+    pub(crate) fn read(start: &Start, common: &Common) -> Result<Self, StartError> {
         if start.kind == Wasm::TABLE.name {
-            return Self::of_module(start);
+            return Self::of_module(start, common);
         }
         let configured = Wasi::from_json(&start.config)?;
         let destinations = configured
@@ -75,12 +75,12 @@ impl Settings {
             folders: folders(&configured.access.filesystem)?,
             file: configured.component,
             module: None,
-            environment: start.environment.clone(),
-            concurrency: concurrency(start, DEFAULT_CONCURRENCY)?,
+            environment: common.environment.clone(),
+            concurrency: concurrency(common, DEFAULT_CONCURRENCY),
         })
     }
 
-    fn of_module(start: &Start) -> Result<Self, StartError> {
+    fn of_module(start: &Start, common: &Common) -> Result<Self, StartError> {
         let configured = Wasm::from_json(&start.config)?;
         Ok(Self {
             destinations: Arc::default(),
@@ -90,15 +90,14 @@ impl Settings {
             folders: folders(&configured.access.filesystem)?,
             file: configured.module.clone(),
             module: Some(configured),
-            environment: start.environment.clone(),
-            concurrency: concurrency(start, DEFAULT_CONCURRENCY_OF_MODULES)?,
+            environment: common.environment.clone(),
+            concurrency: concurrency(common, DEFAULT_CONCURRENCY_OF_MODULES),
         })
     }
 }
 
-fn concurrency(start: &Start, default: u32) -> Result<u32, StartError> {
-    let common = Common::from_json(&start.config)?;
-    Ok(common.limits.concurrency.unwrap_or(default))
+fn concurrency(common: &Common, default: u32) -> u32 {
+    common.limits.concurrency.map_or(default, NonZeroU32::get)
 }
 
 fn folders(paths: &[PathBuf]) -> Result<Vec<Folder>, StartError> {

@@ -28,7 +28,7 @@ impl<'d> Builder<'d> {
         common.check(&mut complaints);
         special.check(&mut complaints);
         // More are no mistake, as NGINX Unit takes them: a warning says how many there are. Too many threads leave none, which is one.
-        let most = Processes::most(special.threads()).max(1);
+        let most = Processes::most(special.threads());
         common.processes = common.processes.capped(most);
         for complaint in complaints.into_list() {
             self.complain(node, &pointer, complaint);

@@ -101,7 +101,7 @@ impl Supervisor {
 
     /// Bounds the time of workers that were told to leave, whatever they still do.
     pub(super) fn check_leaving(&mut self, now: Instant, wake: &mut Wake) {
-        let Some(drain) = self.app.spec().limits.drain else {
+        let Some(drain) = self.app.spec().common.limits.drain_timeout.0 else {
             return;
         };
         for index in 0..self.table.workers.len() {
@@ -176,7 +176,7 @@ impl Supervisor {
         else {
             return;
         };
-        let Some(drain) = self.app.spec().limits.drain else {
+        let Some(drain) = self.app.spec().common.limits.drain_timeout.0 else {
             return;
         };
         if now < since + drain {
@@ -202,8 +202,8 @@ impl Supervisor {
     /// Looks at the memory of the workers. Those above `limits.memory` leave after their request, those above
     /// `limits.memory_max` are killed.
     pub(super) fn measure(&mut self, now: Instant) {
-        let limits = &self.app.spec().limits;
-        let (soft, hard) = (limits.memory, limits.memory_max);
+        let limits = &self.app.spec().common.limits;
+        let (soft, hard) = (limits.memory.0, limits.kill_above());
         if soft.is_none() && hard.is_none() {
             return;
         }

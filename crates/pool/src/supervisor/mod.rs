@@ -303,7 +303,7 @@ impl Supervisor {
                 });
             }
             FromPrototype::Log { level, message } => {
-                self.log(level_of(&level), &message);
+                self.log(level, &message);
             }
         }
     }
@@ -400,16 +400,5 @@ impl Supervisor {
             "restart",
             "the application was stopped",
         ));
-    }
-}
-
-fn level_of(name: &str) -> Level {
-    match name {
-        "alert" => Level::Alert,
-        "error" => Level::Error,
-        "warn" => Level::Warn,
-        "info" => Level::Info,
-        "debug" => Level::Debug,
-        _ => Level::Notice,
     }
 }

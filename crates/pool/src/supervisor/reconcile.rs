@@ -104,7 +104,7 @@ impl Supervisor {
         if self.waiting_settled.is_empty() {
             return;
         }
-        let processes = self.app.spec().processes;
+        let processes = self.app.spec().common.processes;
         let ready = self.table.count(Worker::is_ready);
         let is_right = (processes.initial()..=processes.max()).contains(&ready);
         let is_coming = matches!(self.mode, Mode::Starting | Mode::Running)
@@ -167,9 +167,9 @@ impl Supervisor {
             asleep: generation.segment.idle_count(),
             start_capacity: self.start_capacity(),
         };
-        let mut processes = self.app.spec().processes;
-        if let (Mode::Retiring(_), Processes::Dynamic { spare, .. }) = (self.mode, &mut processes) {
-            *spare = 0;
+        let mut processes = self.app.spec().common.processes;
+        if let (Mode::Retiring(_), Processes::Scaled(scaled)) = (self.mode, &mut processes) {
+            scaled.spare = 0;
         }
         let wanted = scale::starts(&processes, &situation);
         let living = situation.running + situation.starting;
@@ -202,9 +202,8 @@ impl Supervisor {
         }
         self.times.looked = Some(now);
         self.shared.signal.unpress();
-        let host = &self.app.spec().host;
         // Workers without an event loop have nothing open in this sense.
-        let concurrency = host.concurrency();
+        let concurrency = self.app.spec().concurrency().get();
         for worker in &mut self.table.workers {
             worker.observe(concurrency);
         }
@@ -213,7 +212,7 @@ impl Supervisor {
     /// Asks a prototype for workers.
     fn fork(&mut self, serial: u64, count: u32) {
         let spec = self.app.spec();
-        let threads = spec.host.numbers();
+        let threads = spec.special.threads();
         let random = &mut self.random;
         self.table.fork(serial, count, threads, || {
             scale::thread_limit(&spec, random)
@@ -223,8 +222,8 @@ impl Supervisor {
     /// Gives up on starts that take too long.
     fn check_starts(&mut self, now: Instant) {
         let spec = self.app.spec();
-        let limit = spec.limits.start;
-        let hint = spec.host.unready_hint.map(str::to_owned);
+        let limit = spec.start_limit();
+        let hint = spec.special.unready_hint().map(str::to_owned);
         let is_late = |since: Instant| now.saturating_duration_since(since) >= limit;
         let prototype = self
             .table
@@ -346,7 +345,7 @@ impl Supervisor {
             .iter()
             .any(|prototype| prototype.stage == Stage::Starting);
         if is_prototype_starting || self.table.count(Worker::is_starting) > 0 {
-            wake.at(now + self.app.spec().limits.start);
+            wake.at(now + self.app.spec().start_limit());
         }
         let was_touched = self.shared.signal.was_touched();
         if self.is_in_use() {
@@ -378,7 +377,7 @@ impl Supervisor {
 
     fn may_grow(&self) -> bool {
         let living = self.table.count(|worker| !worker.is_leaving());
-        matches!(self.app.spec().processes, Processes::Dynamic { max, .. } if living < max)
+        matches!(self.app.spec().common.processes, Processes::Scaled(scaled) if living < scaled.max)
             || living == 0
     }
 }

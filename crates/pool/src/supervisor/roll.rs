@@ -28,7 +28,7 @@ impl Supervisor {
     /// Launches a prototype that is to take over.
     pub(super) fn begin_roll(&mut self, replies: Vec<oneshot::Sender<Restarted>>) {
         let serial = self.table.next_serial();
-        let processes = self.app.spec().processes;
+        let processes = self.app.spec().common.processes;
         let present = self.table.count(Worker::is_ready);
         let target = present.max(processes.initial()).min(processes.max());
         let generation = self.app.generation.load_full();
@@ -123,7 +123,7 @@ impl Supervisor {
 
     /// True if anybody needs a process, or the configuration asks for some.
     pub(super) fn is_wanted(&self) -> bool {
-        self.app.spec().processes.initial() > 0
+        self.app.spec().common.processes.initial() > 0
             || self.shared.waiting.len() > 0
             || self.app.generation.load().segment.has_queued()
             || self.table.count(|worker| !worker.is_leaving()) > 0
@@ -143,7 +143,7 @@ impl Supervisor {
             .roll
             .as_ref()
             .is_some_and(|roll| roll.prototype == prototype);
-        self.mode == Mode::Starting && is_roll && self.app.spec().processes.initial() == 0
+        self.mode == Mode::Starting && is_roll && self.app.spec().common.processes.initial() == 0
     }
 
     /// The first start showed what is missing. The application is there all the same, and its requests are told until it can
@@ -229,7 +229,7 @@ impl Supervisor {
 
     fn tell_failure(&self, failure: &StartFailure, is_roll: bool, pause: Duration) {
         let is_first = self.mode == Mode::Starting;
-        let is_on_demand = self.app.spec().processes.initial() == 0;
+        let is_on_demand = self.app.spec().common.processes.initial() == 0;
         let mut line = failure.to_string();
         if !failure.stderr.is_empty() {
             line.push_str("; its last output is above");
@@ -279,7 +279,7 @@ impl Supervisor {
             }
         }
         if let Some(roll) = &mut self.roll {
-            roll.target = roll.target.min(spec.processes.max());
+            roll.target = roll.target.min(spec.common.processes.max());
         }
     }
 }

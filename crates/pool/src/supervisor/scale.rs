@@ -7,9 +7,10 @@
 //! - The queue makes the pool grow when its head has waited longer than [`PATIENCE`], or nobody is there at all.
 //! - Several start at once, as many as the machine can start without the running ones suffering.
 
+use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
-use crate::spec::{AppSpec, Processes};
+use crate::spec::{AppSpec, Processes, SHORTEST_IDLE, ScaledProcesses};
 
 /// How long the head of the queue may wait before more workers are started. A fork of a warm prototype is ready after about
 /// this time: waiting less than a start takes is not worth a start.
@@ -41,8 +42,8 @@ pub(super) struct Situation {
 pub(super) fn starts(processes: &Processes, now: &Situation) -> u32 {
     let living = now.running + now.starting;
     let (wanted, max) = match *processes {
-        Processes::Static(count) => (count.saturating_sub(living), count),
-        Processes::Dynamic { max, spare, .. } => {
+        Processes::Fixed(count) => (count.saturating_sub(living), count),
+        Processes::Scaled(ScaledProcesses { max, spare, .. }) => {
             let available = now.running.saturating_sub(now.taken) + now.starting;
             let for_spare = spare.saturating_sub(available);
             let is_pressing =
@@ -77,14 +78,10 @@ pub(super) fn retirements(
     idle: &mut [IdleWorker],
     now: Instant,
 ) -> (Vec<u32>, Option<Instant>) {
-    let Processes::Dynamic {
-        spare,
-        idle_timeout,
-        ..
-    } = *processes
-    else {
+    let Processes::Scaled(scaled) = processes else {
         return (Vec::new(), None);
     };
+    let (spare, idle_timeout) = (scaled.spare, scaled.idle_timeout.max(SHORTEST_IDLE));
     let surplus = idle.len().saturating_sub(spare as usize);
     idle.sort_unstable_by_key(|worker| std::cmp::Reverse(worker.worker));
     let mut leave = Vec::new();
@@ -179,9 +176,10 @@ fn request_limit(limit: u64, random: &mut Random) -> u64 {
     limit - random.below(limit / 10 + 1)
 }
 
-/// After how many requests each thread of a new worker leaves.
-pub(super) fn thread_limit(spec: &AppSpec, random: &mut Random) -> u64 {
-    request_limit(spec.limits.requests, random).div_ceil(u64::from(spec.host.numbers()))
+/// After how many requests each thread of a new worker leaves; `None`: it has no limit.
+pub(super) fn thread_limit(spec: &AppSpec, random: &mut Random) -> Option<NonZeroU64> {
+    let limit = request_limit(spec.common.limits.requests.0?, random);
+    NonZeroU64::new(limit.div_ceil(u64::from(spec.special.threads().get())))
 }
 
 /// Numbers that differ; nothing secret depends on them.
@@ -220,16 +218,16 @@ mod tests {
     };
 
     fn dynamic(max: u32, spare: u32) -> Processes {
-        Processes::Dynamic {
+        Processes::Scaled(ScaledProcesses {
             max,
             spare,
             idle_timeout: Duration::from_secs(10),
-        }
+        })
     }
 
     #[test]
     fn a_fixed_number_is_kept_several_at_a_time() {
-        let ten = Processes::Static(10);
+        let ten = Processes::Fixed(10);
         assert_eq!(starts(&ten, &CALM), 4);
         assert_eq!(
             starts(
@@ -417,7 +415,7 @@ mod tests {
         let due = recent + Duration::from_secs(10);
         assert_eq!(retirements(&processes, &mut list, now), (vec![], Some(due)));
         assert_eq!(
-            retirements(&Processes::Static(1), &mut list, now),
+            retirements(&Processes::Fixed(1), &mut list, now),
             (vec![], None)
         );
     }

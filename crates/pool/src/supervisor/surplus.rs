@@ -16,7 +16,7 @@ impl Supervisor {
     /// Beyond those that are there in any case, as many of `wanted` as there is memory for.
     pub(super) fn within_memory(&mut self, wanted: u32, living: u32, processes: &Processes) -> u32 {
         let certain = processes.initial().max(1).saturating_sub(living);
-        if wanted <= certain || matches!(processes, Processes::Static(_)) {
+        if wanted <= certain || matches!(processes, Processes::Fixed(_)) {
             return wanted;
         }
         let size = self

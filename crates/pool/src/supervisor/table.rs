@@ -3,6 +3,7 @@
 //! Owned by the supervisor, which decides; here is who there is, and how each is found, told and killed. Must never happen: two
 //! workers with the same number in a segment, or a process that nobody here knows and nobody kills.
 
+use std::num::{NonZeroU32, NonZeroU64};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -116,8 +117,8 @@ impl ProcessTable {
         &mut self,
         serial: u64,
         count: u32,
-        threads: u32,
-        mut limit: impl FnMut() -> u64,
+        threads: NonZeroU32,
+        mut limit: impl FnMut() -> Option<NonZeroU64>,
     ) {
         let Some(prototype) = self.prototype(serial) else {
             return;
@@ -128,15 +129,15 @@ impl ProcessTable {
         let generation = Arc::clone(&prototype.generation);
         let mark = prototype.output.mark();
         for _ in 0..count {
-            let Some(number) = self.free_number(&generation, threads) else {
+            let Some(number) = self.free_number(&generation, threads.get()) else {
                 return;
             };
             assert!(
-                self.is_free(&generation, number..number + threads),
+                self.is_free(&generation, number..number + threads.get()),
                 "two workers of one segment would have the number {number}"
             );
             let limit = limit();
-            for number in number..number + threads {
+            for number in number..number + threads.get() {
                 generation.segment.set_request_limit(number, limit);
             }
             let fork = ToPrototype::Fork {
@@ -152,7 +153,7 @@ impl ProcessTable {
             let numbers = Numbers {
                 generation: Arc::clone(&generation),
                 number,
-                threads,
+                threads: threads.get(),
             };
             self.workers
                 .push(Worker::asked_for(serial, numbers, mark, Instant::now()));

@@ -384,7 +384,10 @@ mod tests {
     use crate::launcher::{LaunchFuture, LaunchRequest, Level, LogSink};
     use crate::scheduling::{Scheduling, SystemClocks};
     use crate::shared::Shared;
-    use crate::spec::{AppSpec, HostOptions, Limits, Processes};
+    use crate::spec::AppSpec;
+    use tutti_options::application::Common;
+    use tutti_options::perl::Perl;
+    use tutti_options::types::Special;
 
     /// Notes the processes that it is to kill.
     #[derive(Default)]
@@ -414,12 +417,10 @@ mod tests {
             kind: "sample".to_owned(),
             version: String::new(),
             pointer: "/applications/app".to_owned(),
-            options: serde_json::Value::Null,
-            processes: Processes::Static(1),
-            limits: Limits::default(),
-            request_buffering: true,
+            common: Common::default(),
+            special: Special::Perl(Perl::default()),
+            max_body_size: crate::DEFAULT_MAX_BODY_SIZE,
             spool: std::env::temp_dir().into(),
-            host: HostOptions::default(),
         };
         let context = Context {
             launcher: Arc::clone(killer) as Arc<dyn Launcher>,

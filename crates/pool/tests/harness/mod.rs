@@ -5,11 +5,15 @@ use std::future::Future;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::runtime::Handle;
+use tutti_options::Limit;
+use tutti_options::application::Common;
+use tutti_options::perl::Perl;
+use tutti_options::types::Special;
 use tutti_pool::{
-    AppSpec, Application, Body, Clocks, ExchangeError, HostOptions, Limits, Manager, Processes,
-    RequestHead, RestartError, StartFailure, SubmitError, Threads, threads,
+    AppSpec, Application, Body, Clocks, DEFAULT_MAX_BODY_SIZE, ExchangeError, Manager, Processes,
+    RequestHead, RestartError, ScaledProcesses, StartFailure, SubmitError, Threads, threads,
 };
 use tutti_sys::signal;
 use tutti_testkit::PATIENCE;
@@ -110,12 +114,13 @@ impl Pool {
             kind: "sample".to_owned(),
             version: String::new(),
             pointer: format!("/applications/{name}"),
-            options: json!({}),
-            processes,
-            limits: Limits::default(),
-            request_buffering: true,
+            common: Common {
+                processes,
+                ..Common::default()
+            },
+            special: Special::Perl(Perl::default()),
+            max_body_size: DEFAULT_MAX_BODY_SIZE,
             spool: self.folder.path().to_owned().into(),
-            host: HostOptions::default(),
         }
     }
 
@@ -157,7 +162,7 @@ impl Pool {
     /// Takes the time limit off an application: what follows has the time that a busy machine may need.
     pub fn lift_timeout(&self, spec: &AppSpec) {
         let mut spec = spec.clone();
-        spec.limits.timeout = None;
+        spec.common.limits.timeout = Limit(None);
         self.configure(vec![spec]).unwrap();
     }
 
@@ -370,14 +375,21 @@ pub fn pid_of(pool: &Pool, app: &Arc<Application>) -> (i32, u32) {
     (pid.parse().unwrap(), number.parse().unwrap())
 }
 
-pub fn options(spec: &mut AppSpec, options: Value) {
-    spec.options = options;
+/// Makes it an application of this type, as far as the router is concerned.
+pub fn options_of(spec: &mut AppSpec, kind: &str, options: &Value) {
+    spec.special = Special::of(kind, options).unwrap();
+}
+
+/// Says what the sample host is to do at its start.
+pub fn orders(spec: &mut AppSpec, orders: &Value) {
+    let environment = &mut spec.common.environment;
+    environment.insert("SAMPLE".to_owned(), orders.to_string());
 }
 
 pub fn dynamic(max: u32, spare: u32, idle_timeout: Duration) -> Processes {
-    Processes::Dynamic {
+    Processes::Scaled(ScaledProcesses {
         max,
         spare,
         idle_timeout,
-    }
+    })
 }

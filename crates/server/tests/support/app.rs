@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tutti_pool::{AppSpec, HostOptions, Limits, Processes, Threads};
+use tutti_options::application::Common;
+use tutti_options::perl::Perl;
+use tutti_options::types::Special;
+use tutti_pool::{AppSpec, DEFAULT_MAX_BODY_SIZE, Limits, Processes, Threads};
 use tutti_sys::signal;
 use tutti_testkit::client::Reply;
 use tutti_testkit::workers::{self, SampleLauncher};
@@ -41,12 +44,15 @@ impl App {
             kind: "sample".to_owned(),
             version: String::new(),
             pointer: "/applications/app".to_owned(),
-            options: serde_json::json!({}),
-            processes: Processes::Static(workers),
-            limits,
-            request_buffering,
+            common: Common {
+                processes: Processes::Fixed(workers),
+                limits,
+                request_buffering,
+                ..Common::default()
+            },
+            special: Special::Perl(Perl::default()),
+            max_body_size: DEFAULT_MAX_BODY_SIZE,
             spool: std::env::temp_dir().into(),
-            host: HostOptions::default(),
         };
         let preparing = manager.clone();
         control

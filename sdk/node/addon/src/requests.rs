@@ -7,13 +7,11 @@ use tutti_http::{RequestFraming, ResponseHead};
 use tutti_relay::head::{each_field, framing, write_client};
 use tutti_relay::line::{LEAVE, LEFT, RELAY};
 use tutti_sys::seqpacket;
+use tutti_worker::Level;
 use tutti_worker::log::line;
 use tutti_worker::{BodyView, Exchange, Process, StartError, Worker};
 
 use crate::answer::{Answer, Fault, State};
-
-/// Exchanges that a process holds at once when nobody has said how many: as of programs that are relayed to.
-const DEFAULT_CONCURRENCY: u32 = 128;
 
 /// Bytes of a body given to Node.js at once: as much as it reads from a socket at once.
 const PIECE: usize = 64 * 1024;
@@ -60,9 +58,6 @@ pub(crate) struct Requests {
     watcher: OwnedFd,
     /// By slot.
     open: Vec<Option<Open>>,
-    /// Requests after which we leave; 0 for never.
-    limit: u64,
-    taken: u64,
     is_asleep: bool,
     /// The last word to the watcher, once nothing is open.
     farewell: Option<&'static [u8]>,
@@ -84,14 +79,11 @@ impl Requests {
         seqpacket::set_nonblocking(watcher.as_fd(), true).map_err(failed)?;
         let unstarted = process.take_worker().ok_or_else(missing)?;
         let worker = unstarted.into_worker();
-        let limit = process.request_limit();
         Ok(Self {
             process,
             worker,
             watcher,
             open: Vec::new(),
-            limit,
-            taken: 0,
             is_asleep: false,
             farewell: None,
             has_left: false,
@@ -109,11 +101,7 @@ impl Requests {
 
     /// Takes requests from now on.
     pub(crate) fn begin(&mut self) -> io::Result<()> {
-        let concurrency = match self.process.concurrency() {
-            0 => DEFAULT_CONCURRENCY,
-            given => given,
-        };
-        self.worker.enter_loop(concurrency)?;
+        self.worker.enter_loop(self.process.concurrency())?;
         self.worker.ready();
         self.process.ready();
         Ok(())
@@ -166,10 +154,6 @@ impl Requests {
             return None;
         }
         let exchange = self.worker.try_next()?;
-        self.taken += 1;
-        if self.limit != 0 && self.taken >= self.limit {
-            Process::stop();
-        }
         let slot = exchange.slot();
         let body = describe(&exchange, &mut self.text);
         let place = slot as usize;
@@ -297,7 +281,7 @@ impl Requests {
             let (method, target) = (text(request.method()), text(request.target()));
             if !is_gone {
                 line(
-                    "error",
+                    Level::Error,
                     "",
                     format!("{method} {target}: {fault}").as_bytes(),
                 );

@@ -30,9 +30,6 @@ use crate::lifecycle::{Target, failure};
 use crate::log;
 use crate::options::Options;
 
-/// Requests that one loop holds unless `limits.concurrency` says otherwise: as many as the router makes slots for.
-const CONCURRENCY: u32 = 1024;
-
 /// Serves until told to leave. An error before the process is ready says why it does not start.
 pub(crate) fn run(
     py: Python<'_>,
@@ -45,10 +42,7 @@ pub(crate) fn run(
         return Ok(());
     };
     let mut worker = unstarted.into_worker();
-    let bound = match process.concurrency() {
-        0 => CONCURRENCY,
-        bound => bound,
-    };
+    let bound = process.concurrency();
     worker
         .enter_loop(bound)
         .map_err(|error| StartError::new("entering the event loop", error))?;
@@ -84,7 +78,10 @@ pub(crate) fn run(
 /// `threads` and `thread_stack_size`: requests share the loop, what the application moves off it shares these.
 fn size_threads(py: Python<'_>, options: &Options, event_loop: &Loop) -> Result<(), StartError> {
     let size = || {
-        let arguments = (options.threads.threads, options.threads.thread_stack_size);
+        let arguments = (
+            options.threads.threads.get(),
+            options.threads.thread_stack_size,
+        );
         let sized = event_loop
             .support
             .bind(py)

@@ -12,6 +12,8 @@ use wasmtime::Memory;
 use wasmtime_wasi::p1::WasiP1Ctx;
 
 use super::shared::{Field, Outside, SIZE};
+use tutti_worker::Level;
+
 use crate::body::Body;
 use crate::guest::Answer;
 use crate::limiter::Limiter;
@@ -123,7 +125,7 @@ impl Turn {
                 "{}: the module set the status {status} when its header had been sent; the client has got another",
                 self.title
             );
-            log::write("warn", &message);
+            log::write(Level::Warn, &message);
         }
         Ok(())
     }

@@ -4,8 +4,8 @@
 //! request as the worker sees it); `/pid`; `/note?TEXT` (a line to stdout); `/count` (requests served by this worker); `/grow?mb=N` (memory that is kept); `/env`; `/finish?file=PATH` (answers, then works on
 //! until that file is there); `/flush?file=PATH` (two pieces, the second when that file is there); `/trail?announced=1&length=1&file=PATH` (an answer before the one, and fields behind it); `/recycle`; `/crash` (abort); `/panic`; `/hang`; `/exit?code=N`.
 //! `/websocket` echoes messages (`?protocol=NAME` is agreed on); `/websocket/orders` does what text messages say.
-//! The configuration's `fail` makes loading fail with that text, `fail_worker` each worker, `fail_while` those that start while that file is there, `fail_prototype_while` the prototype; loading waits `load_while` a file is there; `event_loop` makes it one with an
-//! event loop.
+//! What it is to do at its start is JSON in the variable `SAMPLE` of its environment: `fail` makes loading fail with that text, `fail_worker` each worker, `fail_while` those that start while that file is there, `fail_prototype_while` the prototype; loading waits `load_while` a file is there. Where workers have events, they run
+//! event loops.
 
 mod looping;
 mod request;
@@ -16,7 +16,9 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tutti_worker::{Describe, Exchange, Host, Process, RequestView, Served, Start, StartError};
+use tutti_worker::{
+    Common, Describe, Exchange, Host, Process, RequestView, Served, Start, StartError,
+};
 
 use request::{GLANCE, PLAIN, file, is_there, milliseconds, number, pause, text, wait, wait_for};
 
@@ -42,13 +44,14 @@ impl Host for Sample {
         }
     }
 
-    fn load(start: &Start) -> Result<App, StartError> {
+    fn load(start: &Start, common: &Common) -> Result<App, StartError> {
+        let orders = common.environment.get("SAMPLE");
+        let orders: serde_json::Value = orders
+            .and_then(|orders| serde_json::from_str(orders).ok())
+            .unwrap_or_default();
         let text = |key: &str| {
-            start
-                .config
-                .get(key)
-                .and_then(|value| value.as_str())
-                .map(str::to_owned)
+            let value = orders.get(key);
+            value.and_then(|value| value.as_str()).map(str::to_owned)
         };
         if let Some(message) = text("fail") {
             eprintln!("sample: cannot go on");
@@ -70,7 +73,7 @@ impl Host for Sample {
             fail_worker: text("fail_worker"),
             fail_while: text("fail_while"),
             held: Vec::new(),
-            has_loop: start.config.get("event_loop").is_some(),
+            has_loop: start.worker_events,
         })
     }
 

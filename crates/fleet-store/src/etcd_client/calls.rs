@@ -10,10 +10,11 @@ use http_body_util::BodyExt;
 use prost::Message;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
+use tutti_dialer::error_chain;
 
-use crate::error::Error;
-use crate::outgoing::Outgoing;
-use crate::transport::{Endpoint, Transport, told};
+use super::error::Error;
+use super::outgoing::Outgoing;
+use super::transport::{Endpoint, Transport};
 
 /// A flag and a length stand before each message.
 const PREFIX: usize = 5;
@@ -102,7 +103,7 @@ impl Calls {
         let request = request.body(Outgoing(receiver));
         let request = request.map_err(|error| Error::Unusable(error.to_string()))?;
         let mut http = self.transport.sender.clone();
-        let failed = |error: hyper::Error| Error::Connection(told(&error));
+        let failed = |error: hyper::Error| Error::Connection(error_chain(&error));
         http.ready().await.map_err(failed)?;
         Ok(Stream {
             sender: Some(sender),
@@ -167,7 +168,9 @@ impl Stream {
             let body = match &mut self.answer {
                 Answer::Over => return Ok(None),
                 Answer::Awaited(answer) => {
-                    let answer = answer.await.map_err(|e| Error::Connection(told(&e)))?;
+                    let answer = answer
+                        .await
+                        .map_err(|e| Error::Connection(error_chain(&e)))?;
                     if answer.status() != http::StatusCode::OK {
                         return Err(Error::Foreign(format!("it answers {}", answer.status())));
                     }
@@ -187,7 +190,7 @@ impl Stream {
                         }
                     }
                 },
-                Some(Err(error)) => return Err(Error::Connection(told(&error))),
+                Some(Err(error)) => return Err(Error::Connection(error_chain(&error))),
                 None if self.buffer.is_empty() && self.has_outcome => self.answer = Answer::Over,
                 None => return Err(Error::Connection("an answer was cut short".to_owned())),
             }

@@ -9,14 +9,15 @@ use arc_swap::ArcSwapOption;
 use tokio::runtime::Builder;
 use tokio::time::{sleep, timeout};
 use tutti_config::model::LimitStore;
+use tutti_dialer::Backoff;
 
-use crate::connecting::{Driver, Open, connect};
-use crate::surroundings::{Event, Surroundings};
+use super::connecting::{Driver, Open, connect};
+use super::surroundings::{Event, Surroundings};
 
 /// How long an attempt to connect may take, with the files that it needs and its trial.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(3);
 
-/// The pause after the first attempt that has failed; it is doubled with each.
+/// The pause after the first attempt that has failed, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -111,7 +112,7 @@ pub(crate) fn start(store: Weak<Kept>, around: Arc<dyn Surroundings>) -> io::Res
 }
 
 async fn keep(store: &Weak<Kept>, around: &dyn Surroundings) {
-    let mut pause = FIRST_PAUSE;
+    let mut backoff = Backoff::beginning_with(FIRST_PAUSE, LONGEST_PAUSE);
     loop {
         let Some(model) = store.upgrade().map(|store| Arc::clone(&store.model)) else {
             return;
@@ -129,7 +130,7 @@ async fn keep(store: &Weak<Kept>, around: &dyn Surroundings) {
                     return;
                 };
                 if open.was_of_use() {
-                    pause = FIRST_PAUSE;
+                    backoff.reset();
                 }
                 why
             }
@@ -139,8 +140,7 @@ async fn keep(store: &Weak<Kept>, around: &dyn Surroundings) {
             Some(store) => store.lost(why, around),
             None => return,
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        sleep(backoff.after_failure()).await;
     }
 }
 

@@ -1,13 +1,12 @@
 //! Puts a failure of a server's TLS into words for the log: whose fault it is, and how to cure it.
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error};
-use x509_parser::time::ASN1Time;
-
-use crate::describe;
 
 /// In words, as what the server did.
-pub fn explain(error: &Error) -> String {
+pub(crate) fn explain(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(fault) => certificate(fault),
         Error::InvalidMessage(_) => {
@@ -105,8 +104,10 @@ fn refusal(alert: AlertDescription) -> String {
     }
 }
 
+/// The first second after the year 9999, where dates end (RFC 5280 §4.1.2.5).
+const END_OF_DATES: u64 = 253_402_300_800;
+
 fn time(time: UnixTime) -> String {
-    let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
-    ASN1Time::from_timestamp(seconds)
-        .map_or_else(|_| seconds.to_string(), |time| describe::time(&time))
+    let time = Duration::from_secs(time.as_secs().min(END_OF_DATES - 1));
+    httpdate::fmt_http_date(UNIX_EPOCH + time)
 }

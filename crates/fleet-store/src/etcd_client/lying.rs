@@ -8,14 +8,14 @@ use http::{HeaderMap, HeaderValue, Response};
 use prost::Message;
 use tokio::net::TcpListener;
 
-use crate::client::{Client, KeepAlive};
-use crate::error::Error;
-use crate::messages::{
+use super::client::{Client, KeepAlive};
+use super::error::Error;
+use super::messages::{
     Header, KeyValue, LeaseGrantAnswer, LeaseKeepAliveAnswer, RangeAnswer, WatchAnswer, WatchEvent,
 };
-use crate::pairs::Pair;
-use crate::transport::{Endpoint, Options, Tls};
-use crate::watch::Event;
+use super::pairs::Pair;
+use super::transport::{Endpoint, Options, Tls};
+use super::watch::Event;
 
 /// The answer of the member to every call.
 #[derive(Clone, Default)]

@@ -3,21 +3,27 @@
 //! Must never: say that something has been sent when nothing has been taken, or go on after TLS has ended.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tutti_tls::{Client, explain};
+
+use crate::explain::explain;
 
 /// A connected socket.
 #[derive(Debug)]
-pub(crate) enum Socket {
+pub enum Socket {
+    /// Over TCP.
     Tcp(TcpStream),
+    /// On this machine.
     Unix(UnixStream),
 }
 
@@ -28,6 +34,24 @@ impl Socket {
         match self {
             Socket::Tcp(stream) => stream.poll_read_ready(&mut context).is_pending(),
             Socket::Unix(stream) => stream.poll_read_ready(&mut context).is_pending(),
+        }
+    }
+}
+
+impl Socket {
+    /// The address of this end; `None` of a Unix socket.
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        match self {
+            Socket::Tcp(stream) => stream.local_addr().ok(),
+            Socket::Unix(_) => None,
+        }
+    }
+
+    /// The address of the other end; `None` of a Unix socket.
+    pub fn peer_address(&self) -> Option<SocketAddr> {
+        match self {
+            Socket::Tcp(stream) => stream.peer_addr().ok(),
+            Socket::Unix(_) => None,
         }
     }
 }
@@ -80,41 +104,40 @@ impl AsyncWrite for Socket {
 
 /// The stream that a connection is read from and written to.
 #[derive(Debug)]
-pub(crate) enum Stream {
+pub enum Stream {
+    /// The socket alone.
     Plain(Socket),
+    /// TLS on it.
     Tls(Tls),
 }
 
 /// A socket on which TLS is spoken; says so when it ends.
 #[derive(Debug)]
-pub(crate) struct Tls(Box<TlsStream<Socket>>);
+pub struct Tls(Box<TlsStream<Socket>>);
 
 impl Tls {
     /// Shakes hands on a connected socket.
     ///
     /// # Errors
-    /// The server's fault, in words.
-    pub(crate) async fn open(
-        client: &Client,
+    /// The server's fault in words, or the system's error.
+    pub async fn open(
+        config: Arc<ClientConfig>,
         name: ServerName<'static>,
         socket: Socket,
-    ) -> Result<Tls, String> {
-        let connector = TlsConnector::from(client.config());
-        match connector.connect(name, socket).await {
+    ) -> io::Result<Tls> {
+        match TlsConnector::from(config).connect(name, socket).await {
             Ok(stream) => Ok(Tls(Box::new(stream))),
-            Err(error) => Err(match inner(&error) {
-                Some(error) => explain(error),
-                None if error.kind() == io::ErrorKind::UnexpectedEof => {
-                    "it closed the connection during the handshake; perhaps it does not speak TLS on this port"
-                        .to_owned()
-                }
-                None => error.to_string(),
-            }),
+            Err(error) if inner(&error).is_some() => Err(told(error)),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(io::Error::new(
+                error.kind(),
+                "it closed the connection during the handshake; perhaps it does not speak TLS on this port",
+            )),
+            Err(error) => Err(error),
         }
     }
 
     /// The protocol that was agreed on for inside (RFC 7301).
-    pub(crate) fn protocol(&self) -> Option<&[u8]> {
+    pub fn protocol(&self) -> Option<&[u8]> {
         self.0.get_ref().1.alpn_protocol()
     }
 }
@@ -127,38 +150,42 @@ impl Drop for Tls {
     }
 }
 
-impl AsyncRead for Tls {
+impl AsyncRead for Stream {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let read = Pin::new(&mut *self.0).poll_read(context, buffer);
-        read.map_err(told)
+        match self.get_mut() {
+            Stream::Plain(socket) => Pin::new(socket).poll_read(context, buffer),
+            Stream::Tls(Tls(stream)) => Pin::new(&mut **stream)
+                .poll_read(context, buffer)
+                .map_err(told),
+        }
     }
 }
 
-impl AsyncWrite for Tls {
+impl AsyncWrite for Stream {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut *self.0).poll_write(context, bytes);
-        written.map_err(told)
+        self.get_mut().poll_send(context, bytes)
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.0).poll_flush(context).map_err(told)
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Stream::poll_flush(self.get_mut(), context)
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.0).poll_shutdown(context).map_err(told)
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.get_mut().poll_finish(context)
     }
 }
 
 impl Stream {
-    pub(crate) fn poll_send(
+    /// Sends some of `bytes`. With TLS, what has been taken may still be on its way out: it goes on with every other call here.
+    pub fn poll_send(
         &mut self,
         context: &mut Context<'_>,
         bytes: &[u8],
@@ -176,14 +203,16 @@ impl Stream {
         }
     }
 
-    pub(crate) fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// Waits until all that was taken has gone out.
+    pub fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Stream::Plain(_) => Poll::Ready(Ok(())),
             Stream::Tls(Tls(stream)) => Pin::new(&mut **stream).poll_flush(context).map_err(told),
         }
     }
 
-    pub(crate) fn poll_receive(
+    /// Reads behind what `buffer` has, which must have room left; 0 at the end.
+    pub fn poll_receive(
         &mut self,
         context: &mut Context<'_>,
         buffer: &mut Vec<u8>,
@@ -199,7 +228,8 @@ impl Stream {
         }
     }
 
-    pub(crate) fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// Says that nothing more will be sent.
+    pub fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Stream::Plain(socket) => Pin::new(socket).poll_shutdown(context),
             Stream::Tls(Tls(stream)) => {
@@ -210,7 +240,7 @@ impl Stream {
 
     /// As far as the event loop knows: the server has neither closed it nor said anything unasked. What TLS says for itself (tickets,
     /// new keys) is no such thing.
-    pub(crate) fn seems_at_rest(&mut self) -> bool {
+    pub fn seems_at_rest(&mut self) -> bool {
         match self {
             Stream::Plain(socket) => socket.is_silent(),
             Stream::Tls(Tls(stream)) => {
@@ -223,7 +253,8 @@ impl Stream {
         }
     }
 
-    pub(crate) fn socket(&self) -> &Socket {
+    /// The socket below.
+    pub fn socket(&self) -> &Socket {
         match self {
             Stream::Plain(socket) => socket,
             Stream::Tls(Tls(stream)) => stream.get_ref().0,

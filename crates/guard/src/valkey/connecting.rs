@@ -1,6 +1,6 @@
 //! A connection to a store: TCP, TLS where it is asked for, the password, and a trial of what requests do.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -8,16 +8,13 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisConnectionInfo, RedisError, Script};
-use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use tokio_rustls::TlsConnector;
 use tutti_config::model::LimitStore;
+use tutti_dialer::{Target, dial};
 
-use crate::files;
-use crate::script::{Bound, SCRIPT, Taken, key};
-use crate::surroundings::Surroundings;
+use super::files;
+use super::script::{Bound, SCRIPT, Taken, key};
+use super::surroundings::Surroundings;
 
 /// Requests in a row that had no answer in time before a connection is given up: a machine that is busy for a moment costs none.
 const MOST_SILENT: u32 = 3;
@@ -111,49 +108,27 @@ pub(crate) async fn connect(
     if let Some(user) = &model.valkey.user {
         info = info.set_username(user);
     }
-    let stream = tcp(model, around).await?;
-    if !model.address.is_secure {
-        return over(stream, model, &info).await;
-    }
-    let host = &model.address.host;
-    let name = model.tls.server_name.as_deref().unwrap_or(host);
-    let name = ServerName::try_from(name.to_owned()).map_err(|e| format!("`{name}`: {e}"))?;
-    let config = files::tls(model, around).await?;
-    let stream = TlsConnector::from(config).connect(name, stream).await;
-    over(stream.map_err(|e| format!("TLS: {e}"))?, model, &info).await
-}
-
-async fn tcp(model: &LimitStore, around: &dyn Surroundings) -> Result<TcpStream, String> {
     let address = &model.address;
     let addresses = match address.host.parse::<IpAddr>() {
         Ok(address) => vec![address],
         Err(_) => around.addresses(&address.host).await?,
     };
-    let mut failure = format!("`{}` has no address", address.host);
-    for ip in addresses {
-        match TcpStream::connect(SocketAddr::new(ip, address.port)).await {
-            Ok(stream) => {
-                // Small messages that somebody waits for.
-                let _ = stream.set_nodelay(true);
-                return Ok(stream);
-            }
-            Err(error) => failure = error.to_string(),
-        }
-    }
-    Err(failure)
-}
-
-async fn over<S>(
-    stream: S,
-    model: &LimitStore,
-    info: &RedisConnectionInfo,
-) -> Result<(Open, Driver), String>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    // Whoever waits has a bound of its own.
+    let tls = match address.is_secure {
+        true => Some(files::tls(model, around).await?),
+        false => None,
+    };
+    let target = Target {
+        host: &address.host,
+        port: address.port,
+        addresses: Some(&addresses),
+        tls: tls.as_ref(),
+        server_name: model.tls.server_name.as_deref(),
+        patience: None,
+    };
+    let stream = dial(&target).await.map_err(|error| error.to_string())?;
+    // Each request has its own deadline.
     let config = AsyncConnectionConfig::new().set_response_timeout(None);
-    let made = MultiplexedConnection::new_with_config(info, stream, config).await;
+    let made = MultiplexedConnection::new_with_config(&info, stream, config).await;
     let (connection, driver) = made.map_err(|error| told_by(&error))?;
     let mut driver: Driver = Box::pin(driver);
     let open = Open {

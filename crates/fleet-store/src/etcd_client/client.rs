@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::calls::Calls;
-use crate::error::Error;
-use crate::messages::{
+use super::calls::Calls;
+use super::error::Error;
+use super::messages::{
     Authenticate, AuthenticateAnswer, CREATE, Compaction, CompactionAnswer, Compare, Compared,
     DeleteRange, EQUAL, LeaseGrant, LeaseGrantAnswer, LeaseKeepAlive, LeaseKeepAliveAnswer,
     LeaseLeases, LeaseLeasesAnswer, LeaseRevoke, LeaseRevokeAnswer, Put, PutAnswer, Range,
     RangeAnswer, Request, RequestOp, Txn, TxnAnswer, VALUE,
 };
-use crate::pairs::{Pair, end_of};
-use crate::transport::{Endpoint, Options, Transport};
-use crate::watch::Watch;
+use super::pairs::{Pair, end_of};
+use super::transport::{Endpoint, Options, Transport};
+use super::watch::Watch;
 
 /// The least time that a member has to look at a password. It does so slowly on purpose (bcrypt, 0.1 seconds of a processor by default), and
 /// goes on when nobody waits any more: many who give up and ask again would keep it from answering anybody.

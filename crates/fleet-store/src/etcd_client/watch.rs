@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::calls::{Calls, Stream};
-use crate::error::Error;
-use crate::messages::{
+use super::calls::{Calls, Stream};
+use super::error::Error;
+use super::messages::{
     DELETE, PUT, WatchAnswer, WatchCreate, WatchEvent, WatchOrder, WatchProgress, WatchRequest,
 };
-use crate::pairs::{Pair, end_of};
+use super::pairs::{Pair, end_of};
 
 /// A change of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,8 +3,6 @@
 //! Called by the clients of stores and of API servers, which many servers have in common: those must not be asked by all of them at one
 //! moment. Pure but for randomness, which is that of the standard library: good enough to be apart from others, and no secret.
 
-#![forbid(unsafe_code)]
-
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;
 
@@ -13,21 +11,21 @@ const FIRST: Duration = Duration::from_millis(200);
 
 /// The pauses of one kind of attempt.
 #[derive(Debug)]
-pub struct Pauses {
+pub struct Backoff {
     first: Duration,
     next: Duration,
     longest: Duration,
 }
 
-impl Pauses {
+impl Backoff {
     /// Pauses of at most this length.
-    pub fn new(longest: Duration) -> Pauses {
-        Pauses::beginning_with(FIRST, longest)
+    pub fn new(longest: Duration) -> Backoff {
+        Backoff::beginning_with(FIRST, longest)
     }
 
     /// The same with another first pause.
-    pub fn beginning_with(first: Duration, longest: Duration) -> Pauses {
-        Pauses {
+    pub fn beginning_with(first: Duration, longest: Duration) -> Backoff {
+        Backoff {
             first,
             next: first,
             longest,
@@ -42,7 +40,7 @@ impl Pauses {
     }
 
     /// An attempt has succeeded.
-    pub fn begin_anew(&mut self) {
+    pub fn reset(&mut self) {
         self.next = self.first;
     }
 }
@@ -65,17 +63,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_to_a_bound_and_begin_anew() {
+    fn pauses_grow_to_a_bound_and_reset() {
         let longest = Duration::from_secs(1);
-        let mut pauses = Pauses::new(longest);
-        let first = pauses.after_failure();
+        let mut backoff = Backoff::new(longest);
+        let first = backoff.after_failure();
         assert!((FIRST / 2..=FIRST).contains(&first), "{first:?}");
         for _ in 0..50 {
-            assert!(pauses.after_failure() <= longest);
+            assert!(backoff.after_failure() <= longest);
         }
-        assert!(pauses.after_failure() >= longest / 2);
-        pauses.begin_anew();
-        assert!(pauses.after_failure() <= FIRST);
+        assert!(backoff.after_failure() >= longest / 2);
+        backoff.reset();
+        assert!(backoff.after_failure() <= FIRST);
     }
 
     #[test]

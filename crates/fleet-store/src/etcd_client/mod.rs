@@ -1,6 +1,6 @@
 //! A client of etcd's third API (<https://etcd.io/docs/v3.5/learning/api/>), as much of it as a fleet needs.
 //!
-//! Called by `fleet-store`. One [`Client`] is one connection to one member; who holds it connects to another when it fails. Nothing waits
+//! Called by [`etcd`](crate::etcd). One [`Client`] is one connection to one member; who holds it connects to another when it fails. Nothing waits
 //! without an end: each call has a deadline, and a watch asks whether it still hears anything. What must never happen: that an event is
 //! left out without an error.
 //!
@@ -15,8 +15,6 @@
 //! | `calls` | calls of gRPC over a connection |
 //! | `client` | keys, transactions, leases |
 //! | `watch` | events of keys as they come |
-
-#![forbid(unsafe_code)]
 
 mod calls;
 mod client;
