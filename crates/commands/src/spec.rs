@@ -6,9 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
 use tutti_config::Config;
-use tutti_config::model::{Application, Command, Schedule};
+use tutti_config::model::{Application, Command, Common, Schedule, Special};
 use tutti_options::mules::{Mule, StopSignal};
 use tutti_wire::command::CommandStart;
 
@@ -36,17 +35,8 @@ pub struct CommandSpec {
     /// Resident bytes beyond which a process is replaced, and beyond which it is killed.
     pub memory: (Option<u64>, Option<u64>),
     /// The application but for what concerns its workers alone: another one means another process.
-    around: Value,
+    around: (Common, Special, String),
 }
-
-/// Options of an application that concern its workers alone.
-const OF_WORKERS: [&str; 5] = [
-    "processes",
-    "limits",
-    "request_buffering",
-    "preload",
-    "watch",
-];
 
 impl CommandSpec {
     /// The mule of this name of an application.
@@ -110,16 +100,16 @@ impl CommandSpec {
             stop_signal: number(stop_signal),
             stop_timeout: u64::try_from(stop_timeout.as_millis()).unwrap_or(u64::MAX),
         };
-        let mut around = application.start_config();
-        if let Some(members) = around.as_object_mut() {
-            for name in OF_WORKERS {
-                members.remove(name);
-            }
-            members.insert(
-                "version".to_owned(),
-                application.module.version.clone().into(),
-            );
-        }
+        let of_workers = Common::default();
+        let around = Common {
+            processes: of_workers.processes,
+            limits: of_workers.limits,
+            request_buffering: of_workers.request_buffering,
+            preload: of_workers.preload,
+            watch: of_workers.watch,
+            mules: of_workers.mules,
+            ..common.clone()
+        };
         CommandSpec {
             place: command.pointer.as_str().to_owned(),
             application: application.name.as_str().into(),
@@ -132,7 +122,11 @@ impl CommandSpec {
             stop_timeout,
             pauses: (Duration::ZERO, Duration::ZERO),
             memory: (None, None),
-            around,
+            around: (
+                around,
+                application.special.clone(),
+                application.module.version.clone(),
+            ),
         }
     }
 

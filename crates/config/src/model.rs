@@ -10,9 +10,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Map, Value};
-use tutti_options::Options as _;
-
 mod acme;
 mod cache;
 mod compression;
@@ -55,8 +52,8 @@ pub use self::stored::StoredName;
 pub use self::telemetry::{Telemetry, TelemetryProtocol};
 pub use self::tls::*;
 pub use self::upstream::{
-    Balance, Gateway, GatewayParameter, HealthCheck, HealthQuestion, RequestHeader,
-    RequestHeaderChange, Resolver, Scripts, Upstream, UpstreamProtocol, UpstreamServer,
+    Balance, Gateway, GatewayParameter, RequestHeader, RequestHeaderChange, Resolver, Scripts,
+    Upstream, UpstreamProtocol, UpstreamServer,
 };
 pub use self::written_at::WrittenAt;
 pub use crate::address::{
@@ -67,12 +64,14 @@ pub use crate::cron::{Timetable, written};
 pub use crate::pattern::{OutOfSteps, Pattern, PatternKind, Patterns};
 pub use crate::table::JwtAlgorithm;
 pub use crate::table::{
-    ChallengeWord, EarlyHints, EncodedSlashes, Encoding, ForwardedHeaders, Http2, Http3,
-    HttpVersion, LimitFallback, LimitScope, ListingFormat, Missed, NameserverOptions,
-    OnDemandOptions, ProxyVersion, ScheduleOptions, SetCookie, SpoolerOptions, TsigAlgorithm,
+    Backlog, ChallengeWord, EarlyHints, EncodedSlashes, Encoding, ForwardedHeaders,
+    HealthCheckOptions, HealthQuestion, Http2, Http3, HttpVersion, LimitFallback, LimitScope,
+    ListenerOptions, ListingFormat, Missed, NameserverOptions, OnDemandOptions, ProxyVersion,
+    ScheduleOptions, SetCookie, SlowLogFormat, SlowLogOptions, SpoolerOptions, TsigAlgorithm,
     UpstreamOptions, WebSocket,
 };
 pub use tutti_document::Pointer;
+pub use tutti_options::Switch;
 pub use tutti_options::application::Common;
 pub use tutti_options::log_target::LogTarget;
 pub use tutti_options::password::{HashKind, PasswordHash};
@@ -137,20 +136,12 @@ pub struct Listener {
     pub pass: Pass,
     /// From whom each connection begins with a PROXY protocol header.
     pub proxy_protocol: Option<AddressSet>,
-    /// `backlog` of listen(2); `None` (also for -1): the kernel's maximum.
-    pub backlog: Option<i32>,
-    /// Connections at once, in all; 0: no bound.
-    pub max_connections: u32,
-    /// Connections at once of one client; 0: no bound.
-    pub max_connections_per_client: u32,
+    /// Numbers, switches and protocols.
+    pub options: ListenerOptions,
     /// `None`: nothing about the client is taken from header fields.
     pub forwarded: Option<Forwarded>,
     /// `None`: it speaks plain HTTP.
     pub tls: Option<Tls>,
-    /// Limits of HTTP/2; `None`: it is not spoken.
-    pub http2: Option<Http2>,
-    /// Limits of HTTP/3; `None`: it is not spoken.
-    pub http3: Option<Http3>,
     /// Rules for the answers; `None`: there are none.
     pub delivery: Option<Box<Delivery>>,
 }
@@ -451,19 +442,6 @@ pub struct ModuleReference {
     pub requested: Option<String>,
     /// Version of the module that was chosen; empty where there are no versions (`external`).
     pub version: String,
-}
-
-impl Application {
-    /// The object a language host is started with: the application as the configuration writes it, every default
-    /// applied. (`spec/wire.md`, start document.)
-    pub fn start_config(&self) -> Value {
-        let mut members = Map::new();
-        self.common.write(&mut members);
-        self.special.write(&mut members);
-        // They are none of its business, and no reason to replace its workers.
-        members.remove(Common::mules.name);
-        members.into()
-    }
 }
 
 impl Config {

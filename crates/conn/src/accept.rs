@@ -99,7 +99,7 @@ mod tests {
         listening.set_nonblocking(true).unwrap();
         let address = listening.local_addr().unwrap();
         let listener = Listener::new("127.0.0.1:0", 1, listening.into(), 1);
-        listener.bounds.set(2, 0);
+        listener.bounds.set(Some(2), None);
         let socket = listener.socket().unwrap();
         let _clients: Vec<TcpStream> = (0..4)
             .map(|_| TcpStream::connect(address).unwrap())
@@ -112,11 +112,11 @@ mod tests {
         accepted.pop();
         assert_eq!(batch(&mut accepted), Batch::Held);
         assert_eq!(accepted.len(), 2);
-        listener.bounds.set(0, 0);
+        listener.bounds.set(None, None);
         assert_eq!(batch(&mut accepted), Batch::Empty);
         assert_eq!(accepted.len(), 3);
         accepted.clear();
-        listener.bounds.set(1, 0);
+        listener.bounds.set(Some(1), None);
         listener.close();
         let _late = TcpStream::connect(address).unwrap();
         let _later = TcpStream::connect(address).unwrap();

@@ -60,10 +60,10 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Sets both; 0 is none. Connections that are open already stay.
-    pub fn set(&self, most: u32, each: u32) {
-        self.most.store(most, Ordering::Relaxed);
-        self.each.store(each, Ordering::Relaxed);
+    /// Sets both. Connections that are open already stay.
+    pub fn set(&self, most: Option<u32>, each: Option<u32>) {
+        self.most.store(most.unwrap_or(0), Ordering::Relaxed);
+        self.each.store(each.unwrap_or(0), Ordering::Relaxed);
     }
 
     /// True if there is a bound for each client.
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_bound_is_kept_by_many_threads_and_what_ends_makes_room() {
         let bounds = Bounds::default();
-        bounds.set(7, 0);
+        bounds.set(Some(7), None);
         let entered: usize = std::thread::scope(|scope| {
             let tries = || (0..100).filter(|_| bounds.enter()).count();
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(tries)).collect();
@@ -148,14 +148,14 @@ mod tests {
         bounds.leave();
         assert!(bounds.enter());
         assert!(!bounds.enter());
-        bounds.set(0, 0);
+        bounds.set(None, None);
         assert!(bounds.enter());
     }
 
     #[test]
     fn a_client_has_its_own_number_and_nothing_is_kept_of_who_has_gone() {
         let bounds = Bounds::default();
-        bounds.set(0, 2);
+        bounds.set(None, Some(2));
         let (one, other) = (client("192.0.2.1"), client("192.0.2.2"));
         assert!(bounds.enter_client(one) && bounds.enter_client(one));
         assert!(!bounds.enter_client(one));

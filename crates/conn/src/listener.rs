@@ -179,11 +179,11 @@ impl Listener {
         &self.name
     }
 
-    /// Changes the length of the kernel's queue; -1 is cut to the system's maximum (listen(2)).
-    pub fn set_backlog(&self, backlog: Option<i32>) {
+    /// Changes the length of the kernel's queue, which is cut to the system's maximum (listen(2)).
+    pub fn set_backlog(&self, backlog: i32) {
         // Calling listen again on a listening socket cannot fail.
         if let Some(socket) = self.socket() {
-            let _ = rustix::net::listen(&*socket, backlog.unwrap_or(i32::MAX));
+            let _ = rustix::net::listen(&*socket, backlog);
         }
     }
 

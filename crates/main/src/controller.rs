@@ -17,14 +17,14 @@ use tutti_sys::memfd;
 use tutti_sys::process::Ended;
 
 use super::life::{Life, Pace, QUICK_STOP, Stop};
-use super::own_process::ControllerProcess;
+use super::own_process::{ControllerProcess, Launch};
 use super::supervisor::{MOST_AT_ONCE, Supervisor};
 use super::{certificate_files, control_access, history, state, stored};
 
 impl Supervisor {
     /// Starts the controller, which says what to begin with or, where something is in force, answers the control socket at once.
     pub(super) fn start_controller(&mut self) {
-        match self.launch_controller(false) {
+        match self.launch_controller(Launch::Serving) {
             Ok(controller) => {
                 let pid = controller.process.pid;
                 self.log(Level::Info, &format!("controller started as process {pid}"));
@@ -42,8 +42,9 @@ impl Supervisor {
     }
 
     /// Starts one and greets it.
-    pub(super) fn launch_controller(&self, is_upgrade: bool) -> io::Result<ControllerProcess> {
+    pub(super) fn launch_controller(&self, launch: Launch) -> io::Result<ControllerProcess> {
         let mut controller = ControllerProcess::start(&self.instance)?;
+        let is_upgrade = launch == Launch::Successor;
         let has_begun = !matches!(self.life, Life::Beginning) && !is_upgrade;
         let hello = ControllerHello {
             modules: self.instance.modules.clone(),

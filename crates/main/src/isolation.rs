@@ -432,24 +432,24 @@ pub(super) struct Cgroups {
 }
 
 impl Cgroups {
-    /// Takes over those of a main before this one: what a killed one left is removed, with all that lives in it, when
-    /// `is_fresh`.
-    pub(super) fn take_over(state: &Path, is_fresh: bool) -> Cgroups {
+    /// Takes over those of a main before this one.
+    pub(super) fn recorded(state: &Path) -> Cgroups {
         let record = state.join(RECORD);
         let made: Vec<PathBuf> = fs::read_to_string(&record)
             .unwrap_or_default()
             .lines()
             .map(PathBuf::from)
             .collect();
-        let mut cgroups = Cgroups { record, made };
-        if is_fresh {
-            for folder in &cgroups.made {
-                // Processes that left their group when main was killed have not left their cgroup.
-                let _ = cgroup::kill_all(folder);
-            }
-            cgroups.remove();
+        Cgroups { record, made }
+    }
+
+    /// Removes what a main that was killed has left, with all that lives in it.
+    pub(super) fn end_all(&mut self) {
+        for folder in &self.made {
+            // Processes that left their group when main was killed have not left their cgroup.
+            let _ = cgroup::kill_all(folder);
         }
-        cgroups
+        self.remove();
     }
 
     /// Makes the group where it is missing, and opens it.

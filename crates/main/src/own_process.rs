@@ -36,6 +36,15 @@ const MOST_UNKNOWN: usize = 64;
 /// A process that ends closes its line first; freeing a large configuration takes a while.
 const LAST_MOMENTS: Duration = Duration::from_secs(10);
 
+/// The reason for which a process is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Launch {
+    /// It is to serve at once, with the server's start or in place of one that has ended.
+    Serving,
+    /// It is to take over from a process of another version.
+    Successor,
+}
+
 /// A process with a line, over which it says `In`.
 pub(super) struct OwnProcess<In> {
     pub(super) pid: i32,

@@ -12,7 +12,7 @@ use tutti_sys::port_group::BANKS;
 use tutti_sys::signal;
 
 use super::acme::Asker;
-use super::own_process::RouterProcess;
+use super::own_process::{Launch, RouterProcess};
 use super::processes::Numbered;
 use super::rights::Rights;
 use super::supervisor::{MOST_AT_ONCE, Supervisor};
@@ -24,9 +24,10 @@ impl Supervisor {
     /// Starts one with these rights and greets it.
     pub(super) fn launch_router(
         &mut self,
-        is_upgrade: bool,
+        launch: Launch,
         grants: &Grants,
     ) -> io::Result<RouterProcess> {
+        let is_upgrade = launch == Launch::Successor;
         self.instance.ensure_temporary();
         let mut router = RouterProcess::start(&self.instance)?;
         // The one that serves reads its own sockets until it has ended.

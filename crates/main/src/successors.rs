@@ -15,7 +15,7 @@ use tutti_sys::spawn::inherited;
 use super::handover::{HandedRouter, Handover};
 use super::isolation::Cgroups;
 use super::life::{Life, Step, Successors, Upgrade};
-use super::own_process::{ControllerProcess, RouterProcess};
+use super::own_process::{ControllerProcess, Launch, RouterProcess};
 use super::processes::Numbered;
 use super::rights::Rights;
 use super::supervisor::Supervisor;
@@ -36,7 +36,7 @@ impl Supervisor {
         self.life = Life::Serving;
         self.base = handover.totals;
         self.holdings.grants = handover.grants.clone();
-        self.holdings.cgroups = Cgroups::take_over(&handover.state, false);
+        self.holdings.cgroups = Cgroups::recorded(&handover.state);
         self.holdings.configuration = handover.configuration.clone();
         self.holdings.files = handover.files.iter().cloned().collect();
         self.holdings.quic_secret.clone_from(&handover.quic_secret);
@@ -91,7 +91,7 @@ impl Supervisor {
             ),
         );
         let previous = inherited(handover.previous).ok();
-        match self.launch_controller(true) {
+        match self.launch_controller(Launch::Successor) {
             Ok(controller) => {
                 self.life = Life::Upgrading(Upgrade {
                     asked: handover.asked,
@@ -122,7 +122,7 @@ impl Supervisor {
         else {
             return;
         };
-        match self.launch_router(true, &grants) {
+        match self.launch_router(Launch::Successor, &grants) {
             Ok(router) => {
                 let successors = Successors {
                     controller,

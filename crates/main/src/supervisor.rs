@@ -20,7 +20,7 @@ use super::fleet::Fleet;
 use super::instance::Instance;
 use super::isolation::Cgroups;
 use super::life::{Life, Pace, Stop};
-use super::own_process::{ControllerProcess, RouterProcess};
+use super::own_process::{ControllerProcess, Launch, RouterProcess};
 use super::pending::Pending;
 use super::processes::{Numbered, Processes};
 use super::requests::Holdings;
@@ -127,7 +127,8 @@ impl Supervisor {
 
     /// From the state folder: the first start of this process.
     pub(super) fn begin(&mut self, given: Vec<(Endpoint, OwnedFd)>) {
-        self.holdings.cgroups = Cgroups::take_over(&self.instance.places.state, true);
+        self.holdings.cgroups = Cgroups::recorded(&self.instance.places.state);
+        self.holdings.cgroups.end_all();
         self.log(
             Level::Notice,
             &format!("tutti {} started", env!("CARGO_PKG_VERSION")),
@@ -415,7 +416,7 @@ impl Supervisor {
     pub(super) fn start_router(&mut self) {
         self.holdings.release_what_is_not_granted();
         let grants = self.holdings.grants.clone();
-        match self.launch_router(false, &grants) {
+        match self.launch_router(Launch::Serving, &grants) {
             Ok(router) => {
                 self.log(
                     Level::Info,

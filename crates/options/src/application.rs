@@ -70,6 +70,8 @@ pub trait Application: Options {
     const MAY_RUN_EVENT_LOOPS: bool = false;
     /// True if its applications may take connections over, and serve other requests beside them.
     const MAY_TAKE_OVER: bool = false;
+    /// True if its host reads `limits.memory` itself, and has to start again when that changes.
+    const READS_MEMORY_LIMIT: bool = false;
 
     /// Collects faults that no single option shows.
     fn check(&self, _complaints: &mut Complaints<'_>) {}

@@ -47,6 +47,7 @@ words! {
 impl Application for Java {
     const HAS_VERSIONS: bool = true;
     const MAY_TAKE_OVER: bool = true;
+    const READS_MEMORY_LIMIT: bool = true;
 
     fn check(&self, complaints: &mut Complaints<'_>) {
         self.threads.check(complaints);

@@ -142,9 +142,7 @@ pub trait Typed: Sized {
     fn missing() -> Self;
 
     /// The JSON that it is read from; `None`: it is left out.
-    fn json(&self) -> Option<Json> {
-        None
-    }
+    fn json(&self) -> Option<Json>;
 
     /// The first value in a tree that cannot be read; `kind` is that of the option.
     fn unreadable<'t>(tree: impl Tree<'t>, kind: &Kind) -> Option<Unreadable> {

@@ -137,6 +137,13 @@ macro_rules! types {
                 }
             }
 
+            /// True if its host reads `limits.memory` itself.
+            pub fn reads_memory_limit(&self) -> bool {
+                match self {
+                    $(Special::$variant(_) => $variant::READS_MEMORY_LIMIT,)+
+                }
+            }
+
             /// True if its host may run event loops.
             pub fn may_run_event_loops(&self) -> bool {
                 match self {

@@ -127,6 +127,9 @@ impl AppSpec {
         if self.special.is_relayed() {
             limits.start_timeout = ours.start_timeout;
         }
+        if self.special.reads_memory_limit() {
+            limits.memory = ours.memory;
+        }
         let adapted = AppSpec {
             common: Common {
                 processes: other.common.processes,
@@ -149,3 +152,81 @@ const TO_TELL: Duration = Duration::from_secs(10);
 
 /// `settings.http.max_body_size` as documented for Unit: 8 MB.
 pub const DEFAULT_MAX_BODY_SIZE: u64 = 8 * 1024 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use tutti_options::table::{Kind, Opt};
+
+    use super::*;
+
+    fn spec(kind: &str, options: &Value) -> AppSpec {
+        let mut application = json!({"type": kind});
+        let members = application.as_object_mut().unwrap();
+        members.extend(options.as_object().unwrap().clone());
+        let text = json!({"applications": {"app": application}}).to_string();
+        let document = tutti_config::parse(text.as_bytes()).unwrap();
+        let context = tutti_config::Context::with_modules([(kind, "1")]);
+        let config = tutti_config::validate(&document, &context).unwrap();
+        AppSpec::from_config(
+            &config.applications["app"],
+            std::path::PathBuf::from("/").into(),
+            0,
+        )
+    }
+
+    /// A value of a number or switch that is not its default.
+    fn other_value(row: &Opt) -> Option<Value> {
+        let default: Value = serde_json::from_str(row.default).unwrap_or(Value::Null);
+        let candidates = match row.kind {
+            Kind::Boolean => [json!(true), json!(false)],
+            Kind::Integer(least, _) | Kind::Size(least, _) => [json!(least + 1), json!(least + 2)],
+            _ => return None,
+        };
+        candidates.into_iter().find(|value| *value != default)
+    }
+
+    #[test]
+    fn every_number_and_switch_of_an_application_reaches_its_host() {
+        let mut tried = 0;
+        for row in Common::ROWS {
+            let Some(value) = other_value(row) else {
+                continue;
+            };
+            let start = spec("perl", &json!({"script": "/a", row.name: value})).start();
+            assert_eq!(start.config[row.name], value, "{}", row.name);
+            tried += 1;
+        }
+        for row in Limits::ROWS.iter().filter(|row| row.name != "shm") {
+            let Some(value) = other_value(row) else {
+                continue;
+            };
+            let options = json!({"script": "/a", "limits": {row.name: value}});
+            let start = spec("perl", &options).start();
+            assert_eq!(start.config["limits"][row.name], value, "{}", row.name);
+            tried += 1;
+        }
+        assert!(tried >= 10, "{tried}");
+    }
+
+    #[test]
+    fn limits_that_a_host_reads_itself_need_new_processes() {
+        let java = |limits: Value| spec("java", &json!({"webapp": "/a.war", "limits": limits}));
+        let perl = |limits: Value| spec("perl", &json!({"script": "/a", "limits": limits}));
+        let memory = || json!({"memory": 1_000_000});
+        assert!(perl(json!({})).has_same_processes(&perl(memory())));
+        assert!(!java(json!({})).has_same_processes(&java(memory())));
+        assert!(java(json!({})).has_same_processes(&java(json!({"timeout": 5}))));
+        let node = |limits: Value| spec("node", &json!({"script": "/a.js", "limits": limits}));
+        assert!(!node(json!({})).has_same_processes(&node(json!({"start_timeout": 5}))));
+        assert!(perl(json!({})).has_same_processes(&perl(json!({"start_timeout": 5}))));
+        assert!(!node(json!({})).has_same_processes(&node(json!({"concurrency": 5}))));
+    }
+
+    #[test]
+    fn mules_are_no_reason_for_new_processes() {
+        let mules = json!({"script": "/a", "mules": {"m": {"command": ["run"]}}});
+        let with = spec("perl", &mules);
+        assert_eq!(with, spec("perl", &json!({"script": "/a"})));
+    }
+}

@@ -1059,7 +1059,7 @@ fn other_numbers_and_limits_leave_the_processes_alone() {
     let gate = Gate::new();
     let slow = pool.begin(&app, &gate.target());
     wait_until("it has begun", || app.status().idle == 3);
-    spec.processes = Processes::Fixed(1);
+    spec.common.processes = Processes::Fixed(1);
     pool.configure(vec![spec.clone()]).unwrap();
     wait_until("one is left", || app.status().running == 1);
     gate.open();
@@ -1370,7 +1370,7 @@ fn starts_that_fail_together_count_once() {
     let app = pool.app(spec.clone());
     std::fs::write(&failing, "").unwrap();
     // At least two may be in the making at once.
-    spec.processes = Processes::Fixed(3);
+    spec.common.processes = Processes::Fixed(3);
     pool.configure(vec![spec]).unwrap();
     wait_until("both have failed", || app.status().failures >= 2);
     assert!(
@@ -1392,7 +1392,7 @@ fn a_worker_whose_start_took_too_long_before_it_was_forked_is_killed_then() {
     let prototype = pool.launcher.prototype();
     signal::send(prototype, SIGSTOP).unwrap();
     let usual = spec.common.limits.start_timeout;
-    spec.processes = Processes::Fixed(2);
+    spec.common.processes = Processes::Fixed(2);
     spec.common.limits.start_timeout = Duration::from_millis(1);
     pool.configure(vec![spec.clone()]).unwrap();
     wait_until("the start is given up", || app.status().failures >= 1);

@@ -153,7 +153,7 @@ impl<C: Client> Forwarding<'_, C> {
             return Ok(Err(Unavailable::Full));
         };
         let deadline = Deadline::new();
-        deadline.set(millis(upstream.model().queue_timeout));
+        deadline.set(millis(upstream.model().group.queue_timeout));
         let claimed = wait::server(self.client, &deadline, |context| {
             upstream.poll_claim(context, &place, key, tried, now_millis())
         })

@@ -61,7 +61,7 @@ impl Monitor {
         // Set once, as a whole.
         let mut inbox = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         let is_monitored = |upstream: &&Arc<Upstream>| {
-            upstream.names().next().is_some() || upstream.model().health_check.is_some()
+            upstream.names().next().is_some() || upstream.model().group.health_check.is_some()
         };
         let command = Command {
             upstreams: upstreams.iter().filter(is_monitored).cloned().collect(),
@@ -138,7 +138,7 @@ fn tasks(
     means: &Means,
     report: &Report,
 ) -> Vec<AbortHandle> {
-    let check = upstream.model().health_check.clone().map(|rules| {
+    let check = upstream.model().group.health_check.clone().map(|rules| {
         let task = check(Arc::clone(upstream), rules, Arc::clone(report));
         tokio::spawn(task).abort_handle()
     });

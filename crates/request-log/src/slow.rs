@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
-use tutti_config::model;
+use tutti_config::model::{self, SlowLogFormat, SlowLogOptions};
 use tutti_sys::time;
 
 use crate::log_file::LogFile;
@@ -16,11 +16,8 @@ use crate::log_file::LogFile;
 /// `slow_log` of a configuration.
 pub struct SlowLog {
     file: Arc<LogFile>,
-    /// Time after which a request is slow.
-    pub threshold: Duration,
-    is_json: bool,
-    /// True if workers are asked where they stand.
-    pub has_backtrace: bool,
+    /// Which requests have entries, and of what form.
+    pub options: SlowLogOptions,
 }
 
 /// When what happened to a request that goes to an application or a server. Kept only where there is a slow log.
@@ -79,18 +76,16 @@ impl SlowLog {
     pub fn new(log: &model::SlowLog, file: Arc<LogFile>) -> Self {
         Self {
             file,
-            threshold: log.threshold,
-            is_json: log.is_json,
-            has_backtrace: log.has_backtrace,
+            options: log.options.clone(),
         }
     }
 
     /// Writes an entry about a request `now`. Returns the line for the daemon's log if entries are lost.
     pub fn write(&self, entry: &Entry, now: Instant) -> Option<String> {
         let mut lines = Vec::new();
-        let text = match self.is_json {
-            true => entry.value(now).to_string(),
-            false => text(entry, now, !self.file.is_syslog()),
+        let text = match self.options.format {
+            SlowLogFormat::Json => entry.value(now).to_string(),
+            SlowLogFormat::Text => text(entry, now, !self.file.is_syslog()),
         };
         for line in text.lines() {
             self.file.begin(&mut lines);

@@ -316,7 +316,7 @@ impl Request<'_> {
     /// Writes the entry of the slow log if the request was slow, and keeps it for `/status` if it was slow or failed.
     fn note_failed_or_slow(&self, status: u16, now: Instant, took: Duration) {
         let slow_log = self.snapshot.logs.slow.as_ref();
-        let threshold = slow_log.map_or(SLOW, |log| log.threshold);
+        let threshold = slow_log.map_or(SLOW, |log| log.options.threshold);
         // A connection that changed its protocol lasts as long as it is used.
         let is_slow = took >= threshold && status != 101;
         if !is_slow && status < 500 {

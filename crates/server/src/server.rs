@@ -191,10 +191,12 @@ impl Server {
                 .listeners
                 .iter()
                 .find(|before| before.listener.id == entry.listener.id);
-            if before.is_some_and(|before| before.backlog != entry.backlog) {
-                entry.listener.set_backlog(entry.backlog);
+            if before.is_some_and(|before| before.options.backlog != entry.options.backlog) {
+                entry.listener.set_backlog(entry.options.backlog.0);
             }
-            entry.listener.bounds.set(entry.bounds.0, entry.bounds.1);
+            let options = &entry.options;
+            let each = options.max_connections_per_client.0;
+            entry.listener.bounds.set(options.max_connections.0, each);
         }
         let live = self.shared.live.load();
         let log = Arc::clone(&self.shared.log);

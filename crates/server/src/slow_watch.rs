@@ -19,7 +19,7 @@ pub(crate) async fn watched<T>(
         return work.await;
     };
     let connection = request.connection;
-    let deadline = connection.begun.get() + slow.threshold;
+    let deadline = connection.begun.get() + slow.options.threshold;
     let early = tokio::time::timeout_at(deadline.into(), work.as_mut()).await;
     let outcome = match early {
         Ok(outcome) => outcome,

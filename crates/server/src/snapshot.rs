@@ -17,7 +17,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tutti_config::model::{self, Config};
+use tutti_config::model::{self, Config, Switch};
 use tutti_config::{Diagnostic, Diagnostics};
 use tutti_guard::Guards;
 use tutti_http::websocket::SessionOptions;
@@ -266,7 +266,7 @@ impl Snapshot {
     /// Limits of HTTP/2 on a listener; `None` if it is not spoken there.
     pub(crate) fn http2_of(&self, listener: u64) -> Option<model::Http2> {
         let position = self.position_of(listener)?;
-        self.listeners.get(position)?.http2
+        self.listeners.get(position)?.options.http2.on()
     }
 
     /// HTTP/3 on a listener; `None` if it is not spoken there.
@@ -349,7 +349,7 @@ impl Snapshot {
             };
             match listener(wanted, previous, around, offer) {
                 Ok((mut entry, is_new)) => {
-                    if let Some(options) = wanted.http3 {
+                    if let Some(options) = wanted.options.http3.on() {
                         let kept = previous.http3_of(entry.listener.id);
                         let bind = || around.bind_datagrams(wanted);
                         let offer = entry.offer.as_deref();
@@ -472,12 +472,12 @@ fn offer(
         .and_then(|entry| entry.offer.as_deref());
     let mut find = |source: Source<'_>| found(source, around);
     let [_, old @ ..] = &PROTOCOLS;
-    let protocols = match wanted.http2 {
-        Some(_) => &PROTOCOLS[..],
-        None => old,
+    let protocols = match wanted.options.http2 {
+        Switch::On(_) => &PROTOCOLS[..],
+        Switch::Off => old,
     };
     let mut offer = Offer::new(tls, &mut find, protocols, before)?;
-    if let Some(http3) = wanted.http3.filter(|http3| http3.early_data) {
+    if let Some(http3) = wanted.options.http3.on().filter(|http3| http3.early_data) {
         offer.take_early(
             tutti_quic::promised(&http3, limits.max_head_bytes()),
             before,
@@ -527,11 +527,9 @@ fn listener(
     let entry = ListenerEntry {
         listener,
         address: wanted.address.clone(),
-        backlog: wanted.backlog,
-        bounds: (wanted.max_connections, wanted.max_connections_per_client),
+        options: wanted.options,
         forwarded: wanted.forwarded.clone(),
         offer,
-        http2: wanted.http2,
         http3: None,
         proxy_protocol: wanted.proxy_protocol.clone(),
     };

@@ -9,9 +9,6 @@ use tutti_config::model::{Application, ListenAddress, Listener};
 use tutti_pool::AppSpec;
 use tutti_protocol::{ApplicationGrant, CacheGrant, CommandGrant, Grants, Place, PlaceGrant};
 
-/// The queue where the configuration gives none: listen(2) cuts it to `net.core.somaxconn`.
-const LONGEST_BACKLOG: i32 = i32::MAX;
-
 /// `*:PORT` is IPv4, as it is in NGINX Unit; `[::]:PORT` can be there beside it.
 pub fn place_of(address: &ListenAddress) -> Place {
     match address {
@@ -24,7 +21,7 @@ pub fn place_of(address: &ListenAddress) -> Place {
 
 /// Where a listener takes datagrams, if it speaks HTTP/3: at the same address and port.
 pub fn datagrams_of(listener: &Listener) -> Option<SocketAddr> {
-    listener.http3.as_ref()?;
+    listener.options.http3.on()?;
     match place_of(&listener.address) {
         Place::Inet(address) => Some(address),
         _ => None,
@@ -41,7 +38,7 @@ pub fn start_of(spec: &AppSpec) -> String {
 pub fn of(config: &Config) -> Grants {
     let places = config.listeners.iter().map(|listener| PlaceGrant {
         place: place_of(&listener.address),
-        backlog: listener.backlog.unwrap_or(LONGEST_BACKLOG),
+        backlog: listener.options.backlog.0,
     });
     let applications = config.applications.values();
     let logs = config.log_files().map(|(path, _)| path.to_owned());
@@ -111,6 +108,8 @@ fn application_grant(application: &Application) -> ApplicationGrant {
 mod tests {
     use std::path::PathBuf;
 
+    use tutti_config::model::Backlog;
+
     use super::*;
 
     #[test]
@@ -138,7 +137,7 @@ mod tests {
         places.sort_by_key(|(_, backlog)| *backlog);
         let any = Place::Inet("0.0.0.0:80".parse().unwrap());
         let path = Place::Path("/run/a".into());
-        assert_eq!(places, [(&any, 7), (&path, LONGEST_BACKLOG)]);
+        assert_eq!(places, [(&any, 7), (&path, Backlog::LONGEST.0)]);
         assert_eq!(grants.logs, [PathBuf::from("/var/log/a.log")]);
         assert_eq!(grants.spools, [PathBuf::from("/var/spool")]);
         let cache = CacheGrant {
@@ -163,7 +162,7 @@ mod tests {
         );
         assert!(site.isolation.as_ref().unwrap().namespaces.pid);
         let start: tutti_wire::control::Start = serde_json::from_str(&site.start).unwrap();
-        assert_eq!(start.environment["A"], "b");
+        assert_eq!(start.config["environment"]["A"], "b");
         assert_eq!((start.threads, start.workers), (0, 0));
         // The same configuration gives the same text: the router finds its applications by it.
         assert_eq!(of(&config), grants);

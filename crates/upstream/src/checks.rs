@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tutti_config::model::HealthCheck;
+use tutti_config::model::HealthCheckOptions;
 
 /// The state of a server by its checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,7 +47,7 @@ struct Row {
     against: u32,
     last_failure: Option<String>,
     /// The options of the checks that this is known by.
-    rules: Option<HealthCheck>,
+    rules: Option<HealthCheckOptions>,
 }
 
 impl Checks {
@@ -70,7 +70,11 @@ impl Checks {
 
     /// Takes note of a check. What is known now, if that is to be told: that it works, only where it did not. What other checks than these
     /// have shown does not count.
-    pub(crate) fn note(&self, outcome: Result<(), String>, rules: &HealthCheck) -> Option<Health> {
+    pub(crate) fn note(
+        &self,
+        outcome: Result<(), String>,
+        rules: &HealthCheckOptions,
+    ) -> Option<Health> {
         let mut row = self.row();
         if row.rules.as_ref() != Some(rules) {
             *row = Row {
@@ -125,12 +129,13 @@ impl Checks {
 mod tests {
     use std::time::Duration;
 
-    use tutti_config::model::HealthQuestion;
-
     use super::*;
 
-    const RULES: HealthCheck = HealthCheck {
-        question: HealthQuestion::Connection,
+    const RULES: HealthCheckOptions = HealthCheckOptions {
+        uri: None,
+        host: None,
+        statuses: Vec::new(),
+        grpc_service: None,
         interval: Duration::from_secs(1),
         timeout: Duration::from_secs(1),
         fails: 3,
@@ -142,7 +147,7 @@ mod tests {
         run_by(&RULES, checks, outcomes)
     }
 
-    fn run_by(rules: &HealthCheck, checks: &Checks, outcomes: &str) -> String {
+    fn run_by(rules: &HealthCheckOptions, checks: &Checks, outcomes: &str) -> String {
         let outcomes = outcomes.chars();
         let states = outcomes.map(|one| {
             let outcome = match one {
@@ -173,7 +178,7 @@ mod tests {
         assert_eq!(run(&Checks::default(), "-+-++"), "ffffp");
         let checks = Checks::default();
         assert_eq!(run(&checks, "+--"), "ppp");
-        let other = HealthCheck { fails: 2, ..RULES };
+        let other = HealthCheckOptions { fails: 2, ..RULES };
         assert_eq!(run_by(&other, &checks, "-"), "f");
         let status = checks.status();
         assert_eq!((status.passed, status.failed), (1, 3));

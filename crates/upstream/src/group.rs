@@ -147,7 +147,7 @@ impl Upstream {
             is_bounded: model
                 .servers
                 .iter()
-                .any(|settings| settings.max_connections.is_some()),
+                .any(|settings| settings.options.max_connections.0.is_some()),
             queue: Arc::default(),
             fetch_hash: model.fetch_hash(),
             model: Arc::clone(model),
@@ -245,9 +245,9 @@ impl Upstream {
         }
         list.push(Member {
             server,
-            weight: settings.weight,
-            rank: (settings.backup, 0),
-            max_connections: settings.max_connections,
+            weight: settings.options.weight,
+            rank: (settings.options.backup, 0),
+            max_connections: settings.options.max_connections.0,
             target: None,
         });
         list.last_mut()
@@ -362,7 +362,9 @@ impl Upstream {
             .iter()
             .map(|member| ServerStatus {
                 target: member.target.clone(),
-                ..member.server.status(now, self.model.health_check.is_some())
+                ..member
+                    .server
+                    .status(now, self.model.group.health_check.is_some())
             })
             .collect();
         let names = self.lock_names();
@@ -463,7 +465,7 @@ impl Upstream {
 
     /// True if its health checks say that it does not work.
     fn is_failing(&self, member: &Member) -> bool {
-        self.model.health_check.is_some() && member.server.health() == Health::Failing
+        self.model.group.health_check.is_some() && member.server.health() == Health::Failing
     }
 
     fn begin(self: &Arc<Self>, member: &Member) -> Option<Claim> {
@@ -508,7 +510,7 @@ impl Upstream {
     fn weight(&self, member: &Member, now: Millis) -> f64 {
         /// Share it begins with.
         const FIRST: f64 = 0.05;
-        let ramp = millis(self.model.slow_start);
+        let ramp = millis(self.model.group.slow_start);
         if ramp == 0 || matches!(self.model.balance, Balance::Hash(_)) {
             return member.weight;
         }
@@ -522,7 +524,7 @@ impl Upstream {
     /// A place in the queue for a server with room; `None`: too many wait already.
     pub fn wait(&self) -> Option<Place<'_>> {
         self.queue
-            .enter(usize::try_from(self.model.queue).unwrap_or(usize::MAX))
+            .enter(usize::try_from(self.model.group.queue).unwrap_or(usize::MAX))
     }
 
     /// Claims a server when it is the turn of `place` and one has room.

@@ -57,7 +57,7 @@ impl Questions {
             TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
         };
         let options = builder.options_mut();
-        options.timeout = settings.timeout;
+        options.timeout = settings.options.timeout;
         options.attempts = ATTEMPTS;
         options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
         // Looked at by `addresses`: where one family is there, the other is not asked for.
@@ -74,7 +74,7 @@ impl Questions {
         const NONE: &str = "it has no address";
         let fixed = self.in_hosts(host);
         if !fixed.is_empty() {
-            return Ok((fixed, self.settings.max_ttl));
+            return Ok((fixed, self.settings.options.max_ttl));
         }
         let found = self.resolver.lookup_ip(host).await;
         let found = found.map_err(|error| words(&error, NONE))?;
@@ -95,7 +95,7 @@ impl Questions {
 
     /// The time that an answer is used for, whatever it says.
     pub(crate) fn bounded(&self, valid: Duration) -> Duration {
-        valid.clamp(self.settings.min_ttl, self.settings.max_ttl)
+        valid.clamp(self.settings.options.min_ttl, self.settings.options.max_ttl)
     }
 
     /// The entries of `/etc/hosts`.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use rustls::pki_types::ServerName;
-use tutti_config::model::{HealthCheck, UpstreamAddress, UpstreamOptions};
+use tutti_config::model::{HealthCheckOptions, UpstreamAddress, UpstreamOptions};
 use tutti_dialer::Address;
 use tutti_tls::Client;
 
@@ -249,7 +249,7 @@ impl Server {
     pub fn checked(
         &self,
         outcome: Result<(), String>,
-        rules: &HealthCheck,
+        rules: &HealthCheckOptions,
         now: Millis,
     ) -> Option<Health> {
         let health = self.checks.note(outcome, rules);

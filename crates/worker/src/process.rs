@@ -317,7 +317,7 @@ impl Drop for Thread {
     }
 }
 
-/// Whether a worker takes further requests.
+/// The end of a worker, which takes no further requests once it leaves.
 #[derive(Clone, Copy, Debug, Default)]
 struct Course {
     is_leaving: bool,

@@ -97,7 +97,7 @@ impl Run {
     }
 
     fn kill(&mut self) {
-        let victim = self.dice.below(4) * self.pool.threads;
+        let victim = self.dice.below(4) * self.pool.threads.get();
         // Once each: a number that was reaped may be somebody else's.
         if let Some(&pid) = self.alive.get(&victim)
             && self.killed.insert(pid)
@@ -118,7 +118,7 @@ impl Run {
         {
             match self.pool.hear() {
                 FromPrototype::Forked { worker, pid } => {
-                    for number in worker..worker + self.pool.threads {
+                    for number in worker..worker + self.pool.threads.get() {
                         self.pool.segment.worker_started(number, pid as u32);
                     }
                     self.alive.insert(worker, pid);
@@ -244,7 +244,7 @@ fn run(start: Start) {
     assert_eq!(run.answered.len() + run.lost.len(), REQUESTS as usize);
     assert!(run.answered.is_disjoint(&run.lost));
     // Each thread of a killed worker loses the one request it was serving, no more.
-    let most = (run.kills as usize + run.killed.len()) * run.pool.threads as usize;
+    let most = (run.kills as usize + run.killed.len()) * run.pool.threads.get() as usize;
     assert!(run.lost.len() <= most);
     assert!(run.kills > 50, "the test must kill: {}", run.kills);
     let text = std::fs::read_to_string(notes).unwrap();

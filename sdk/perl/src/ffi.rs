@@ -43,6 +43,15 @@ unsafe extern "C" {
     fn tutti_perl_end(perl: *mut RawPerl);
 }
 
+/// The numbers that PSGI tells an application.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Concurrency {
+    /// `psgi.multithread`.
+    pub(crate) multithread: bool,
+    /// `psgi.multiprocess`.
+    pub(crate) multiprocess: bool,
+}
+
 /// A perl interpreter. Ended when dropped: `END` blocks and destructors run.
 #[derive(Debug)]
 pub(crate) struct Interpreter {
@@ -51,13 +60,13 @@ pub(crate) struct Interpreter {
 
 impl Interpreter {
     /// Starts perl. The text of an error is perl's own, or empty where perl has written it to standard error.
-    pub(crate) fn new(multithread: bool, multiprocess: bool) -> Result<Self, String> {
+    pub(crate) fn new(concurrency: Concurrency) -> Result<Self, String> {
         let mut message = std::ptr::null_mut();
         // SAFETY: called once, from the only thread; `message` is a live place for a pointer.
         let perl = unsafe {
             tutti_perl_new(
-                c_int::from(multithread),
-                c_int::from(multiprocess),
+                c_int::from(concurrency.multithread),
+                c_int::from(concurrency.multiprocess),
                 &raw mut message,
             )
         };

@@ -13,7 +13,7 @@ use tutti_options::perl::Perl as PerlOptions;
 use tutti_seam::Memory;
 use tutti_worker::{Exchange, Process, Requests, Served, StartError};
 
-use crate::ffi::Interpreter;
+use crate::ffi::{Concurrency, Interpreter};
 
 /// An application with the interpreter it runs in.
 #[derive(Debug)]
@@ -38,18 +38,20 @@ impl Perl {
     /// When the configuration is not ours, perl does not start, or with `preload` the script does not load.
     pub fn start(config: &Value, common: &Common) -> Result<Self, StartError> {
         let options = PerlOptions::from_json(config)?;
-        let processes = common.processes.max();
         // `do FILE` looks for a relative one in `@INC`, where the working directory is not (perl5260delta).
         let script = std::path::absolute(&options.script)
             .map_err(|error| StartError::new("looking for the script", error).member("script"))?;
         let script = CString::new(script.into_os_string().into_vec())
             .map_err(|_| StartError::new("configuration", "`script` contains a NUL byte"))?;
         let threads = options.threads;
-        let interpreter =
-            Interpreter::new(threads.threads.get() > 1, processes > 1).map_err(|text| {
-                StartError::new("starting perl", text)
-                    .hint("the lines before this one in the log tell why")
-            })?;
+        let concurrency = Concurrency {
+            multithread: threads.threads.get() > 1,
+            multiprocess: common.processes.max() > 1,
+        };
+        let interpreter = Interpreter::new(concurrency).map_err(|text| {
+            StartError::new("starting perl", text)
+                .hint("the lines before this one in the log tell why")
+        })?;
         let mut perl = Self {
             first: ThreadState::new(interpreter),
             script,

@@ -76,8 +76,7 @@ impl<'d> Builder<'d> {
             address,
             valkey: valkey.read(),
             tls: tls.read(),
-            timeout: options.timeout,
-            prefix: options.prefix,
+            options,
             pointer: reader.pointer.clone(),
         })
     }

@@ -41,8 +41,7 @@ impl<'d> Builder<'d> {
             let Some(pass) = pass else {
                 continue;
             };
-            let http3 = options.http3.on();
-            if let Some(http3) = http3 {
+            if let Some(http3) = options.http3.on() {
                 self.speaks_quic(&reader, &address, tls.as_ref(), http3);
             }
             let proxies = reader.inner(&ListenerOptions::proxy_protocol);
@@ -53,13 +52,9 @@ impl<'d> Builder<'d> {
                 name,
                 address,
                 pass,
-                backlog: Some(options.backlog).filter(|backlog| *backlog >= 0),
-                max_connections: options.max_connections,
-                max_connections_per_client: options.max_connections_per_client,
+                options,
                 forwarded,
                 tls,
-                http2: options.http2.on(),
-                http3,
                 delivery,
             });
         }

@@ -10,7 +10,7 @@ use crate::model::{
 };
 use crate::table::{
     AccessLogOptions, HttpOptions, LogNumberOptions, RequestIdOptions, ResolverOptions,
-    SettingsOptions, SlowLogFormat, SlowLogOptions, Static,
+    SettingsOptions, SlowLogOptions, Static,
 };
 use crate::template::Template;
 
@@ -40,7 +40,7 @@ impl<'d> Builder<'d> {
     }
 
     fn resolver(&mut self, reader: &Reader<'d>) -> Resolver {
-        let options: ResolverOptions = reader.read();
+        let mut options: ResolverOptions = reader.read();
         let bounds = [&ResolverOptions::max_ttl, &ResolverOptions::min_ttl];
         if options.min_ttl > options.max_ttl
             && let Some((node, pointer)) = bounds.into_iter().find_map(|bound| reader.get(bound))
@@ -52,7 +52,8 @@ impl<'d> Builder<'d> {
             );
             self.wrong(node, pointer, message);
         }
-        Resolver::from(&options)
+        options.max_ttl = options.max_ttl.max(options.min_ttl);
+        Resolver::from(options)
     }
 
     fn http(&mut self, reader: &Reader<'d>) -> Http {
@@ -131,9 +132,7 @@ pub(super) fn slow_log(reader: &Reader<'_>) -> Option<SlowLog> {
     let options: SlowLogOptions = reader.read();
     Some(SlowLog {
         target: LogTarget::parse(reader.text(&SlowLogOptions::path)?)?,
-        threshold: options.threshold,
-        is_json: options.format == SlowLogFormat::Json,
-        has_backtrace: options.backtrace,
+        options,
         pointer: reader.pointer.clone(),
     })
 }

@@ -10,9 +10,8 @@ use super::kubernetes::service_port;
 use super::reader::Reader;
 use crate::address::{AddressError, Ports, ProxyUrl, SERVER_FORMS, parse_proxy};
 use crate::model::{
-    ActionKind, Balance, Destination, HealthCheck, HealthQuestion, HttpVersion, Part, Pass,
-    RequestHeader, RequestHeaderChange, Template, Upstream, UpstreamAddress, UpstreamProtocol,
-    UpstreamServer, UpstreamTls,
+    ActionKind, Balance, Destination, HttpVersion, Part, Pass, RequestHeader, RequestHeaderChange,
+    Template, Upstream, UpstreamAddress, UpstreamProtocol, UpstreamServer, UpstreamTls,
 };
 use crate::table::{
     ActionOptions, AddedHeader, BalanceWord, HealthCheckOptions, ServerOptions, UpstreamGroup,
@@ -61,14 +60,12 @@ impl<'d> Builder<'d> {
             self.refuse(&reader, &UpstreamGroup::key, message);
         }
         let options = self.options(&reader, &protocol);
+        self.check_health_check(&reader, &protocol, &options);
         Some(Upstream {
             name: name.to_owned(),
             servers,
             balance,
-            slow_start: group.slow_start,
-            queue: group.queue,
-            queue_timeout: group.queue_timeout,
-            health_check: self.health_check(&reader, &protocol, &options),
+            group,
             protocol,
             tls,
             options,
@@ -76,22 +73,14 @@ impl<'d> Builder<'d> {
         })
     }
 
-    fn health_check(
+    fn check_health_check(
         &mut self,
         upstream: &Reader<'d>,
         protocol: &UpstreamProtocol,
         options: &UpstreamOptions,
-    ) -> Option<HealthCheck> {
-        let reader = upstream.inner(&UpstreamGroup::health_check)?;
-        let check: HealthCheckOptions = reader.read();
-        let question = match (check.uri, check.grpc_service) {
-            (Some(uri), None) => HealthQuestion::Request {
-                uri,
-                host: check.host,
-                statuses: check.statuses,
-            },
-            (_, Some(service)) => HealthQuestion::Grpc(service),
-            (None, None) => HealthQuestion::Connection,
+    ) {
+        let Some(reader) = upstream.inner(&UpstreamGroup::health_check) else {
+            return;
         };
         let is_http2 = matches!(protocol, UpstreamProtocol::Http)
             && options.http_version == HttpVersion::Http2;
@@ -102,13 +91,6 @@ impl<'d> Builder<'d> {
             let message = "`grpc_service` needs servers that speak HTTP/2: `\"http_version\": 2`";
             self.refuse(&reader, &HealthCheckOptions::grpc_service, message);
         }
-        Some(HealthCheck {
-            question,
-            interval: check.interval,
-            timeout: check.timeout,
-            fails: check.fails,
-            passes: check.passes,
-        })
     }
 
     /// `tls` of a group.
@@ -221,11 +203,11 @@ impl<'d> Builder<'d> {
                 self.faults
                     .name(Diagnostic::new(reader.pointer.clone(), message), member);
             }
-            servers.push(UpstreamServer::new(
-                member.name.to_string(),
+            servers.push(UpstreamServer {
+                name: member.name.to_string(),
                 address,
-                &options,
-            ));
+                options,
+            });
         }
         servers
     }
@@ -269,9 +251,11 @@ impl<'d> Builder<'d> {
         } = parse_proxy(url).ok()?;
         let protocol = self.proxy_protocol(action, gateway);
         let written = action.inner_or_nothing(&ActionOptions::proxy_options);
-        let group = UpstreamGroup::default();
-        let server = ServerOptions::default();
-        let servers = vec![UpstreamServer::new(address.to_string(), address, &server)];
+        let servers = vec![UpstreamServer {
+            name: address.to_string(),
+            address,
+            options: ServerOptions::default(),
+        }];
         let tls = self.proxy_tls(&written, is_https, &action.place(&ActionOptions::proxy));
         if let Some(tls) = &tls {
             self.must_have_names(&servers, tls, action);
@@ -284,10 +268,7 @@ impl<'d> Builder<'d> {
             protocol,
             tls,
             balance: Balance::RoundRobin,
-            slow_start: group.slow_start,
-            queue: group.queue,
-            queue_timeout: group.queue_timeout,
-            health_check: None,
+            group: UpstreamGroup::default(),
             options,
         }))
     }

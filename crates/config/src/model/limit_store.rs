@@ -1,11 +1,10 @@
 //! `settings.limit_stores`.
 
 use std::path::Path;
-use std::time::Duration;
 
 use tutti_document::Pointer;
 
-use crate::table::{ValkeyOptions, ValkeyTlsOptions};
+use crate::table::{LimitStoreOptions, ValkeyOptions, ValkeyTlsOptions};
 
 /// A store that limits are counted in.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,10 +19,8 @@ pub struct LimitStore {
     pub valkey: ValkeyOptions,
     /// How it is reached over TLS.
     pub tls: ValkeyTlsOptions,
-    /// How long a request waits for it.
-    pub timeout: Duration,
-    /// The beginning of all keys.
-    pub prefix: String,
+    /// How long a request waits for it, and the beginning of all keys.
+    pub options: LimitStoreOptions,
 }
 
 /// A place where a Valkey is.

@@ -1,12 +1,10 @@
 //! The logs of requests: what is in them, and where they go.
 
-use std::time::Duration;
-
 use tutti_document::Pointer;
 use tutti_options::log_target::LogTarget;
 
 use super::condition::Condition;
-use crate::table::DEFAULT_LOG_FORMAT;
+use crate::table::{DEFAULT_LOG_FORMAT, SlowLogOptions};
 use crate::template::Template;
 
 /// `access_log`.
@@ -29,12 +27,8 @@ pub struct SlowLog {
     pub pointer: Pointer,
     /// The file, or a syslog server.
     pub target: LogTarget,
-    /// Requests that take longer have entries.
-    pub threshold: Duration,
-    /// An entry is a JSON object.
-    pub is_json: bool,
-    /// The application is asked where it stands.
-    pub has_backtrace: bool,
+    /// Which requests have entries, and of what form.
+    pub options: SlowLogOptions,
 }
 
 /// The shape of an access log line.

@@ -5,13 +5,12 @@ mod gateway;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 pub use self::gateway::{Gateway, GatewayParameter, Scripts, UpstreamProtocol};
 use super::tls::UpstreamTls;
 use super::written_at::WrittenAt;
 use crate::address::{UpstreamAddress, parse_name_server};
-use crate::table::{ResolverOptions, ServerOptions, UpstreamOptions};
+use crate::table::{ResolverOptions, ServerOptions, UpstreamGroup, UpstreamOptions};
 use crate::template::Template;
 
 /// A group of servers, or the one server of a `proxy`.
@@ -25,18 +24,12 @@ pub struct Upstream {
     pub servers: Vec<UpstreamServer>,
     /// How one is chosen.
     pub balance: Balance,
-    /// Time in which a server that works again gets its full share; zero: at once.
-    pub slow_start: Duration,
-    /// Requests that may wait for a server with room.
-    pub queue: u32,
-    /// How long they may.
-    pub queue_timeout: Duration,
+    /// Who waits, how long, and how servers are asked whether they work.
+    pub group: UpstreamGroup,
     /// The protocol they speak.
     pub protocol: UpstreamProtocol,
     /// `None`: they speak it without TLS.
     pub tls: Option<Arc<UpstreamTls>>,
-    /// How they are asked whether they work; `None`: they are not.
-    pub health_check: Option<HealthCheck>,
     /// How to talk to the servers.
     pub options: UpstreamOptions,
 }
@@ -55,10 +48,7 @@ impl Upstream {
             // Which server answers, and when, changes nothing in the answer.
             servers: _,
             balance: _,
-            slow_start: _,
-            queue: _,
-            queue_timeout: _,
-            health_check: _,
+            group: _,
         } = self;
         name.hash(&mut hasher);
         protocol.hash(&mut hasher);
@@ -69,39 +59,6 @@ impl Upstream {
     }
 }
 
-/// How servers are asked whether they work.
-#[derive(Clone, Debug, PartialEq)]
-pub struct HealthCheck {
-    /// The question.
-    pub question: HealthQuestion,
-    /// Time between two checks.
-    pub interval: Duration,
-    /// Time for one.
-    pub timeout: Duration,
-    /// Checks in a row that must fail before a server gets no requests.
-    pub fails: u32,
-    /// Checks in a row that must succeed before it gets requests again.
-    pub passes: u32,
-}
-
-/// A question to a server.
-#[derive(Clone, Debug, PartialEq)]
-pub enum HealthQuestion {
-    /// Nothing: that it can be connected to is enough.
-    Connection,
-    /// A request, in the protocol of the group.
-    Request {
-        /// Path and query.
-        uri: String,
-        /// Its `Host`; `None`: that of the server's address.
-        host: Option<String>,
-        /// Statuses that the answer may have; empty: 200 to 399.
-        statuses: Vec<u16>,
-    },
-    /// gRPC's health checking protocol, for this service.
-    Grpc(String),
-}
-
 /// One server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UpstreamServer {
@@ -109,12 +66,8 @@ pub struct UpstreamServer {
     pub name: String,
     /// Where it listens.
     pub address: UpstreamAddress,
-    /// Its share of requests, 0 to 1,000,000.
-    pub weight: f64,
-    /// Only used where no other can be.
-    pub backup: bool,
-    /// Requests it may have at once; `None`: no limit.
-    pub max_connections: Option<u32>,
+    /// Its share of requests, and their number.
+    pub options: ServerOptions,
 }
 
 /// `settings.resolver`: how names of servers are looked up.
@@ -122,41 +75,23 @@ pub struct UpstreamServer {
 pub struct Resolver {
     /// Name servers; empty: those of `/etc/resolv.conf`.
     pub servers: Vec<SocketAddr>,
-    /// How long one has to answer.
-    pub timeout: Duration,
-    /// Shortest and longest time that an answer holds, whatever it says.
-    pub min_ttl: Duration,
-    /// See `min_ttl`.
-    pub max_ttl: Duration,
+    /// How long one has to answer, and how long an answer holds.
+    pub options: ResolverOptions,
 }
 
-impl From<&ResolverOptions> for Resolver {
-    fn from(options: &ResolverOptions) -> Self {
+impl From<ResolverOptions> for Resolver {
+    fn from(options: ResolverOptions) -> Self {
         let servers = options.servers.iter();
         Resolver {
             servers: servers.filter_map(|text| parse_name_server(text)).collect(),
-            timeout: options.timeout,
-            min_ttl: options.min_ttl,
-            max_ttl: options.max_ttl.max(options.min_ttl),
+            options,
         }
     }
 }
 
 impl Default for Resolver {
     fn default() -> Self {
-        Resolver::from(&ResolverOptions::default())
-    }
-}
-
-impl UpstreamServer {
-    pub(crate) fn new(name: String, address: UpstreamAddress, options: &ServerOptions) -> Self {
-        UpstreamServer {
-            name,
-            address,
-            weight: options.weight,
-            backup: options.backup,
-            max_connections: options.max_connections.0,
-        }
+        Resolver::from(ResolverOptions::default())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Options of listeners.
 
 use tutti_options::table::{Kind, Referent, Text};
-use tutti_options::{Options as _, Switch, Typed as _, Unread, options};
+use tutti_options::{Limit, Options as _, Shape, Switch, Tree, Typed, Unread, options};
 
 use super::kinds::ADDRESSES;
 use super::routes::ErrorOptions;
@@ -10,6 +10,7 @@ use tutti_options::tls::TlsOptions;
 options! {
     /// A socket to accept requests on. Its name is the address: `*:80`, `127.0.0.1:8080`, `[::1]:8080`, `unix:/path` or
     /// `unix:@name`
+    #[derive(Copy, Eq)]
     pub struct ListenerOptions: LISTENER = "listener", exactly_one ["pass", "application"],
         followed_by [ErrorOptions::ROWS] {
         /// Where requests go
@@ -17,12 +18,12 @@ options! {
         /// Older form of `pass`: the name of an application
         application: Unread [kind(Kind::String(Text::Name(Referent::Application))), older()],
         /// Connections that may wait to be accepted; -1: as many as the system allows
-        backlog: i32 [kind(Kind::Integer(-1, 0x7fff_ffff)), default("-1")],
+        backlog: Backlog [default("-1")],
         /// Connections that may be open at once; further ones wait to be accepted. 0: no bound
-        max_connections: u32 [kind(Kind::Integer(0, 1_000_000)), beyond(), default("0"), unit("connections")],
+        max_connections: Limit<u32> [kind(Kind::Integer(0, 1_000_000)), beyond(), default("0"), unit("connections")],
         /// Connections that one client may have open at once, by its address (of IPv6: its network of 64 bits); further ones are closed. 0: no bound.
         /// Not counted are unix sockets and the proxies of `forwarded` and `proxy_protocol`
-        max_connections_per_client: u32 [kind(Kind::Integer(0, 1_000_000)), beyond(), default("0"), unit("connections")],
+        max_connections_per_client: Limit<u32> [kind(Kind::Integer(0, 1_000_000)), beyond(), default("0"), unit("connections")],
         /// Speak HTTP/2 with clients that do (by ALPN over TLS, else by its preface); limits
         http2: Switch<Http2> [beyond(), default("true")],
         /// Speak HTTP/3, too, over QUIC at the same address and port (UDP), and tell clients of it (`Alt-Svc`). Needs `tls` with
@@ -36,6 +37,40 @@ options! {
         forwarded: Unread [kind(ForwardedOptions::KIND)],
         /// Older form of `forwarded`
         client_ip: Unread [kind(ClientIp::KIND), older()],
+    }
+}
+
+/// The length of the kernel's queue of connections, for listen(2), which cuts it to `net.core.somaxconn`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backlog(pub i32);
+
+impl Backlog {
+    /// As many as the system allows; -1 in a configuration.
+    pub const LONGEST: Backlog = Backlog(i32::MAX);
+}
+
+impl Typed for Backlog {
+    const KIND: Kind = Kind::Integer(-1, i32::MAX as i64);
+    const SHAPE: Shape = Shape::Integer(-1, i32::MAX as i64);
+
+    fn read<'t>(tree: impl Tree<'t>) -> Option<Self> {
+        let length = i32::read(tree)?;
+        Some(if length < 0 {
+            Backlog::LONGEST
+        } else {
+            Backlog(length)
+        })
+    }
+
+    fn missing() -> Self {
+        Backlog::LONGEST
+    }
+
+    fn json(&self) -> Option<serde_json::Value> {
+        Some(match *self {
+            Backlog::LONGEST => (-1).into(),
+            Backlog(length) => length.into(),
+        })
     }
 }
 

@@ -32,8 +32,8 @@ pub use limit_stores::{
     LIMIT_STORE, LimitStoreOptions, VALKEY, VALKEY_TLS, ValkeyOptions, ValkeyTlsOptions,
 };
 pub use listeners::{
-    CLIENT_IP, ClientIp, FORWARDED, ForwardedOptions, HTTP2, HTTP3, Http2, Http3, LISTENER,
-    ListenerOptions, PROXY_PROTOCOL, ProxyProtocol,
+    Backlog, CLIENT_IP, ClientIp, FORWARDED, ForwardedOptions, HTTP2, HTTP3, Http2, Http3,
+    LISTENER, ListenerOptions, PROXY_PROTOCOL, ProxyProtocol,
 };
 pub use logs::{
     ACCESS_LOG, AccessLogOptions, LOG_NUMBER, LogNumberOptions, REQUEST_ID, RequestIdOptions,
@@ -56,8 +56,8 @@ pub use tutti_options::tls::{
 };
 pub use upstreams::{
     BalanceWord, FLEET_NODES, FleetNodesOptions, ForwardedHeaders, HEALTH_CHECK,
-    HealthCheckOptions, HttpVersion, KUBERNETES_SERVICE, KubernetesServiceOptions, PROXY_OPTIONS,
-    ProxyVersion, SERVER, ServerOptions, UPSTREAM, UpstreamGroup, UpstreamOptions,
+    HealthCheckOptions, HealthQuestion, HttpVersion, KUBERNETES_SERVICE, KubernetesServiceOptions,
+    PROXY_OPTIONS, ProxyVersion, SERVER, ServerOptions, UPSTREAM, UpstreamGroup, UpstreamOptions,
 };
 
 pub(crate) use logs::DEFAULT_LOG_FORMAT;

@@ -74,6 +74,7 @@ options! {
 
 options! {
     /// How names of servers are looked up. `/etc/hosts` goes first
+    #[derive(Eq)]
     pub struct ResolverOptions: RESOLVER = "resolver" {
         /// Name servers, `ADDRESS` or `ADDRESS:PORT`; without, those of `/etc/resolv.conf`
         servers: Vec<String> [kind(Kind::OneOf(&[Kind::String(Text::NameServer), Kind::Array(&Kind::String(Text::NameServer))]))],

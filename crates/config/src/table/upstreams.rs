@@ -5,6 +5,8 @@ use std::time::Duration;
 use tutti_options::table::{Kind, Names, Text};
 use tutti_options::{Limit, Options as _, Scalar, Shape, Tree, Typed, Unread, options, words};
 
+use serde_json::Value as Json;
+
 use super::gateways::{FastCgi, Scgi, Uwsgi};
 use tutti_options::tls::UpstreamTlsOptions;
 
@@ -26,7 +28,7 @@ options! {
         /// How long they may wait; then 503
         queue_timeout: Duration [kind(SECONDS), beyond(), default("5"), unit("seconds")],
         /// Ask each server from time to time whether it works; one that does not gets no requests
-        health_check: Unread [kind(HealthCheckOptions::KIND), beyond()],
+        health_check: Option<HealthCheckOptions> [beyond()],
         /// Its servers speak FastCGI, not HTTP
         fastcgi: Unread [kind(FastCgi::KIND), beyond()],
         /// Its servers speak uwsgi, not HTTP
@@ -95,6 +97,28 @@ options! {
         /// Checks in a row that must succeed before it gets requests again
         passes: u32 [kind(Kind::Integer(1, 1000)), beyond(), default("2"), unit("checks")],
     }
+}
+
+impl HealthCheckOptions {
+    /// The question that a check asks.
+    pub fn question(&self) -> HealthQuestion<'_> {
+        match (&self.uri, &self.grpc_service) {
+            (Some(uri), None) => HealthQuestion::Request(uri),
+            (_, Some(service)) => HealthQuestion::Grpc(service),
+            (None, None) => HealthQuestion::Connection,
+        }
+    }
+}
+
+/// A question to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HealthQuestion<'a> {
+    /// Nothing: that it can be connected to is enough.
+    Connection,
+    /// A request for this path and query, in the protocol of the group.
+    Request(&'a str),
+    /// gRPC's health checking protocol, for this service.
+    Grpc(&'a str),
 }
 
 /// The status of an answer.
@@ -200,6 +224,13 @@ impl Typed for HttpVersion {
         }
     }
 
+    fn json(&self) -> Option<Json> {
+        Some(match self {
+            HttpVersion::Http1 => 1.into(),
+            HttpVersion::Http2 => 2.into(),
+        })
+    }
+
     fn missing() -> Self {
         HttpVersion::Http1
     }
@@ -230,6 +261,16 @@ impl Typed for ForwardedHeaders {
             x_forwarded,
             forwarded,
         })
+    }
+
+    fn json(&self) -> Option<Json> {
+        let word = match (self.x_forwarded, self.forwarded) {
+            (false, false) => "none",
+            (true, false) => "x-forwarded",
+            (false, true) => "forwarded",
+            (true, true) => "both",
+        };
+        Some(word.into())
     }
 
     fn missing() -> Self {

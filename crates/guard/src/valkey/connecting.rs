@@ -139,7 +139,7 @@ pub(crate) async fn connect(
         broken: Mutex::default(),
         is_broken: Notify::new(),
     };
-    let trial = key(&model.prefix, "trial", b"");
+    let trial = key(&model.options.prefix, "trial", b"");
     let tried = tokio::select! {
         tried = open.ask(&trial, TRIAL) => tried,
         () = &mut driver => Err(open.reason()),

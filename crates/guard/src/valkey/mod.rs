@@ -110,8 +110,8 @@ impl Store {
             self.failed.fetch_add(1, Ordering::Relaxed);
             return Err(Away);
         };
-        let name = script::key(&self.model.prefix, limit, key);
-        let asked = timeout(self.model.timeout, open.ask(&name, bound)).await;
+        let name = script::key(&self.model.options.prefix, limit, key);
+        let asked = timeout(self.model.options.timeout, open.ask(&name, bound)).await;
         let why = match asked {
             Ok(Ok(answer)) => {
                 open.has_answered();
@@ -122,7 +122,7 @@ impl Store {
             Err(_) => None,
         };
         self.failed.fetch_add(1, Ordering::Relaxed);
-        open.has_failed(why, self.model.timeout);
+        open.has_failed(why, self.model.options.timeout);
         Err(Away)
     }
 

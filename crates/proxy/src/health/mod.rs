@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
-use tutti_config::model::{HealthCheck, HealthQuestion, UpstreamAddress, UpstreamProtocol};
+use tutti_config::model::{HealthCheckOptions, HealthQuestion, UpstreamAddress, UpstreamProtocol};
 use tutti_conn::clock::now_millis;
 use tutti_log::Level;
 use tutti_upstream::{Connection, Health, Server, ServerStatus, Upstream};
@@ -28,7 +28,7 @@ pub type Report = Arc<dyn Fn(Level, &str) + Send + Sync>;
 const AT_ONCE: usize = 64;
 
 /// Checks the servers of a group as `rules` say, for as long as this runs.
-pub(crate) async fn check(upstream: Arc<Upstream>, rules: HealthCheck, report: Report) {
+pub(crate) async fn check(upstream: Arc<Upstream>, rules: HealthCheckOptions, report: Report) {
     let rules = Arc::new(rules);
     let room = Arc::new(Semaphore::new(AT_ONCE));
     let mut is_hopeless = false;
@@ -67,7 +67,11 @@ pub(crate) async fn check(upstream: Arc<Upstream>, rules: HealthCheck, report: R
 }
 
 /// One check of one server.
-async fn ask(upstream: &Upstream, server: &Server, rules: &HealthCheck) -> Result<(), String> {
+async fn ask(
+    upstream: &Upstream,
+    server: &Server,
+    rules: &HealthCheckOptions,
+) -> Result<(), String> {
     let asked = async {
         let mut greeting = Vec::new();
         if let Some(version) = upstream.options().proxy_protocol {
@@ -75,26 +79,22 @@ async fn ask(upstream: &Upstream, server: &Server, rules: &HealthCheck) -> Resul
         }
         let opened = Connection::open(server, &greeting).await;
         let connection = opened.map_err(|failure| failure.to_string())?;
-        match &rules.question {
+        match rules.question() {
             HealthQuestion::Connection => Ok(()),
             HealthQuestion::Grpc(service) => {
-                let asked = (service.as_str(), &*host(server));
+                let asked = (service, &*host(server));
                 http::ask_grpc(upstream, connection, asked).await
             }
-            HealthQuestion::Request {
-                uri,
-                host: written,
-                statuses,
-            } => {
-                let host = written.clone().unwrap_or_else(|| host(server));
-                let asked = (uri.as_str(), &*host);
+            HealthQuestion::Request(uri) => {
+                let host = rules.host.clone().unwrap_or_else(|| host(server));
+                let asked = (uri, &*host);
                 let status = match &upstream.model().protocol {
                     UpstreamProtocol::Http => http::ask(upstream, connection, asked).await?,
                     UpstreamProtocol::Gateway(gateway) => {
                         cgi::ask(gateway, connection, asked).await?
                     }
                 };
-                let is_good = match statuses.as_slice() {
+                let is_good = match rules.statuses.as_slice() {
                     [] => (200..400).contains(&status),
                     statuses => statuses.contains(&status),
                 };
@@ -113,14 +113,14 @@ fn tell(
     upstream: &Upstream,
     server: &Server,
     health: Health,
-    rules: &HealthCheck,
+    rules: &HealthCheckOptions,
     why: Option<String>,
     report: &Report,
 ) {
     let subject = format!("upstream \"{}\": server {}", upstream.name(), server.name());
-    let question = match &rules.question {
+    let question = match rules.question() {
         HealthQuestion::Connection => "connecting".to_owned(),
-        HealthQuestion::Request { uri, .. } => format!("GET {uri}"),
+        HealthQuestion::Request(uri) => format!("GET {uri}"),
         HealthQuestion::Grpc(service) => format!("gRPC health of \"{service}\""),
     };
     match health {

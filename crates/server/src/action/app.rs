@@ -76,7 +76,7 @@ pub(crate) async fn run(
         }
     };
     if let Some(slow) = &request.snapshot.logs.slow
-        && slow.has_backtrace
+        && slow.options.backtrace
         // A program that does not answer its worker is ended.
         && !call.application.starts_programs()
     {

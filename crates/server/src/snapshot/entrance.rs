@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tutti_config::model;
+use tutti_config::model::{self, Switch};
 use tutti_conn::listener::{Listener, Peer};
 use tutti_quic::Spoken;
 use tutti_tls::Offer;
@@ -23,16 +23,12 @@ pub(crate) struct ListenerEntry {
     pub(crate) listener: Arc<Listener>,
     /// Where it is, by which it is known again.
     pub(crate) address: model::ListenAddress,
-    /// `backlog`.
-    pub(crate) backlog: Option<i32>,
-    /// Bounds on its connections, in all and of each client; 0: none.
-    pub(crate) bounds: (u32, u32),
+    /// Numbers, switches and protocols.
+    pub(crate) options: model::ListenerOptions,
     /// From whom, and in which fields, it believes who the client is.
     pub(crate) forwarded: Option<model::Forwarded>,
     /// `None`: it speaks plain HTTP.
     pub(crate) offer: Option<Arc<Offer>>,
-    /// Limits of HTTP/2, if it is spoken.
-    pub(crate) http2: Option<model::Http2>,
     /// HTTP/3, if it is spoken.
     pub(crate) http3: Option<Spoken>,
     /// From whom each connection begins with a PROXY protocol header.
@@ -63,11 +59,12 @@ pub(crate) fn own(name: &str, kept: Option<&ListenerEntry>, threads: usize) -> L
         listener,
         // It says that there is no internet address.
         address: model::ListenAddress::Unix(PathBuf::new()),
-        backlog: None,
-        bounds: (0, 0),
+        options: model::ListenerOptions {
+            http2: Switch::Off,
+            ..model::ListenerOptions::default()
+        },
         forwarded: None,
         offer: None,
-        http2: None,
         http3: None,
         proxy_protocol: None,
     }
