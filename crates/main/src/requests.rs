@@ -856,10 +856,10 @@ mod tests {
         };
         let mut holdings = with_grants(&grants);
         let mut as_root: Start = serde_json::from_str(&site.start).unwrap();
-        as_root
-            .environment
-            .insert("LD_PRELOAD".into(), "/tmp/evil.so".into());
-        as_root.config = serde_json::json!({"user": "root"});
+        as_root.config = serde_json::json!({
+            "user": "root",
+            "environment": {"LD_PRELOAD": "/tmp/evil.so"},
+        });
         let as_root = String::from_utf8(encode(&as_root)).unwrap();
         let wanted = [
             FromRouter::OpenJobs { id: 1 },
