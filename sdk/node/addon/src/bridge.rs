@@ -1,24 +1,13 @@
-//! Requests of the server inside Node.js: the library that `preload.js` has Node.js load.
-//!
-//! The process has the place of its worker in the server (`tutti_relay::line`). Before its event loop sleeps, requests are taken from the queue, and
-//! each is given to JavaScript (channel.js) as a text; what JavaScript writes in answer goes into the response ring. So there is neither a
-//! socket nor another process between the two, and several requests cost one wake-up.
-//!
-//! Everything is called in the main thread of Node.js, by its event loop or by JavaScript. Must never happen: a panic that unwinds into
-//! Node.js; a request that is taken and forgotten: it is its process's until it is ended, and the router finds it when that dies.
-
-mod answer;
-mod napi;
-mod requests;
+//! The functions that Node.js and its event loop call.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 
-use answer::State;
-use napi::{Arguments, Callback, Env, Handles, Js, Turns, Value};
-use requests::{Piece, Requests};
+use crate::answer::State;
+use crate::napi::{Arguments, Callback, Env, Handles, Js, Turns, Value};
+use crate::requests::{Piece, Requests};
 
 /// Requests taken at one turn of the event loop: then its other events have theirs.
 const MOST_AT_ONCE: u32 = 64;
@@ -225,7 +214,7 @@ unsafe extern "C" fn read(env: Env, info: Arguments) -> Value {
 /// # Safety
 /// Only Node.js may call it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn napi_register_module_v1(env: Env, exports: Value) -> Value {
+pub(crate) unsafe extern "C" fn napi_register_module_v1(env: Env, exports: Value) -> Value {
     // SAFETY: Node.js has called us.
     let js = unsafe { Js::of(env) };
     if let Err(error) = tutti_sys::process::hide_memory() {
