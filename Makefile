@@ -158,8 +158,8 @@ test-sanitizers: test-threads ## AddressSanitizer and UndefinedBehaviorSanitizer
 	    sh -c '$(CARGO) build --target $(HOST) -p tutti-perl && $(LIMITED) $(CARGO) test --target $(HOST) -p tutti-php --no-fail-fast'
 	$(SANITIZED_BUILD) CFLAGS_$(subst -,_,$(HOST))="$(SANITIZE) $(WITHOUT_STACK)" $(CARGO) build --target $(HOST) -p tutti-ruby
 	$(CARGO) build --workspace --bins
-	TUTTI_PERL_HOST=$(SANITIZED)/tutti-perl TUTTI_RUBY_HOST=$(SANITIZED)/tutti-ruby $(LIMITED) \
-	    $(CARGO) test --no-fail-fast -p tutti-e2e --test perl --test ruby --test ruby_faults --test ruby_hijack
+	TUTTI_PERL_HOST=$(SANITIZED)/tutti-perl TUTTI_RUBY_HOST=$(SANITIZED)/tutti-ruby TUTTI_LANGUAGES="perl ruby ruby-threads" $(LIMITED) \
+	    $(CARGO) test --no-fail-fast -p tutti-e2e --test perl --test ruby --test ruby_hijack --test contract
 	TUTTI_CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=all" $(LIMITED) $(CARGO) test -p tutti-c --test abi
 
 # The standard library is built with the sanitizer, or it would not see what its locks order.
@@ -174,15 +174,15 @@ test-pythons: ## the tests of Python applications on each Python found, also on 
 	ALL=1 packaging/build-python --list | while read -r version program; do \
 	    echo "Python $$version: $$program"; \
 	    PYO3_PYTHON=$$program CARGO_TARGET_DIR=$(TARGET)/pythons $(CARGO) build -p tutti-python </dev/null; \
-	    TUTTI_PYTHON_HOST=$(TARGET)/pythons/debug/tutti-python \
-	        $(CARGO) test --no-fail-fast -p tutti-e2e --test python_wsgi --test python_asgi --test python_faults </dev/null; \
+	    TUTTI_PYTHON_HOST=$(TARGET)/pythons/debug/tutti-python TUTTI_LANGUAGES="wsgi wsgi-threads asgi" \
+	        $(CARGO) test --no-fail-fast -p tutti-e2e --test python_wsgi --test python_asgi --test contract </dev/null; \
 	done
 
 test-javas: ## the tests of Java applications on each Java that the host finds
 	$(CARGO) build --workspace --bins
 	$(TARGET)/debug/tutti-java --homes | while read -r version home; do \
 	    echo "Java $$version: $$home"; \
-	    PATH=$$home/bin:$$PATH $(CARGO) test --no-fail-fast -p tutti-e2e --test java --test java_websocket --test java_machine </dev/null; \
+	    PATH=$$home/bin:$$PATH TUTTI_LANGUAGES=java $(CARGO) test --no-fail-fast -p tutti-e2e --test contract --test java --test java_websocket --test java_machine </dev/null; \
 	done
 
 # Each is a package of npm, for this machine's processor.
@@ -196,7 +196,7 @@ test-nodes: ## the tests of Node.js applications on each Node.js of NODES, from 
 	    npm install --prefix $$folder --no-save --no-audit --no-fund --ignore-scripts --loglevel error $(NODE_PACKAGE)@$$version || exit 1; \
 	    node=$$folder/node_modules/$(NODE_PACKAGE)/bin/node; \
 	    echo "Node.js $$($$node --version): $$node"; \
-	    TUTTI_NODE_RUNTIME=$$node $(CARGO) test --workspace --no-fail-fast --test node --test node_direct --test node_faults --test node_frameworks </dev/null || status=1; \
+	    TUTTI_NODE_RUNTIME=$$node TUTTI_LANGUAGES=node $(CARGO) test --workspace --no-fail-fast --test contract --test node --test node_direct --test node_frameworks </dev/null || status=1; \
 	done; exit $$status
 
 test-debian: ## the languages on SUITE (trixie; of forky, which is not released, its Python), another Debian, in a root of its own (root only; most of an hour)

@@ -22,6 +22,8 @@ mod process;
 mod run;
 mod runner;
 mod spec;
+#[cfg(test)]
+mod tests;
 
 pub use mules::{Commands, MuleStatus};
 pub use process::{LastEnd, ProcessState, ProcessStatus};

@@ -219,9 +219,11 @@ impl Keeper {
                     continue;
                 }
                 Err(failure) => End::NotStarted(failure),
-                Ok(Some(runner)) => self.watch(runner, order.clone()).await,
+                Ok(Some(runner)) => self.watch(runner, order).await,
             };
-            if let Some(pause) = self.note(&order.spec, end, begun.elapsed()) {
+            // It may have been adapted meanwhile: the pauses are those of now.
+            let spec = Arc::clone(&self.orders.borrow().spec);
+            if let Some(pause) = self.note(&spec, end, begun.elapsed()) {
                 self.set(ProcessState::Waiting, None);
                 self.pause(pause).await;
             }

@@ -189,12 +189,12 @@ fn number(signal: StopSignal) -> i32 {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
-mod tests {
+pub(crate) mod tests {
     use std::path::Path;
 
     use super::*;
 
-    fn specs(application: &str, mule: &str) -> Vec<CommandSpec> {
+    pub(crate) fn specs(application: &str, mule: &str) -> Vec<CommandSpec> {
         let text = format!(
             r#"{{"applications": {{"a/b": {{"type": "external", "executable": "x", "environment": {{"A": "1", "B": "1"}}{application},
                 "mules": {{"q": {{"command": ["run"], "environment": {{"B": "2"}}{mule}}}}}}}}},

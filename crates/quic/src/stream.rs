@@ -529,3 +529,67 @@ impl Drop for Stream {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn sending(held: usize, frame: u64) -> Sending {
+        Sending {
+            state: State::Body { rest: Some(0) },
+            held: vec![b'h'; held],
+            held_body: 0,
+            frame,
+            trailers: Trailers::default(),
+        }
+    }
+
+    #[test]
+    fn a_piece_is_never_longer_than_its_frame_nor_than_what_there_is() {
+        let mut output = Output::new(vec![b'x'; 100]);
+        for (frame, most, length) in [
+            (10, usize::MAX, 10),
+            (1000, usize::MAX, 100),
+            (50, 7, 7),
+            (u64::MAX, 200, 100),
+        ] {
+            let piece = sending(0, frame)
+                .next_piece(&mut output, most)
+                .unwrap()
+                .len();
+            assert_eq!(piece, length, "{frame} {most}");
+        }
+        // A head where bytes of the body should be.
+        let mut empty = Output::new(Vec::new());
+        assert_eq!(sending(0, 10).next_piece(&mut empty, 10), Err(Gone::Closed));
+    }
+
+    #[test]
+    fn the_first_bytes_of_a_frame_go_along_with_its_head_up_to_a_bound() {
+        let mut output = Output::new(vec![b'x'; 10_000]);
+        let mut small = sending(30, 5);
+        small.take_along(&mut output).unwrap();
+        assert_eq!((small.held.len(), small.held_body, small.frame), (35, 5, 0));
+        assert_eq!(output.len(), 9_995);
+        let mut large = sending(30, 9_995);
+        large.take_along(&mut output).unwrap();
+        let along = MERGED_BYTES - 30;
+        assert_eq!((large.held.len(), large.held_body), (MERGED_BYTES, along));
+        assert_eq!(large.frame, 9_995 - along as u64);
+        assert_eq!(
+            output.len(),
+            large.frame,
+            "what is left of the frame is left of the body"
+        );
+    }
+
+    #[test]
+    fn a_frame_begins_with_its_kind_and_length() {
+        let mut sending = sending(0, 0);
+        sending.begin_frame(DATA, 5);
+        sending.begin_frame(HEADERS, 0x4000);
+        // RFC 9114 §7.1, with the lengths of RFC 9000 §16.
+        assert_eq!(sending.held, [0, 5, 1, 0x80, 0, 0x40, 0]);
+    }
+}

@@ -92,3 +92,65 @@ impl Leniency {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(text: &str) -> Diagnostic {
+        Diagnostic::apply(Pointer::from_escaped("/settings/a"), text)
+    }
+
+    #[test]
+    fn a_change_is_applied_whole_or_not_at_all() {
+        let mut leniency = Leniency::None;
+        let refused = leniency.forgive(one("no port"));
+        assert!(refused.is_err_and(|faults| faults.0 == [one("no port")]));
+        assert_eq!(leniency.faults(), []);
+    }
+
+    #[test]
+    fn a_stored_configuration_is_served_without_what_is_missing_and_each_fault_told_once() {
+        let mut leniency = Leniency::Forgiving(Vec::new());
+        for text in ["no port", "no file", "no port"] {
+            assert!(leniency.forgive(one(text)).is_ok(), "{text}");
+        }
+        assert_eq!(leniency.faults(), [one("no port"), one("no file")]);
+    }
+
+    #[test]
+    fn bodies_stay_in_memory_only_where_the_folder_is_not_the_configurations() {
+        let full = Diagnostic::apply(Pointer::root(), "disk full");
+        let mut lenient = Leniency::Forgiving(Vec::new());
+        assert!(lenient.or_in_memory(Err(full.clone()), 1000).is_ok());
+        assert!(lenient.or_in_memory(Err(one("no folder")), 1000).is_err());
+        assert_eq!(lenient.faults().len(), 1);
+        assert!(Leniency::None.or_in_memory(Err(full), 1000).is_err());
+    }
+
+    #[test]
+    fn what_could_not_be_opened_is_a_fault_with_its_need() {
+        let mut unopened = Unopened::default();
+        let pointer = Pointer::from_escaped("/settings/access_log");
+        let need = Need::Log(PathBuf::from("/nowhere/log"));
+        unopened.add(
+            pointer.clone(),
+            need.clone(),
+            "no such folder".to_owned(),
+            None,
+        );
+        assert_eq!(
+            unopened.lacking,
+            [Lacking {
+                pointer: pointer.clone(),
+                need
+            }]
+        );
+        assert!(
+            unopened
+                .faults
+                .first()
+                .is_some_and(|fault| fault.pointer == pointer)
+        );
+    }
+}

@@ -84,6 +84,7 @@ pub(super) fn option_warning(warning: &StartFailure) -> Diagnostic {
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing)]
 mod tests {
     use super::*;
 
@@ -93,5 +94,75 @@ mod tests {
         let faults = both::<(), ()>(Err(one("a")), Err(one("b"))).err().unwrap();
         assert_eq!(faults.0.len(), 2);
         assert!(both::<(), ()>(Ok(()), Err(one("b"))).is_err());
+    }
+
+    fn start_failure(name: &str) -> StartFailure {
+        StartFailure {
+            name: name.to_owned(),
+            pointer: format!("/applications/{name}"),
+            step: "load".to_owned(),
+            message: "no database".to_owned(),
+            hint: Some("start it".to_owned()),
+            stderr: String::new(),
+        }
+    }
+
+    fn status(last_failure: Option<StartFailure>) -> AppStatus {
+        AppStatus {
+            running: 0,
+            starting: 0,
+            stopped: 0,
+            started: false,
+            idle: 0,
+            active: 0,
+            queued: 0,
+            restarts: 0,
+            requests: 0,
+            failures: 0,
+            last_failure: last_failure.map(Arc::new),
+        }
+    }
+
+    #[test]
+    fn an_application_is_a_problem_until_it_has_started() {
+        let fault = Diagnostic::apply(Pointer::default(), "no folder");
+        let problems = Problems {
+            faults: Diagnostics::one(fault),
+            starts: vec![start_failure("shop"), start_failure("gone")],
+        };
+        let left = |failure| {
+            let left = problems.left(&[("shop".into(), status(failure))]);
+            left.0
+                .into_iter()
+                .map(|fault| fault.message)
+                .collect::<Vec<_>>()
+        };
+        let still = left(Some(start_failure("shop")));
+        assert_eq!(still.len(), 3, "{still:?}");
+        assert!(still[1].contains("`shop` failed to start (load): no database"));
+        // One that is not there at all is not tried again either.
+        let started = left(None);
+        assert_eq!(started.len(), 2, "{started:?}");
+        assert!(started[0] == "no folder" && started[1].contains("`gone`"));
+    }
+
+    #[test]
+    fn the_last_output_is_told_where_it_says_more_than_the_message() {
+        let mut failure = start_failure("shop");
+        failure.stderr = "  no database\n".to_owned();
+        assert!(!start_fault(&failure).message.contains("its last output"));
+        failure.stderr = "refused by 10.0.0.1\n".to_owned();
+        let fault = start_fault(&failure);
+        assert!(
+            fault
+                .message
+                .ends_with("no database; its last output: refused by 10.0.0.1")
+        );
+        assert_eq!(fault.pointer, Pointer::from_escaped("/applications/shop"));
+        let warning = unstarted_warning(&failure).message;
+        assert!(
+            warning.ends_with("; its requests get 503 until it starts"),
+            "{warning}"
+        );
     }
 }

@@ -89,8 +89,8 @@ fn the_sample_with_a_loop_echoes_bodies_and_messages() {
 #[test]
 fn the_sample_with_hints_and_trailers_sends_both() {
     let site = start("samples/hints.c", 1);
-    check_hints(&site, "/");
-    check_trailers(&site, "/");
+    check_hints(site.server.address(), "/");
+    check_trailers(site.server.address(), "/");
 }
 
 #[test]

@@ -72,11 +72,11 @@ pub fn each_field(
 ) {
     // The router has left out what the client's `Connection` names: a field that is there may be the server's own.
     let connection = PerConnection::default();
-    let mut host = &b""[..];
+    let mut host = None;
     for (name, value) in request.fields() {
         let known = Known::from_name(name);
-        if known == Known::Host && host.is_empty() {
-            host = value;
+        if known == Known::Host && host.is_none() {
+            host = Some(value);
         }
         let is_left_out = known == Known::Expect
             || connection.has(name, known)
@@ -85,6 +85,9 @@ pub fn each_field(
         if !is_left_out {
             visit(name, value);
         }
+    }
+    if host.is_none() {
+        visit(b"Host", &own_host(request));
     }
     match framing {
         RequestFraming::None => {}
@@ -100,7 +103,23 @@ pub fn each_field(
         visit(b"Sec-WebSocket-Version", b"13");
         visit(b"Sec-WebSocket-Key", key);
     }
-    each_forwarded(request, host, visit);
+    each_forwarded(request, host.unwrap_or_default(), visit);
+}
+
+/// The `Host` of a request in which the client has named none, which HTTP/1.0 allows: the address that it came to. The program gets a request
+/// of HTTP/1.1, where a server refuses one without (RFC 9112 §3.2).
+fn own_host(request: &RequestView<'_>) -> Vec<u8> {
+    let address = request.local_address();
+    // A UNIX socket has none.
+    if address.is_empty() || address.starts_with(b"unix:") {
+        return b"localhost".to_vec();
+    }
+    let mut host = match address.contains(&b':') {
+        true => [b"[", address, b"]"].concat(),
+        false => address.to_vec(),
+    };
+    host.extend_from_slice(format!(":{}", request.local_port()).as_bytes());
+    host
 }
 
 /// Appends `ADDRESS PORT ADDRESS PORT TLS`: the client's end, the listener's, and 1 for TLS; `-` for the address of a UNIX socket.

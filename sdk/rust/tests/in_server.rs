@@ -105,17 +105,17 @@ fn bodies_go_both_ways_over_http2() {
 #[test]
 fn fields_behind_a_body_reach_clients_that_take_them() {
     let site = start(1);
-    check_trailers(&site, "/summed?announced");
-    check_unannounced_trailers(&site, "/summed");
+    check_trailers(site.server.address(), "/summed?announced");
+    check_unannounced_trailers(site.server.address(), "/summed");
 }
 
 #[test]
 fn a_program_without_tower_sends_hints_and_fields_behind_a_body() {
     let site = ProgramSite::with(&example("worker"));
     site.configure(&json!({}));
-    check_hints(&site, "/");
-    check_trailers(&site, "/");
-    check_unannounced_trailers(&site, "/?plain");
+    check_hints(site.server.address(), "/");
+    check_trailers(site.server.address(), "/");
+    check_unannounced_trailers(site.server.address(), "/?plain");
 }
 
 #[test]

@@ -102,6 +102,7 @@ func routes() *http.ServeMux {
 	mux.HandleFunc("/gone", gone)
 	responses(mux)
 	faults(mux)
+	contract(mux)
 	return mux
 }
 

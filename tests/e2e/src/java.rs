@@ -122,6 +122,19 @@ pub fn compile_to(classes: &Path, class_path: &str, files: &[PathBuf]) {
         .args(files));
 }
 
+/// Packs a folder into an archive.
+///
+/// # Panics
+/// When it cannot be packed.
+pub fn pack(folder: &Path, archive: &Path) {
+    run(Command::new("jar")
+        .args(["--create", "--no-manifest", "--file"])
+        .arg(archive)
+        .arg("-C")
+        .arg(folder)
+        .arg("."));
+}
+
 /// The folder of the compiled application for `javax` or `jakarta`, and `library` beside them.
 pub fn application(name: &str) -> PathBuf {
     BUILT.applications.join(name)

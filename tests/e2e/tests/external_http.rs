@@ -11,7 +11,6 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tutti_e2e::documents::json_examples;
 use tutti_sys::signal;
 use tutti_testkit::client::Reply;
 use tutti_testkit::{Load, LoadOptions, PATIENCE, Server, ServerOptions, client, wait_until};
@@ -103,21 +102,6 @@ fn the_request_arrives_as_it_was_sent() {
 }
 
 #[test]
-fn bodies_of_any_size_and_framing_arrive_whole() {
-    let server = start(&json!({}));
-    // Inline, in the spool file, and larger than every buffer on the way.
-    for length in [0, 1, 20_000, 40_000, 300_000, 20_000_000] {
-        let body: Vec<u8> = (0..length).map(|i| (i % 251) as u8).collect();
-        let reply = send(&server, "PUT /echo", "", &body).json();
-        assert_eq!(reply["length"], length);
-    }
-    let chunked = b"POST /echo HTTP/1.1\r\nHost: t\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
-    let reply = client::request(server.address(), chunked).unwrap().json();
-    assert_eq!(reply["length"], 5);
-    assert_eq!(reply["md5"], "ab56b4d92b40713acc5af89985d4b786");
-}
-
-#[test]
 fn answers_arrive_as_they_were_given() {
     let server = start(&json!({}));
     for size in [0, 1, 65_536, 200_000, 9_000_000] {
@@ -153,27 +137,6 @@ fn answers_arrive_as_they_were_given() {
         head.starts_with("HTTP/1.1 200") && head.ends_with("\r\n\r\n"),
         "{head}"
     );
-}
-
-#[test]
-fn a_part_that_is_written_arrives_before_the_rest_exists() {
-    let server = start(&json!({}));
-    let mut stream = TcpStream::connect(server.address()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream
-        .write_all(b"GET /stream HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n")
-        .unwrap();
-    let mut got = Vec::new();
-    let mut buffer = [0; 4096];
-    while !String::from_utf8_lossy(&got).contains("one\n") {
-        let count = stream.read(&mut buffer).unwrap();
-        assert_ne!(count, 0);
-        got.extend_from_slice(&buffer[..count]);
-    }
-    assert!(!String::from_utf8_lossy(&got).contains("two"));
-    assert_eq!(server.get("/go").text(), "gone");
-    stream.read_to_end(&mut got).unwrap();
-    assert!(String::from_utf8_lossy(&got).contains("two\n"));
 }
 
 #[test]
@@ -383,45 +346,6 @@ fn a_program_that_never_listens_is_given_up_after_its_time() {
     for part in [late.as_str(), "`limits.start_timeout`", cure] {
         assert!(text.contains(part), "`{part}` in {text}");
     }
-}
-
-#[test]
-fn the_example_of_the_guide_serves() {
-    let page = include_str!("../../../docs/external.md");
-    let server = Server::start(&ServerOptions::default());
-    let script = install(&server, "app.js");
-    let listener = format!("127.0.0.1:{}", server.port());
-    let node = node();
-    let places = [
-        ("*:8080", listener.as_str()),
-        ("/srv/api/app.js", script.to_str().unwrap()),
-        ("/usr/bin/node", node.as_str()),
-    ];
-    let whole: Vec<_> = json_examples(page, &places)
-        .into_iter()
-        .filter(|example| example.get("applications").is_some())
-        .collect();
-    assert_eq!(whole.len(), 1);
-    server.put("/config", &whole[0]);
-    assert_eq!(server.get("/").text(), "hello true");
-    server.wait_for_workers("api", 2);
-}
-
-#[test]
-fn a_program_that_ends_is_replaced() {
-    let server = start(&json!({"processes": 2}));
-    assert_eq!(server.get("/crash").status, 502);
-    wait_until("the reason in the log", || {
-        // With its request (issue 10).
-        server
-            .log()
-            .contains("exited with code 7 while serving `GET /crash`")
-    });
-    wait_until("two workers", || {
-        server.status("/applications/app/processes/running") == json!(2)
-            && server.status("/applications/app/processes/idle") == json!(2)
-    });
-    assert_eq!(server.get("/").status, 200);
 }
 
 #[test]

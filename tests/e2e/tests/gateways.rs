@@ -9,7 +9,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -191,7 +191,8 @@ fn an_unbuffered_body_reaches_its_script_while_it_comes() {
         "/config/upstreams/fpm/fastcgi/params",
         &json!({"PHP_VALUE": "enable_post_data_reading=0"}),
     );
-    let script = include_str!("streaming/echo.php");
+    let script = include_str!("../../conformance/contract/app.php");
+    let script = script.replace("'/body' =>", "'/echo.php' =>");
     fs::write(site.server.folder().join("www/echo.php"), script).unwrap();
     let mut client = TcpStream::connect(site.server.address()).unwrap();
     client.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -659,5 +660,65 @@ fn every_example_of_the_guide_applies_and_serves() {
         let reply = client::request(site.server.address(), request.as_bytes()).unwrap();
         assert_eq!(reply.status, status, "{example}\n{}", site.server.log());
         assert!(reply.text().contains(part), "{example}\n{}", reply.text());
+    }
+}
+
+/// A server that answers without a length, and ends the connection.
+fn without_length() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut request = Vec::new();
+            let mut buffer = [0; 1024];
+            while !request.ends_with(b"\r\n\r\n") {
+                match stream.read(&mut buffer) {
+                    Ok(count) if count > 0 => request.extend_from_slice(&buffer[..count]),
+                    _ => break,
+                }
+            }
+            let body = match request.starts_with(b"GET") {
+                true => vec![b'x'; 100],
+                false => Vec::new(),
+            };
+            // The client may have gone.
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n");
+            let _ = stream.write_all(&body);
+        }
+    });
+    address
+}
+
+/// Issue 10: HEAD had `Content-Length: 0`. The length that GET would have, or none (RFC 9110 §8.6).
+#[test]
+fn head_has_the_length_of_get_or_none() {
+    let server = Server::start(&ServerOptions::default());
+    server.write("site/index.php", "<?php echo str_repeat('x', 100);\n");
+    let fpm = Fpm::is_installed().then(|| Fpm::start(&server.write("php.ini", ""), 1));
+    let mut actions = vec![json!({"proxy": format!("http://{}", without_length())})];
+    if let Some(fpm) = &fpm {
+        actions.push(json!({
+            "proxy": format!("fastcgi://unix:{}", fpm.socket().display()),
+            "fastcgi": {"root": server.folder().join("site"), "script": "index.php"}
+        }));
+    }
+    for action in actions {
+        server.put(
+            "/config",
+            &json!({
+                "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "routes"}},
+                "routes": [{"action": action}],
+            }),
+        );
+        let get = server.get("/");
+        assert_eq!((get.status, get.body.len()), (200, 100), "{action}");
+        let request = b"HEAD / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        let head = client::request(server.address(), request).unwrap();
+        assert_eq!((head.status, head.body.len()), (200, 0), "{action}");
+        assert!(
+            matches!(head.field("Content-Length"), None | Some("100")),
+            "{}",
+            head.head
+        );
     }
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tutti_e2e::documents::json_examples;
 use tutti_e2e::external::{ProgramSite, need_go, source};
 use tutti_sys::credentials::is_root;
-use tutti_testkit::{PATIENCE, files, processes, skip, wait_until};
+use tutti_testkit::{PATIENCE, files, skip, wait_until};
 
 /// The module's own tests, with the race detector, and what `go vet` says.
 #[test]
@@ -222,44 +222,6 @@ fn requests_beyond_their_time_are_answered_and_the_process_goes_on() {
     assert_eq!(site.text("/"), "Hello from Go\n");
 }
 
-#[test]
-fn a_limit_of_requests_replaces_processes_without_a_loss() {
-    let site = ProgramSite::start(&json!({"processes": 2, "limits": {"requests": 50}}));
-    let first = site.text("/pid");
-    let load = site.load(8, "/", |body| body == b"Hello from Go\n");
-    assert!(load.wait_for_answers(1000, PATIENCE));
-    let outcome = load.stop();
-    assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
-    assert_ne!(site.text("/pid"), first);
-}
-
-#[test]
-fn a_killed_process_costs_the_requests_it_had_and_nothing_else() {
-    let site = ProgramSite::start(&json!({"processes": 3}));
-    site.wait_for_workers(3);
-    let load = site.load(16, "/sleep?ms=1", |body| body == b"slept\n");
-    let kills = 10;
-    for _ in 0..kills {
-        assert!(load.wait_for_answers(50, PATIENCE), "the load goes on");
-        let mut victim = 0;
-        wait_until("a process to kill", || {
-            victim = site.workers().pop().unwrap_or_default();
-            victim > 0
-        });
-        tutti_sys::signal::send(victim, libc::SIGKILL).unwrap();
-        wait_until("the process is gone", || !processes::is_running(victim));
-    }
-    site.wait_for_workers(3);
-    assert!(load.wait_for_answers(100, PATIENCE));
-    let outcome = load.stop();
-    println!("{kills} Go processes killed: {outcome}");
-    let bad_gateways = outcome.statuses.get(&502).copied().unwrap_or_default();
-    // Each had no more than there were connections.
-    assert!(bad_gateways <= kills * 16, "{outcome}");
-    assert_eq!(outcome.failures(), bad_gateways, "{outcome}");
-    assert_eq!(outcome.refused, 0, "{outcome}");
-}
-
 /// Where numbers of processes differ, the system's are the ones that count: a process is told of before it becomes the program.
 #[test]
 fn in_a_pid_namespace_programs_are_known_by_the_numbers_of_the_system() {
@@ -340,30 +302,6 @@ fn garbage_in_the_shared_memory_is_survived_and_told() {
     }
     assert_eq!(site.server.router(), router, "the router has survived");
     site.wait_for_log("shared memory");
-}
-
-#[test]
-fn restarts_under_load_lose_nothing() {
-    let site = ProgramSite::start(&json!({"processes": 2}));
-    let load = site.load(16, "/sleep?ms=2", |body| body == b"slept\n");
-    for _ in 0..10 {
-        assert!(load.wait_for_answers(50, PATIENCE));
-        let reply = site
-            .server
-            .call("GET", "/control/applications/app/restart", &Value::Null);
-        assert_eq!(reply.status, 200, "{}", reply.text());
-    }
-    // A new version of the program, and a change of its options.
-    let fresh = site.server.folder().join("fresh");
-    files::install(&site.program(), &fresh);
-    fs::rename(&fresh, site.program()).unwrap();
-    let change = site.configuration(&json!({"environment": {"VERSION": "2"}}));
-    site.server.put("/config", &change);
-    assert!(load.wait_for_answers(50, PATIENCE));
-    let outcome = load.stop();
-    println!("10 restarts and a change: {outcome}");
-    assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
-    assert!(site.text("/environment").contains("VERSION=2"));
 }
 
 /// The application of `docs/external.md` that speaks the wire: its paths below a folder of ours, its user one that is here.

@@ -11,9 +11,8 @@ use std::io::{Read, Write};
 
 use serde_json::json;
 use tutti_e2e::answer::{ask, differences};
-use tutti_e2e::documents::{examples, json_examples, plain_examples};
-use tutti_e2e::external::{Plain, ProgramSite, go_build, source};
-use tutti_testkit::{Reply, Server, ServerOptions, client};
+use tutti_e2e::external::{Plain, ProgramSite};
+use tutti_testkit::{Reply, client};
 
 fn post(site: &ProgramSite, target: &str, kind: &str, body: &str) -> Reply {
     let bytes = format!(
@@ -137,30 +136,4 @@ fn events_flow_until_the_client_goes() {
     }
     drop(stream);
     site.wait_for_log("events: the client has gone");
-}
-
-/// The program, its `go.mod` and its configuration as `docs/go.md` has them.
-#[test]
-fn the_program_of_the_guide_is_built_and_served() {
-    let page = include_str!("../../../docs/go.md");
-    let server = Server::start(&ServerOptions::default());
-    let shop = server.write("shop/main.go", &examples(page, "go")[0]);
-    let shop = shop.parent().unwrap();
-    let module = plain_examples(page)[0].replace(
-        "/usr/share/tutti/go",
-        source("sdk/go").canonicalize().unwrap().to_str().unwrap(),
-    );
-    server.write("shop/go.mod", format!("module shop\n\ngo 1.23\n\n{module}"));
-    go_build(shop, &shop.join("shop"));
-    let [application] = json_examples(page, &[("/srv/shop", shop.to_str().unwrap())])
-        .try_into()
-        .unwrap();
-    server.put(
-        "/config",
-        &json!({
-            "listeners": {format!("127.0.0.1:{}", server.port()): {"pass": "applications/shop"}},
-            "applications": {"shop": application}
-        }),
-    );
-    assert_eq!(server.get("/").text(), "Hello from test\n");
 }

@@ -9,15 +9,12 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::path::Path;
 
 use serde_json::{Value, json};
-use tutti_e2e::java::{JavaSite, application, class_path, compile_to};
+use tutti_e2e::java::{JavaSite, application, class_path, compile_to, pack};
 use tutti_e2e::read_until;
-use tutti_sys::signal;
 use tutti_testkit::files::copy;
-use tutti_testkit::{Load, LoadOptions, PATIENCE, client, wait_until};
-use tutti_websocket_cases::{Client, Frame, Heard, build};
+use tutti_testkit::{PATIENCE, client, wait_until};
 
 fn site(extra: &Value) -> JavaSite {
     JavaSite::start("jakarta", extra)
@@ -449,23 +446,6 @@ fn a_restart_lets_requests_end_and_stops_the_application() {
     assert_ne!(site.workers(), first);
 }
 
-#[test]
-fn killed_workers_lose_no_request_but_their_own() {
-    let site = site(&json!({"processes": 2}));
-    let load = Load::start(&LoadOptions::get(site.server.address(), "/q/hello", 4));
-    let rounds = 3;
-    for round in 0..rounds {
-        assert!(load.wait_for_answers(20, PATIENCE), "round {round}");
-        if let Some(&worker) = site.workers().first() {
-            // It may have gone.
-            let _ = signal::send(worker, libc::SIGKILL);
-        }
-    }
-    let outcome = load.stop();
-    assert!(outcome.failures() <= rounds, "{outcome:?}");
-    assert_eq!(site.text("/q/hello"), "hello");
-}
-
 // Applications that do not start.
 
 /// The detail and the pointer of a configuration that is refused.
@@ -485,7 +465,7 @@ fn what_does_not_start_is_told_with_place_and_cure() {
     fs::create_dir(path("bare")).unwrap();
     fs::create_dir_all(path("boot/BOOT-INF")).unwrap();
     fs::write(path("boot/BOOT-INF/x"), "x").unwrap();
-    zip(&path("boot"), &path("boot.jar"));
+    pack(&path("boot"), &path("boot.jar"));
     for (extra, pointer, texts) in [
         (
             json!({"webapp": path("none.war")}),
@@ -561,24 +541,12 @@ fn what_does_not_start_is_told_with_place_and_cure() {
     assert_eq!(site.text("/q/hello"), "hello");
 }
 
-/// Packs a folder.
-fn zip(folder: &Path, archive: &Path) {
-    let status = std::process::Command::new("jar")
-        .args(["--create", "--no-manifest", "--file"])
-        .arg(archive)
-        .arg("-C")
-        .arg(folder)
-        .arg(".")
-        .status();
-    assert!(status.unwrap().success());
-}
-
 #[test]
 fn a_packed_application_with_a_library_is_unpacked_and_cleared_away() {
     let site = site(&json!({}));
     assert_eq!(site.text("/q/library"), "there is no such library");
     let war = site.server.folder().join("app.war");
-    zip(&application("jakarta"), &war);
+    pack(&application("jakarta"), &war);
     // Unit's option for its own jars has no effect.
     let options =
         json!({"webapp": war, "classpath": [application("library")], "unit_jars": "/none"});
@@ -615,44 +583,6 @@ fn a_class_that_is_too_new_is_told_with_both_versions() {
 }
 
 // The guide.
-
-#[test]
-fn the_example_of_the_guide_works() {
-    let guide = include_str!("../../../docs/java.md");
-    let blocks = |language: &str| -> Vec<_> {
-        let fence = format!("```{language}\n");
-        let rests = guide.split(&fence).skip(1);
-        rests
-            .map(|rest| rest.split("```").next().unwrap().to_owned())
-            .collect()
-    };
-    let site = site(&json!({}));
-    let folder = site.server.folder().join("shop");
-    let [hello, echo] = &blocks("java")[..] else {
-        panic!("a servlet and an endpoint");
-    };
-    let sources = [
-        site.server.write("Hello.java", hello),
-        site.server.write("Echo.java", echo),
-    ];
-    compile_to(
-        &folder.join("WEB-INF/classes"),
-        &class_path("ee10"),
-        &sources,
-    );
-    let mut options: Value = serde_json::from_str(&blocks("json")[0]).unwrap();
-    let war = site.server.folder().join("shop.war");
-    zip(&folder, &war);
-    options["webapp"] = json!(war);
-    site.configure(&options);
-    assert_eq!(site.text("/hello/you"), "Hello from /you\n");
-    let (mut client, _) = Client::open(site.server.address(), "/echo", "").unwrap();
-    client.send(&build(&[Frame::new(1, "you")])).unwrap();
-    assert_eq!(
-        client.hear().unwrap(),
-        Heard::Message(1, b"heard: you".to_vec())
-    );
-}
 
 #[test]
 fn another_root_has_what_java_needs() {

@@ -14,11 +14,11 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use tutti_e2e::documents::{examples, json_examples};
 use tutti_e2e::external::source;
 use tutti_e2e::node::NodeSite;
+use tutti_sys::signal;
 use tutti_testkit::files::copy;
-use tutti_testkit::{client, free_port, guide, skip, wait_until};
+use tutti_testkit::{client, free_port, guide, processes, skip, wait_until};
 
 /// A client that says who it is, in the field of the relay and in others.
 const FORGED: &str = "Tutti-Client: 6.6.6.6 6 7.7.7.7 443 1\r\ntutti-client: 6.6.6.6 6 7.7.7.7 443 1\r\nX-Forwarded-For: 6.6.6.6\r\n";
@@ -412,6 +412,49 @@ fn an_exception_in_a_request_is_502_with_its_stack_in_the_log() {
     wait_until("another process", || site.get("/").status == 200);
 }
 
+/// The worker that relays to Node.js.
+#[test]
+fn a_killed_worker_takes_its_node_with_it_and_costs_what_it_had_begun() {
+    let site = NodeSite::start(&json!({"processes": 1}));
+    let mut waits = site.open("/never");
+    wait_until("the request is under way", || {
+        site.server.status("/applications/app/requests/active") == 1
+    });
+    let programs = site.programs();
+    signal::send(site.server.workers("app")[0], libc::SIGKILL).unwrap();
+    let mut answer = String::new();
+    waits.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 502"), "{answer}");
+    wait_until("its program is gone", || {
+        !programs.iter().any(|pid| processes::is_running(*pid))
+    });
+    assert_eq!(site.get("/").status, 200);
+}
+
+/// An application's own handler of SIGINT does not keep the stack from being printed.
+#[test]
+fn a_loop_that_does_not_end_says_where_it_stands() {
+    let site = NodeSite::bare();
+    let text = "process.on('SIGINT', () => process.exit());\nrequire('./app.js');\n";
+    fs::write(site.root().join("handler.js"), text).unwrap();
+    site.configure(&json!({"script": "handler.js", "processes": 1, "limits": {"timeout": 1}}));
+    wait_until("504", || site.get("/loop").status == 504);
+    site.wait_for_log("does not come back to its event loop");
+    site.wait_for_log("app.js:");
+    site.wait_for_log("/loop");
+}
+
+#[test]
+fn a_request_that_waits_for_ever_costs_itself_only() {
+    let site = NodeSite::start(&json!({"processes": 1, "limits": {"timeout": 1}}));
+    let before = site.programs();
+    wait_until("504", || site.get("/never").status == 504);
+    site.wait_for_log("waits: its event loop turns");
+    site.server
+        .put("/config/applications/app/limits/timeout", &json!(60));
+    assert_eq!(site.get("/told").json()["pid"], before[0]);
+}
+
 /// The configurations that NGINX Unit documents for Node.js, with our package in place of its own.
 #[test]
 fn units_configurations_work_with_the_package_of_the_same_name() {
@@ -491,29 +534,4 @@ fn unit_http_is_installed_as_the_guide_says() {
     run(&command);
     let said = run("node -p 'typeof require(\"unit-http\").createServer'");
     assert_eq!(said.trim(), "function");
-}
-
-#[test]
-fn the_examples_of_the_guide_serve() {
-    let page = include_str!("../../../docs/node.md");
-    let site = NodeSite::bare();
-    let folder = site.root();
-    let listener = format!("127.0.0.1:{}", site.server.port());
-    let places = [
-        ("*:8080", listener.as_str()),
-        ("/srv/shop", folder.to_str().unwrap()),
-        ("\"user\": \"shop\",", ""),
-    ];
-    for script in examples(page, "js") {
-        fs::write(folder.join("server.js"), script).unwrap();
-        let whole: Vec<_> = json_examples(page, &places)
-            .into_iter()
-            .filter(|example| example.get("applications").is_some())
-            .collect();
-        assert_eq!(whole.len(), 1);
-        site.server.put("/config", &whole[0]);
-        let text = site.text("/");
-        assert!(text.starts_with("Hello, 127.0.0.1"), "{text}");
-        site.server.wait_for_workers("shop", 2);
-    }
 }

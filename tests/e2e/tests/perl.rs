@@ -362,24 +362,6 @@ fn responders_and_writers_answer_once() {
 }
 
 #[test]
-fn each_piece_is_sent_when_it_is_written() {
-    let site = site();
-    let mut stream = site.connect();
-    stream
-        .write_all(b"GET /stream_slow HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")
-        .unwrap();
-    let got = read_until(&mut stream, "first");
-    assert!(!got.contains("second"));
-    fs::write(site.work().join("go"), "").unwrap();
-    let mut rest = String::new();
-    stream.read_to_string(&mut rest).unwrap();
-    assert!(
-        rest.contains("second") && rest.ends_with("0\r\n\r\n"),
-        "{rest}"
-    );
-}
-
-#[test]
 fn threads_serve_at_once_in_one_process() {
     let site = PerlSite::start("app.psgi", &json!({"processes": 1, "threads": 3}));
     site.wait_for_workers(1);
@@ -711,62 +693,4 @@ fn preload_loads_once_and_draws_different_numbers() {
     let text = single().get("/count").text();
     let words: Vec<_> = text.split(' ').collect();
     assert_eq!(words[1], words[2], "loaded by the worker");
-}
-
-// Faults under load.
-
-#[test]
-fn killed_workers_lose_no_request_but_their_own() {
-    let site = PerlSite::start("app.psgi", &json!({"processes": 3}));
-    let load = Load::start(&LoadOptions::get(site.server.address(), "/pieces", 8));
-    let rounds = 10;
-    for round in 0..rounds {
-        assert!(load.wait_for_answers(50, PATIENCE), "round {round}");
-        if let Some(&worker) = site.workers().first() {
-            // It may have gone.
-            let _ = signal::send(worker, libc::SIGKILL);
-        }
-    }
-    let outcome = load.stop();
-    assert!(outcome.failures() <= rounds, "{outcome:?}");
-    assert_eq!(site.get("/pieces").status, 200);
-}
-
-#[test]
-fn a_worker_that_dies_in_a_request_costs_that_request() {
-    let site = PerlSite::start("app.psgi", &json!({"processes": 2}));
-    assert_eq!(site.get("/kill").status, 502);
-    assert_eq!(site.get("/pieces").status, 200);
-}
-
-// The guide.
-
-#[test]
-fn the_examples_of_the_guide_work() {
-    let guide = include_str!("../../../docs/perl.md");
-    let blocks = |language: &str| -> Vec<String> {
-        let fence = format!("```{language}\n");
-        let parts = guide.split(&fence).skip(1);
-        parts
-            .map(|part| part.split("```").next().unwrap().to_owned())
-            .collect()
-    };
-    let scripts = blocks("perl");
-    assert_eq!(scripts.len(), 2);
-    let mut options: Value = serde_json::from_str(&blocks("json")[0]).unwrap();
-    let site = site();
-    for (script, answer) in scripts
-        .iter()
-        .zip(["/x: visit 1 of process ", "line 1\nline 2\nline 3\n"])
-    {
-        fs::write(site.root().join("example.psgi"), script).unwrap();
-        options["script"] = json!(site.root().join("example.psgi"));
-        // A change, so that the application is loaded again.
-        options["environment"] = json!({"EXAMPLE": answer});
-        let reply = site.configure("example.psgi", &options);
-        assert_eq!(reply.status, 200, "{}", reply.text());
-        let text = site.get("/x").text();
-        assert!(text.starts_with(answer), "{text}");
-    }
-    site.wait_for_log("done with /x");
 }

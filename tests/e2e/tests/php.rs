@@ -14,7 +14,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tutti_e2e::{Site, read_until};
 use tutti_sys::{credentials::is_root, signal};
-use tutti_testkit::{Load, LoadOptions, PATIENCE, client, processes, skip, wait_until};
+use tutti_testkit::{PATIENCE, client, skip, wait_until};
 
 /// Sends `GET target` and leaves the answer to be read.
 fn open(site: &Site, target: &str) -> TcpStream {
@@ -33,12 +33,6 @@ fn active(site: &Site) -> Value {
     site.server.status("/applications/php/requests/active")
 }
 
-fn workers_sorted(site: &Site) -> Vec<i32> {
-    let mut workers = site.server.workers("php");
-    workers.sort_unstable();
-    workers
-}
-
 // The request.
 
 #[test]
@@ -55,38 +49,7 @@ fn an_absolute_target_is_the_host_that_a_script_sees() {
     assert_eq!(seen["REQUEST_URI"], "/server.php?a=b");
 }
 
-#[test]
-fn a_websocket_handshake_is_answered_like_any_request() {
-    let site = Site::start(&json!({"processes": 1}));
-    let request = "GET /server.php HTTP/1.1\r\nHost: test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-                   Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
-    for _ in 0..2 {
-        let reply = client::request(site.server.address(), request.as_bytes()).unwrap();
-        assert_eq!(reply.status, 200, "{}", reply.text());
-        assert_eq!(reply.json()["server"]["HTTP_UPGRADE"], "websocket");
-    }
-}
-
 // Output.
-
-#[test]
-fn each_flushed_part_arrives_before_the_next_is_made() {
-    let site = Site::start(&json!({}));
-    let mut stream = open(
-        &site,
-        &format!("/stepwise.php?folder={}", site.work().display()),
-    );
-    let head = read_until(&mut stream, "step 0");
-    assert!(!head.contains("step 1"), "{head}");
-    touch(&site.work().join("step0"));
-    assert!(!read_until(&mut stream, "step 1").contains("step 2"));
-    touch(&site.work().join("step1"));
-    read_until(&mut stream, "step 2");
-    touch(&site.work().join("step2"));
-    let mut rest = String::new();
-    stream.read_to_string(&mut rest).unwrap();
-    assert!(rest.ends_with("0\r\n\r\n"), "{rest:?}");
-}
 
 #[test]
 fn a_finished_request_is_answered_while_its_script_goes_on() {
@@ -168,27 +131,6 @@ fn a_request_whose_client_does_not_wait_is_run() {
     drop(held);
 }
 
-#[test]
-fn large_bodies_go_both_ways() {
-    let site = Site::start(&json!({"options": {"admin": {"post_max_size": "20M"}}}));
-    let body: Vec<u8> = (0..12_000_000_u32).map(|n| (n % 251) as u8).collect();
-    let mut request = format!(
-        "POST /upload.php HTTP/1.1\r\nHost: test\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    )
-    .into_bytes();
-    request.extend_from_slice(&body);
-    let reply = client::request(site.server.address(), &request).unwrap();
-    assert_eq!((reply.status, reply.body.len()), (200, body.len()));
-    assert!(reply.body == body, "the bytes are others");
-    let over = format!(
-        "POST /upload.php HTTP/1.1\r\nHost: test\r\nContent-Length: {}\r\n\r\n",
-        (16 << 20) + 1
-    );
-    let refused = client::request(site.server.address(), over.as_bytes()).unwrap();
-    assert_eq!(refused.status, 413);
-}
-
 // Sessions.
 
 #[test]
@@ -256,48 +198,6 @@ fn a_worker_that_dies_costs_its_own_request() {
         "was killed by signal 9 while serving `GET /kill.php?signal=9`; answered 502",
     );
     site.wait_for_log("was killed by signal 11 while serving");
-}
-
-#[test]
-fn a_request_over_its_time_is_504_and_its_worker_replaced() {
-    let site = Site::start(&json!({"processes": 1, "limits": {"timeout": 4}}));
-    let pid = site.get("/pid.php").text();
-    let reply = site.get(&format!(
-        "/wait.php?file={}",
-        site.work().join("never").display()
-    ));
-    assert_eq!(reply.status, 504);
-    // At once, though the time limit holds for it too.
-    let after = site.get("/pid.php");
-    assert_eq!(after.status, 200);
-    assert_ne!(after.text(), pid);
-    wait_until("the hanging worker to be gone", || {
-        !processes::is_running(pid.parse().unwrap())
-    });
-}
-
-#[test]
-fn workers_that_retire_lose_no_request() {
-    let site = Site::start(&json!({"processes": 2, "limits": {"requests": 25}}));
-    let before = workers_sorted(&site);
-    let load = Load::start(&LoadOptions {
-        expect: |body| body == b"hello\n",
-        ..LoadOptions::get(site.server.address(), "/hello.php", 6)
-    });
-    // Several generations of each.
-    let mut seen = before.clone();
-    wait_until("ten more workers to have come", || {
-        for pid in site.server.workers("php") {
-            if !seen.contains(&pid) {
-                seen.push(pid);
-            }
-        }
-        seen.len() >= before.len() + 10
-    });
-    let outcome = load.stop();
-    assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
-    // Ten of 25 each have gone, and each a little sooner by chance.
-    assert!(outcome.answered > 200, "{outcome}");
 }
 
 #[test]
@@ -602,24 +502,4 @@ fn an_application_that_cannot_start_is_refused_and_says_why() {
         site.server.call("GET", "/config", &Value::Null).text(),
         before
     );
-}
-
-#[test]
-fn a_restart_under_load_loses_nothing() {
-    let site = Site::start(&json!({"processes": 2}));
-    let old = workers_sorted(&site);
-    let load = Load::start(&LoadOptions {
-        expect: |body| body == b"hello\n",
-        ..LoadOptions::get(site.server.address(), "/hello.php", 6)
-    });
-    let reply = site
-        .server
-        .call("GET", "/control/applications/php/restart", &Value::Null);
-    assert_eq!(reply.status, 200, "{}", reply.text());
-    wait_until("the old workers to be gone", || {
-        let now = workers_sorted(&site);
-        now.len() == 2 && now.iter().all(|pid| !old.contains(pid))
-    });
-    let outcome = load.stop();
-    assert_eq!((outcome.failures(), outcome.refused), (0, 0), "{outcome}");
 }

@@ -67,23 +67,6 @@ fn the_scope_is_complete() {
 }
 
 #[test]
-fn bodies_come_whole() {
-    let site = start(&json!({}));
-    let small = site.send("POST", "/echo", "", b"small");
-    assert_eq!(
-        (small.text().as_str(), small.field("x-pieces")),
-        ("small", Some("1"))
-    );
-    assert_eq!(site.get("/echo").text(), "");
-    let body: Vec<u8> = (0..200_000u32)
-        .flat_map(|n| format!("{n:09}\n").into_bytes())
-        .collect();
-    let large = site.send("POST", "/echo", "", &body);
-    assert!(large.body == body, "{} bytes", large.body.len());
-    assert_ne!(large.field("x-pieces"), Some("1"));
-}
-
-#[test]
 fn responses_come_whole() {
     let site = start(&json!({}));
     for query in [
@@ -113,23 +96,6 @@ fn responses_come_whole() {
         site.send("HEAD", "/", "", b"").field("content-length"),
         Some("16")
     );
-}
-
-#[test]
-fn each_part_arrives_before_the_next_is_made() {
-    let site = start(&json!({"processes": 1}));
-    let mut stream = site.open(&format!("/stepwise?folder={}", site.work().display()));
-    assert!(!read_until(&mut stream, "step 0").contains("step 1"));
-    // Another request is served meanwhile.
-    assert_eq!(site.get("/").status, 200);
-    site.touch("step0");
-    assert!(!read_until(&mut stream, "step 1").contains("step 2"));
-    site.touch("step1");
-    read_until(&mut stream, "step 2");
-    site.touch("step2");
-    let mut rest = String::new();
-    stream.read_to_string(&mut rest).unwrap();
-    assert!(rest.ends_with("0\r\n\r\n"), "{rest:?}");
 }
 
 #[test]

@@ -175,22 +175,6 @@ fn a_response_that_is_there_at_once_has_a_length() {
 }
 
 #[test]
-fn each_part_arrives_before_the_next_is_made() {
-    both(|site| {
-        let mut stream = site.open(&format!("/stepwise?folder={}", site.work().display()));
-        assert!(!read_until(&mut stream, "step 0").contains("step 1"));
-        site.touch("step0");
-        assert!(!read_until(&mut stream, "step 1").contains("step 2"));
-        site.touch("step1");
-        read_until(&mut stream, "step 2");
-        site.touch("step2");
-        let mut rest = String::new();
-        stream.read_to_string(&mut rest).unwrap();
-        assert!(rest.ends_with("0\r\n\r\n"), "{rest:?}");
-    });
-}
-
-#[test]
 fn close_is_always_called() {
     for how in ["whole", "broken", "fails"] {
         let site = PythonSite::start(&json!({}));
@@ -589,15 +573,6 @@ fn an_application_that_does_not_start_says_why() {
 }
 
 #[test]
-fn a_worker_that_dies_costs_its_own_request() {
-    let site = PythonSite::start(&json!({"processes": 2}));
-    assert_eq!(site.get("/crash").status, 502);
-    for _ in 0..20 {
-        assert_eq!(site.get("/").status, 200);
-    }
-}
-
-#[test]
 fn a_virtual_environment_is_entered() {
     let site = PythonSite::bare();
     let home = site.server.folder().join("venv");
@@ -628,18 +603,6 @@ fn a_virtual_environment_is_entered() {
     );
     site.configure(&json!({"module": "only_here", "home": home}));
     assert_eq!(site.get("/environ").json()["sys.prefix"], json!(home));
-}
-
-#[test]
-fn a_request_that_does_not_come_back_says_where_it_is() {
-    let site = PythonSite::start(&json!({"processes": 1, "limits": {"timeout": 1}}));
-    assert_eq!(site.get("/spin").status, 504);
-    site.wait_for_log(" in spin");
-    site.wait_for_log(" is at\n");
-    // The next process has to import the application first.
-    let limit = "/config/applications/app/limits/timeout";
-    site.server.put(limit, &json!(60));
-    assert_eq!(site.get("/").status, 200);
 }
 
 #[test]

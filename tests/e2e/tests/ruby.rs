@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tutti_e2e::read_until;
 use tutti_e2e::ruby::RubySite;
 use tutti_sys::signal;
-use tutti_testkit::{Load, LoadOptions, PATIENCE, client, wait_until};
+use tutti_testkit::{client, wait_until};
 
 fn site() -> RubySite {
     RubySite::start("config.ru", &json!({}))
@@ -486,18 +486,6 @@ fn a_worker_says_where_it_is() {
     signal::send(worker, libc::SIGKILL).unwrap();
 }
 
-#[test]
-fn a_request_out_of_time_is_told_with_its_place() {
-    let options = json!({"processes": 1, "limits": {"timeout": 1}});
-    let site = RubySite::start("config.ru", &options);
-    assert_eq!(site.get("/loops").status, 504);
-    site.wait_for_log("inner");
-    // The next process has to load the application first.
-    let limit = "/config/applications/ruby/limits/timeout";
-    site.server.put(limit, &json!(60));
-    assert_eq!(site.get("/hello").text(), "hello");
-}
-
 // Threads, hooks, preload.
 
 #[test]
@@ -717,6 +705,16 @@ fn an_object_without_a_text_is_named() {
 }
 
 #[test]
+fn the_stack_of_threads_is_not_in_the_environment() {
+    let site = site();
+    let script = "run ->(_) { [200, {}, [ENV.key?('RUBY_THREAD_MACHINE_STACK_SIZE').to_s]] }\n";
+    fs::write(site.root().join("stack.ru"), script).unwrap();
+    let reply = site.configure("stack.ru", &json!({"thread_stack_size": 4 << 20}));
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert_eq!(site.get("/").text(), "false");
+}
+
+#[test]
 fn files_are_utf_8_without_a_locale() {
     let site = site();
     let script =
@@ -764,55 +762,4 @@ fn the_bundle_of_an_application_is_used() {
     let reply = site.configure("bundled/config.ru", &options);
     assert_eq!(reply.status, 200, "{}", reply.text());
     assert_eq!(site.get("/").status, 200);
-}
-
-// Faults under load.
-
-#[test]
-fn killed_workers_lose_no_request_but_their_own() {
-    let site = RubySite::start("config.ru", &json!({"processes": 3}));
-    let load = Load::start(&LoadOptions::get(site.server.address(), "/hello", 8));
-    let rounds = 5;
-    for round in 0..rounds {
-        assert!(load.wait_for_answers(50, PATIENCE), "round {round}");
-        if let Some(&worker) = site.workers().first() {
-            // It may have gone.
-            let _ = signal::send(worker, libc::SIGKILL);
-        }
-    }
-    let outcome = load.stop();
-    assert!(outcome.failures() <= rounds, "{outcome:?}");
-    assert_eq!(site.get("/hello").status, 200);
-}
-
-// The guide.
-
-#[test]
-fn the_examples_of_the_guide_work() {
-    let guide = include_str!("../../../docs/ruby.md");
-    let blocks = |language: &str| -> Vec<String> {
-        let fence = format!("```{language}\n");
-        let parts = guide.split(&fence).skip(1);
-        parts
-            .map(|part| part.split("```").next().unwrap().to_owned())
-            .collect()
-    };
-    let scripts = blocks("ruby");
-    assert_eq!(scripts.len(), 2);
-    let mut options: Value = serde_json::from_str(&blocks("json")[0]).unwrap();
-    let site = site();
-    for (script, answer) in scripts
-        .iter()
-        .zip(["/x: visit 1 of process ", "line 1\nline 2\nline 3\n"])
-    {
-        fs::write(site.root().join("example.ru"), script).unwrap();
-        options["script"] = json!(site.root().join("example.ru"));
-        // A change, so that the application is loaded again.
-        options["environment"] = json!({"EXAMPLE": answer});
-        let reply = site.configure("example.ru", &options);
-        assert_eq!(reply.status, 200, "{}", reply.text());
-        let text = site.get("/x").text();
-        assert!(text.starts_with(answer), "{text}");
-    }
-    site.wait_for_log("done with /x");
 }

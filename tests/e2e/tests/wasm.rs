@@ -13,15 +13,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use tutti_e2e::documents::{examples, json_examples};
+use tutti_e2e::documents::examples;
 use tutti_e2e::external::source;
-use tutti_e2e::read_until;
+use tutti_e2e::hints_and_trailers::check_unannounced_trailers;
 use tutti_e2e::wasm::{self, WasmSite};
+use tutti_e2e::{http3, http3_site, read_until};
 use tutti_sys::signal;
 use tutti_testkit::server::binaries;
-use tutti_testkit::{
-    Load, LoadOptions, PATIENCE, client, files, free_port, guide, is_root, skip, wait_until,
-};
+use tutti_testkit::{client, files, free_port, guide, is_root, skip, wait_until};
 
 fn site(extra: &Value) -> WasmSite {
     WasmSite::start(&wasm::rust(), extra)
@@ -81,6 +80,37 @@ fn a_component_sees_its_request_and_answers() {
     );
 }
 
+/// Also those that no head has announced, which clients of HTTP/1 do not get.
+#[test]
+fn clients_of_http2_and_http3_get_fields_behind_a_body() {
+    check_unannounced_trailers(single().server.address(), "/trailers");
+    let server = http3_site::bare();
+    let component = server.write("app.wasm", std::fs::read(wasm::rust()).unwrap());
+    server.put(
+        "/config",
+        &json!({
+            "listeners": http3_site::listeners(&server, "applications/app", &json!(true)),
+            "applications": {"app": {"type": "wasm-wasi-component", "component": component}}
+        }),
+    );
+    http3_site::run(async {
+        let mut client = http3::Client::connect(server.port()).await;
+        for path in ["/trailers?announced", "/trailers"] {
+            let answer = client.get(path).await.unwrap();
+            assert_eq!((answer.status.as_u16(), answer.text()), (200, "whole"));
+            let is_announced = path.ends_with("announced");
+            assert_eq!(answer.fields.contains_key("trailer"), is_announced);
+            let trailers = answer.trailers.unwrap();
+            assert_eq!(
+                (trailers.len(), &trailers["x-sum"]),
+                (1, &"5".parse().unwrap())
+            );
+        }
+        let plain = client.get("/").await.unwrap();
+        assert!(plain.trailers.is_none(), "{plain:?}");
+    });
+}
+
 /// A `rewrite` is followed, as services in Rust do.
 #[test]
 fn a_component_sees_the_path_that_was_routed() {
@@ -98,19 +128,6 @@ fn a_component_sees_the_path_that_was_routed() {
             .text()
             .contains("target /request?q\n")
     );
-}
-
-#[test]
-fn bodies_of_every_size_go_in_and_out_whole() {
-    for buffering in [true, false] {
-        let site = site(&json!({"request_buffering": buffering}));
-        for size in [0, 1, 4096, 16_384, 65_536, 65_537, 3_000_000] {
-            let body: Vec<u8> = (0..size).map(|i| (i % 251) as u8).collect();
-            let reply = site.send("POST", "/echo", "", &body);
-            assert_eq!(reply.status, 200, "{size}");
-            assert!(reply.body == body, "{size}: {} bytes", reply.body.len());
-        }
-    }
 }
 
 #[test]
@@ -464,59 +481,6 @@ fn a_component_that_cannot_be_served_is_refused_with_the_cure() {
     );
 }
 
-// Processes.
-
-#[test]
-fn processes_are_killed_and_restarted_without_loss() {
-    let site = site(&json!({"processes": 2}));
-    let load = Load::start(&LoadOptions::get(site.server.address(), "/", 4));
-    assert!(load.wait_for_answers(50, PATIENCE));
-    let reply = site
-        .server
-        .call("GET", "/control/applications/wasm/restart", &Value::Null);
-    assert_eq!(reply.status, 200, "{}", reply.text());
-    let so_far = load.answered();
-    assert!(load.wait_for_answers(so_far + 50, PATIENCE));
-    let outcome = load.stop();
-    assert_eq!(outcome.failures(), 0, "{outcome:?}");
-    // A process that is killed costs at most what it was at.
-    let load = Load::start(&LoadOptions::get(site.server.address(), "/", 4));
-    assert!(load.wait_for_answers(50, PATIENCE));
-    let killed = site.workers();
-    for worker in &killed {
-        signal::send(*worker, libc::SIGKILL).unwrap();
-    }
-    wait_until("other processes", || {
-        let now = site.workers();
-        now.len() == 2 && now.iter().all(|worker| !killed.contains(worker))
-    });
-    let so_far = load.answered();
-    assert!(load.wait_for_answers(so_far + 50, PATIENCE));
-    let outcome = load.stop();
-    assert_eq!(outcome.wrong_bodies + outcome.lost, 0, "{outcome:?}");
-    let failed: u64 = outcome
-        .statuses
-        .iter()
-        .filter(|(status, _)| **status != 200)
-        .map(|(_, count)| count)
-        .sum();
-    // Each of the connections may meet each of the two deaths.
-    assert!(failed <= 8, "{outcome:?}");
-}
-
-#[test]
-fn a_process_leaves_after_as_many_requests_as_it_is_told() {
-    let site = site(&json!({"limits": {"requests": 5}}));
-    let first = site.workers();
-    for _ in 0..20 {
-        assert_eq!(site.get("/").status, 200);
-    }
-    wait_until("another process", || {
-        let now = site.workers();
-        now.len() == 1 && now != first
-    });
-}
-
 /// A component that breaks out of its instance finds no programs, no network and no folders to write in.
 #[test]
 fn a_process_has_given_up_what_it_does_not_need() {
@@ -549,27 +513,6 @@ fn another_root_is_enough_for_a_component() {
     }));
     assert_eq!(site.text("/read?/srv/data/file"), "inside");
     assert!(site.text("/read?/etc/passwd").starts_with("refused: "));
-}
-
-/// The examples of the guide are configurations that are taken.
-#[test]
-fn the_examples_of_the_guide_are_taken() {
-    let site = single();
-    let app = site.application["component"].as_str().unwrap().to_owned();
-    let guide = include_str!("../../../docs/wasm.md");
-    let data = site.server.folder().join("data");
-    fs::create_dir(&data).unwrap();
-    let places = [
-        ("/srv/hello/hello.wasm", app.as_str()),
-        ("/srv/shop/shop.wasm", app.as_str()),
-        ("/srv/shop/data", data.to_str().unwrap()),
-        ("*:8080", &format!("127.0.0.1:{}", site.server.port())),
-    ];
-    let [whole, one, _module] = json_examples(guide, &places).try_into().unwrap();
-    site.server.put("/config", &whole);
-    assert_eq!(site.text("/"), "Hello from a component\n");
-    site.configure(&one);
-    assert_eq!(site.text("/environment"), r#"["COLOUR=blue"] []"#);
 }
 
 /// The program of the guide in Rust, built and run with its three commands.

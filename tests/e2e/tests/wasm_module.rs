@@ -10,7 +10,6 @@ use std::fs;
 use std::io::{Read, Write};
 
 use serde_json::{Value, json};
-use tutti_e2e::documents::json_examples;
 use tutti_e2e::read_until;
 use tutti_e2e::wasm::{self, WasmSite};
 use tutti_testkit::wait_until;
@@ -402,26 +401,6 @@ fn a_client_that_breaks_its_request_off_harms_nobody() {
         "{}",
         site.server.log()
     );
-}
-
-/// The example of the guide is a configuration that is taken.
-#[test]
-fn the_example_of_the_guide_is_taken() {
-    let mut site = WasmSite::bare_module(&wasm::module(&[]));
-    let module = site.application["module"].as_str().unwrap().to_owned();
-    let data = site.server.folder().join("data");
-    fs::create_dir(&data).unwrap();
-    let places = [
-        ("/srv/echo/echo.wasm", module.as_str()),
-        ("/srv/echo/data", data.to_str().unwrap()),
-        ("\"luw_request_handler\"", "\"handle\""),
-        ("\"luw_module_init_handler\"", "\"begin_module\""),
-    ];
-    let guide = include_str!("../../../docs/wasm.md");
-    let [_, _, example] = json_examples(guide, &places).try_into().unwrap();
-    site.application = example;
-    site.configure(&json!({}));
-    assert_eq!(site.text("/"), "Hello from a module\n");
 }
 
 // Starts that fail.

@@ -45,6 +45,63 @@ impl std::fmt::Display for Fault {
     }
 }
 
+/// The way of an answer to the client: the exchange of its request.
+pub(crate) trait Sink {
+    fn method(&self) -> Method;
+    fn interim<'f>(
+        &self,
+        status: u16,
+        fields: impl Fields<'f>,
+    ) -> Result<(), tutti_worker::HeadError>;
+    fn start<'f>(
+        &self,
+        status: u16,
+        fields: impl Fields<'f>,
+    ) -> Result<(), tutti_worker::HeadError>;
+    /// Takes as many bytes as there is room for.
+    fn try_write(&self, bytes: &[u8]) -> Result<usize, ClientGone>;
+    fn flush(&self);
+    fn trailers<'f>(&self, fields: impl Fields<'f>) -> Result<(), tutti_worker::HeadError>;
+    fn is_client_gone(&self) -> bool;
+}
+
+/// Names and values of fields.
+pub(crate) trait Fields<'f>: Iterator<Item = (&'f [u8], &'f [u8])> + Clone {}
+
+impl<'f, I: Iterator<Item = (&'f [u8], &'f [u8])> + Clone> Fields<'f> for I {}
+
+impl Sink for Exchange {
+    fn method(&self) -> Method {
+        Method::from_bytes(self.request().method())
+    }
+    fn interim<'f>(
+        &self,
+        status: u16,
+        fields: impl Fields<'f>,
+    ) -> Result<(), tutti_worker::HeadError> {
+        Exchange::interim(self, status, fields)
+    }
+    fn start<'f>(
+        &self,
+        status: u16,
+        fields: impl Fields<'f>,
+    ) -> Result<(), tutti_worker::HeadError> {
+        Exchange::start(self, status, fields)
+    }
+    fn try_write(&self, bytes: &[u8]) -> Result<usize, ClientGone> {
+        Exchange::try_write(self, bytes)
+    }
+    fn flush(&self) {
+        Exchange::flush(self);
+    }
+    fn trailers<'f>(&self, fields: impl Fields<'f>) -> Result<(), tutti_worker::HeadError> {
+        Exchange::trailers(self, fields)
+    }
+    fn is_client_gone(&self) -> bool {
+        Exchange::is_client_gone(self)
+    }
+}
+
 /// The answer to one request.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
@@ -62,7 +119,7 @@ impl Answer {
     /// Passes on what there is, as far as there is room.
     pub(crate) fn pass_on(
         &mut self,
-        exchange: &Exchange,
+        exchange: &impl Sink,
         head: &mut ResponseHead,
     ) -> Result<State, Fault> {
         if self.decoder.is_none() && !self.pass_head(exchange, head)? {
@@ -78,7 +135,7 @@ impl Answer {
     }
 
     /// True once it has been passed on.
-    fn pass_head(&mut self, exchange: &Exchange, head: &mut ResponseHead) -> Result<bool, Fault> {
+    fn pass_head(&mut self, exchange: &impl Sink, head: &mut ResponseHead) -> Result<bool, Fault> {
         loop {
             let rest = self.written.get(self.at..).unwrap_or_default();
             let Progress::Complete { length } = head
@@ -95,8 +152,7 @@ impl Answer {
                     .interim(status, view.forwarded())
                     .map_err(Fault::Unusable)?,
                 status => {
-                    let method = Method::from_bytes(exchange.request().method());
-                    let until = view.body_length(method);
+                    let until = view.body_length(exchange.method());
                     exchange
                         .start(status, view.forwarded())
                         .map_err(Fault::Unusable)?;
@@ -111,7 +167,7 @@ impl Answer {
         }
     }
 
-    fn pass_body(&mut self, exchange: &Exchange) -> Result<State, Fault> {
+    fn pass_body(&mut self, exchange: &impl Sink) -> Result<State, Fault> {
         loop {
             if let Some((range, after)) = &mut self.waiting {
                 while range.start < range.end {
@@ -174,5 +230,203 @@ impl Answer {
     /// True if something was written after the answer's end.
     pub(crate) fn has_more(&self) -> bool {
         self.at < self.written.len()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use super::*;
+
+    /// A client that takes `room` bytes, and notes what it is given.
+    struct Client {
+        method: Method,
+        room: Cell<usize>,
+        is_gone: Cell<bool>,
+        got: RefCell<String>,
+    }
+
+    impl Client {
+        fn new(method: &str) -> Self {
+            Self {
+                method: Method::from_bytes(method.as_bytes()),
+                room: Cell::new(usize::MAX),
+                is_gone: Cell::new(false),
+                got: RefCell::default(),
+            }
+        }
+
+        fn note<'f>(
+            &self,
+            what: &str,
+            fields: impl Fields<'f>,
+        ) -> Result<(), tutti_worker::HeadError> {
+            let mut got = self.got.borrow_mut();
+            got.push_str(&format!("[{what}"));
+            for (name, value) in fields {
+                let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+                got.push_str(&format!(" {}={}", text(name), text(value)));
+            }
+            got.push(']');
+            Ok(())
+        }
+    }
+
+    impl Sink for Client {
+        fn method(&self) -> Method {
+            self.method
+        }
+        fn interim<'f>(
+            &self,
+            status: u16,
+            fields: impl Fields<'f>,
+        ) -> Result<(), tutti_worker::HeadError> {
+            self.note(&format!("interim {status}"), fields)
+        }
+        fn start<'f>(
+            &self,
+            status: u16,
+            fields: impl Fields<'f>,
+        ) -> Result<(), tutti_worker::HeadError> {
+            self.note(&status.to_string(), fields)
+        }
+        fn try_write(&self, bytes: &[u8]) -> Result<usize, ClientGone> {
+            if self.is_gone.get() {
+                return Err(ClientGone);
+            }
+            let count = bytes.len().min(self.room.get());
+            self.room.set(self.room.get() - count);
+            let taken = bytes.get(..count).unwrap_or_default();
+            self.got
+                .borrow_mut()
+                .push_str(&String::from_utf8_lossy(taken));
+            Ok(count)
+        }
+        fn flush(&self) {}
+        fn trailers<'f>(&self, fields: impl Fields<'f>) -> Result<(), tutti_worker::HeadError> {
+            self.note("behind", fields)
+        }
+        fn is_client_gone(&self) -> bool {
+            self.is_gone.get()
+        }
+    }
+
+    /// An answer that Node.js writes in these pieces; the state after the last of them.
+    fn written(client: &Client, pieces: &[&[u8]]) -> (Answer, Result<State, Fault>) {
+        let (mut answer, mut head) = (Answer::default(), ResponseHead::new());
+        let mut outcome = Ok(State::Taken);
+        for piece in pieces {
+            answer.written.extend_from_slice(piece);
+            outcome = answer.pass_on(client, &mut head);
+        }
+        (answer, outcome)
+    }
+
+    const WHOLE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-A: b\r\n\r\nhello";
+
+    #[test]
+    fn an_answer_is_the_same_in_whatever_pieces_it_is_written() {
+        for length in [1, 2, 7, WHOLE.len()] {
+            let client = Client::new("GET");
+            let pieces: Vec<&[u8]> = WHOLE.chunks(length).collect();
+            let (answer, outcome) = written(&client, &pieces);
+            assert_eq!(outcome.unwrap(), State::Whole, "{length}");
+            assert_eq!(*client.got.borrow(), "[200 Content-Length=5 X-A=b]hello");
+            assert!(answer.is_whole() && !answer.has_more());
+        }
+    }
+
+    #[test]
+    fn answers_before_the_one_and_fields_behind_it_are_passed_on_without_their_framing() {
+        let client = Client::new("GET");
+        let text = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nwh\r\n3\r\nole\r\n0\r\nX-Sum: 5\r\n\r\n";
+        let (_, outcome) = written(&client, &[text]);
+        assert_eq!(outcome.unwrap(), State::Whole);
+        let got = client.got.borrow();
+        assert!(
+            got.starts_with("[interim 103 Link=</a>][200 Trailer=X-Sum"),
+            "{got}"
+        );
+        assert!(
+            got.contains("]whole[behind ") && !got.contains("chunked"),
+            "{got}"
+        );
+    }
+
+    #[test]
+    fn a_full_client_gets_the_rest_when_there_is_room() {
+        let client = Client::new("GET");
+        client.room.set(2);
+        let (mut answer, outcome) = written(&client, &[WHOLE]);
+        assert_eq!(outcome.unwrap(), State::Full);
+        assert!(!answer.is_whole());
+        client.room.set(100);
+        let state = answer.pass_on(&client, &mut ResponseHead::new());
+        assert_eq!(state.unwrap(), State::Whole);
+        assert!(client.got.borrow().ends_with("]hello"));
+    }
+
+    #[test]
+    fn a_client_that_has_gone_is_noticed_also_while_nothing_is_written() {
+        let client = Client::new("GET");
+        client.is_gone.set(true);
+        assert_eq!(written(&client, &[WHOLE]).1.unwrap(), State::Gone);
+        let begun = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
+        assert_eq!(written(&client, &[begun]).1.unwrap(), State::Gone);
+    }
+
+    #[test]
+    fn the_method_and_the_status_say_whether_there_is_a_body() {
+        let head = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
+        assert_eq!(
+            written(&Client::new("HEAD"), &[head]).1.unwrap(),
+            State::Whole
+        );
+        assert_eq!(
+            written(&Client::new("GET"), &[head]).1.unwrap(),
+            State::Taken
+        );
+        let empty = b"HTTP/1.1 304 Not Modified\r\n\r\n";
+        assert_eq!(
+            written(&Client::new("GET"), &[empty]).1.unwrap(),
+            State::Whole
+        );
+    }
+
+    #[test]
+    fn the_end_of_the_connection_is_an_end_only_where_nothing_else_is() {
+        let client = Client::new("GET");
+        let (answer, outcome) = written(&client, &[b"HTTP/1.1 200 OK\r\n\r\nall of it"]);
+        assert_eq!(outcome.unwrap(), State::Taken);
+        assert!(answer.end().is_ok());
+        assert!(client.got.borrow().ends_with("]all of it"));
+        let (answer, _) = written(
+            &client,
+            &[b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel"],
+        );
+        assert!(matches!(answer.end(), Err(Fault::CutShort)));
+        let (answer, _) = written(&client, &[b"HTTP/1.1 200"]);
+        assert!(matches!(answer.end(), Err(Fault::CutShort)));
+    }
+
+    #[test]
+    fn what_is_no_answer_is_a_fault() {
+        let fault = |text: &[u8]| written(&Client::new("GET"), &[text]).1.unwrap_err();
+        assert!(matches!(fault(b"nonsense\r\n\r\n"), Fault::Head(_)));
+        let upgrade = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n";
+        assert!(matches!(fault(upgrade), Fault::Upgraded));
+        let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n";
+        assert!(matches!(fault(chunked), Fault::Body(_)));
+    }
+
+    #[test]
+    fn bytes_behind_an_answer_are_noticed() {
+        let client = Client::new("GET");
+        let (answer, outcome) = written(&client, &[WHOLE, b"more"]);
+        assert_eq!(outcome.unwrap(), State::Whole);
+        assert!(answer.has_more());
+        assert!(client.got.borrow().ends_with("]hello"));
     }
 }

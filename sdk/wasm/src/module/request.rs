@@ -17,6 +17,8 @@ pub(crate) struct Asked {
 pub(super) fn build(exchange: &Exchange) -> Result<(Asked, Feed), String> {
     let view = exchange.request();
     let content_length = match view.body() {
+        // A module cannot accept a handshake, which is an ordinary request to it: the stream behind it is not its body.
+        _ if view.is_websocket() => 0,
         BodyView::None => 0,
         BodyView::Inline(bytes) => bytes.len() as u64,
         BodyView::Spool { len, .. } => len,

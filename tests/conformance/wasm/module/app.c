@@ -3,12 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include <unit/unit-wasm.h>
 
 /* Where an answer begins in the shared memory, behind the fields. */
-#define ANSWER 4096
+#define ANSWER 16384
 
 extern char **environ;
 
@@ -248,11 +249,16 @@ static void allocate(luw_ctx_t *context, size_t count)
     answer(context);
 }
 
-static void wait_for(luw_ctx_t *context, unsigned long milliseconds)
+static void pause_for(unsigned long milliseconds)
 {
     struct timespec time = {milliseconds / 1000, (milliseconds % 1000) * 1000000};
 
     nanosleep(&time, NULL);
+}
+
+static void wait_for(luw_ctx_t *context, unsigned long milliseconds)
+{
+    pause_for(milliseconds);
     text(context, "waited");
 }
 
@@ -276,6 +282,67 @@ static void send_table(u8 *addr, u32 count, u32 name, u32 name_length, u32 value
     nxt_wasm_send_headers(0);
 }
 
+/* The values of two fields of the request, as the language contract has them. */
+static char values_seen[1000], value_long[16384];
+
+static bool collect(luw_ctx_t *context, const char *name, const char *value, void *data)
+{
+    (void) context;
+    (void) data;
+    if (!strcasecmp(name, "x-long")) {
+        snprintf(value_long, sizeof(value_long), "%s", value);
+    } else if (!strcasecmp(name, "x-seen")) {
+        strcat(values_seen, values_seen[0] ? ", " : "");
+        strcat(values_seen, value);
+    }
+    return true;
+}
+
+static void contract_head(luw_ctx_t *context)
+{
+    values_seen[0] = 0;
+    luw_http_hdr_iter(context, collect, NULL);
+    luw_mem_writep(context, "%s", values_seen);
+    luw_http_set_response_status(201);
+    luw_http_init_headers(context, 4, 0);
+    luw_http_add_header(context, "Set-Cookie", "a=1");
+    luw_http_add_header(context, "Set-Cookie", "b=2");
+    luw_http_add_header(context, "X-Empty", "");
+    luw_http_add_header(context, "X-Back", value_long);
+    luw_http_send_headers(context);
+    luw_http_send_response(context);
+    luw_http_response_end();
+}
+
+/* A part, and another when there is the file `go`. */
+static void slow(luw_ctx_t *context)
+{
+    char go[1000];
+    FILE *file;
+
+    luw_mem_writep(context, "first\n");
+    luw_http_send_response(context);
+    snprintf(go, sizeof(go), "%s/go", getenv("WORK"));
+    while ((file = fopen(go, "r")) == NULL) {
+        pause_for(5);
+    }
+    fclose(file);
+    luw_mem_reset(context);
+    luw_mem_writep(context, "second\n");
+    luw_http_send_response(context);
+    luw_http_response_end();
+}
+
+static void grow(luw_ctx_t *context)
+{
+    u8 *volatile bytes = malloc(200 << 20);
+
+    memset(bytes, 1, 200 << 20);
+    pause_for(500);
+    free(bytes);
+    text(context, "grown");
+}
+
 /* More than any client takes. */
 static void send_for_ever(luw_ctx_t *context)
 {
@@ -297,11 +364,11 @@ static void send_size(u8 *addr, u32 size)
 
 static bool misbehave(luw_ctx_t *context, u8 *addr, const char *path, const char *argument)
 {
-    if (!strcmp(path, "/trap")) {
+    if (!strcmp(path, "/trap") || !strcmp(path, "/fails")) {
         fail();
     } else if (!strcmp(path, "/exit")) {
         exit(3);
-    } else if (!strcmp(path, "/loop")) {
+    } else if (!strcmp(path, "/loop") || !strcmp(path, "/hangs")) {
         compute_for_ever();
     } else if (!strcmp(path, "/no-answer")) {
         /* Comes back without one. */
@@ -356,6 +423,12 @@ static void serve(luw_ctx_t *context, const char *path, const char *argument)
     } else if (!strcmp(path, "/served")) {
         luw_mem_writep(context, "%u", served);
         answer(context);
+    } else if (!strcmp(path, "/head")) {
+        contract_head(context);
+    } else if (!strcmp(path, "/slow")) {
+        slow(context);
+    } else if (!strcmp(path, "/grows")) {
+        grow(context);
     } else if (!strcmp(path, "/calls")) {
         text(context, calls);
         calls[0] = 0;
@@ -405,7 +478,7 @@ __luw_export_name("handle") int handle(u8 *addr)
         *argument++ = 0;
     }
     argument = argument != NULL ? argument : "";
-    if (!strcmp(path, "/echo")) {
+    if (!strcmp(path, "/echo") || !strcmp(path, "/body")) {
         echo(addr);
     } else if (!strcmp(path, "/upload")) {
         upload(addr);

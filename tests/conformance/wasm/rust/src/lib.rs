@@ -30,7 +30,7 @@ impl Guest for Conformance {
         let target = request.path_with_query().unwrap_or_default();
         let (path, argument) = target.split_once('?').unwrap_or((&target, ""));
         match path {
-            "/echo" => echo(&request, out),
+            "/echo" | "/body" => echo(&request, out),
             "/request" => text(out, 200, &[], &describe(&request)),
             "/served" => text(out, 200, &[], &SERVED.get().to_string()),
             "/status" => text(out, argument.parse().unwrap_or(200), &[], "told"),
@@ -40,6 +40,14 @@ impl Guest for Conformance {
             "/large-field" => large_field(out, argument),
             "/environment" => environment(out),
             "/print" => print(out),
+            "/head" => head(&request, out),
+            "/hints" => trailers(out, "announced"),
+            "/slow" => slow(out),
+            "/grows" => {
+                let grown = vec![b'x'; 200 << 20];
+                subscribe_duration(500_000_000).block();
+                text(out, 200, &[], &format!("grown {}", std::hint::black_box(&grown).len()));
+            }
             "/pieces" => pieces(out, argument),
             "/endless" => endless(out),
             "/wait" => {
@@ -48,9 +56,9 @@ impl Guest for Conformance {
             }
             "/begin-and-wait" => begin_and(out, || subscribe_duration(number(argument) * 1_000_000).block()),
             "/begin-and-loop" => begin_and(out, || compute_for_ever()),
-            "/trap" => trap(out),
+            "/trap" | "/fails" => trap(out),
             "/trap-in-body" => trap_in_body(out),
-            "/loop" => compute_for_ever(),
+            "/loop" | "/hangs" => compute_for_ever(),
             "/memory" => text(out, 200, &[], &allocate(number(argument) as usize)),
             "/exit" => std::process::exit(3),
             "/no-answer" => drop(out),
@@ -112,9 +120,11 @@ fn echo(request: &IncomingRequest, out: ResponseOutparam) {
     let to = body.write().unwrap();
     let incoming = request.consume().unwrap();
     let from: InputStream = incoming.stream().unwrap();
-    while let Ok(piece) = from.blocking_read(PIECE) {
-        if write_all(&to, &piece).is_err() {
-            return;
+    loop {
+        match from.blocking_read(PIECE) {
+            Ok(piece) if write_all(&to, &piece).is_ok() => {}
+            Err(StreamError::Closed) => break,
+            _ => return eprintln!("cut short"),
         }
     }
     drop((from, to));
@@ -136,6 +146,32 @@ fn describe(request: &IncomingRequest) -> String {
 fn fields(out: ResponseOutparam) {
     let fields = [("X-One", "1"), ("x-two", "a"), ("x-two", "b"), ("set-cookie", "a=1"), ("set-cookie", "b=2")];
     text(out, 201, &fields, "fields");
+}
+
+/// Fields as the language contract has them.
+fn head(request: &IncomingRequest, out: ResponseOutparam) {
+    let all = |name: &str| {
+        let values = request.headers().get(&name.to_owned());
+        let texts: Vec<_> = values.into_iter().map(|value| String::from_utf8_lossy(&value).into_owned()).collect();
+        texts.join(", ")
+    };
+    let long = all("x-long");
+    let fields = [("set-cookie", "a=1"), ("set-cookie", "b=2"), ("x-empty", ""), ("x-back", &long)];
+    text(out, 201, &fields, &all("x-seen"));
+}
+
+/// A part, and another when there is the file `go`.
+fn slow(out: ResponseOutparam) {
+    let body = begin(out, 200, &[]);
+    let stream = body.write().unwrap();
+    let _ = write_all(&stream, b"first\n");
+    let go = format!("{}/go", std::env::var("WORK").unwrap_or_default());
+    while std::fs::metadata(&go).is_err() {
+        subscribe_duration(5_000_000).block();
+    }
+    let _ = write_all(&stream, b"second\n");
+    drop(stream);
+    let _ = OutgoingBody::finish(body, None);
 }
 
 /// A field behind the body; with the argument `announced` the head says so.

@@ -1,4 +1,0 @@
-run(lambda do |env|
-  env["rack.early_hints"]&.call("link" => "</a.css>; rel=preload; as=style")
-  [200, {}, ["whole"]]
-end)
