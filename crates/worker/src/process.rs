@@ -317,7 +317,7 @@ impl Drop for Thread {
     }
 }
 
-/// Whether a worker takes further requests.
+/// Says if a worker takes further requests.
 #[derive(Clone, Copy, Debug, Default)]
 struct Course {
     is_leaving: bool,
