@@ -50,7 +50,7 @@ STEP = @packaging/timed --go-on
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo test test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-packages test-packages-debian test-chart test-image image chart dist site fuzz bench bench-quick bench-fleet lint lint-texts clean
+.PHONY: help build deps server demo demo-stop time-demo test test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-packages test-packages-debian test-chart test-image image chart dist site fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -58,7 +58,7 @@ help: ## list the targets
 deps:
 	@packaging/install-deps build
 
-build: deps server ## dist/bin/tutti (tuttid and unitd are links to it) and dist/modules/
+build: deps server ## dist/bin/tutti (tuttid and unitd are links to it), dist/bin/tutti-import and dist/modules/
 	$(CARGO) build --profile $(PROFILE) $(call PACKAGES,tutti-external tutti-node tutti-node-addon tutti-perl tutti-ruby tutti-java tutti-c)
 	rm -rf $(DIST)/share/tutti/go $(DIST)/share/tutti/node
 	mkdir -p $(DIST)/share/tutti/go $(DIST)/share/tutti/node/unit-http $(DIST)/lib $(DIST)/include
@@ -82,8 +82,9 @@ build: deps server ## dist/bin/tutti (tuttid and unitd are links to it) and dist
 # The server with PHP: all that the demo needs.
 server:
 	mkdir -p $(DIST)/bin $(DIST)/modules $(DIST)/share/tutti/php
-	$(CARGO) build --profile $(PROFILE) $(call PACKAGES,tutti-daemon)
+	$(CARGO) build --profile $(PROFILE) $(call PACKAGES,tutti-daemon tutti-import)
 	$(call replace,$(BUILT)/tutti,$(DIST)/bin/tutti)
+	$(call replace,$(BUILT)/tutti-import,$(DIST)/bin/tutti-import)
 	ln -sfn tutti $(DIST)/bin/tuttid
 	ln -sfn tutti $(DIST)/bin/unitd
 	CARGO=$(CARGO) PROFILE=$(PROFILE) packaging/build-php $(DIST)/modules $(TARGET)
@@ -288,6 +289,10 @@ bench: build ## every point of docs/performance.md beside nginx, FPM and Apache
 bench-quick: build ## one short round of the same: shows that the harness works
 	@packaging/install-deps build bench
 	python3 bench/run.py --dist $(DIST) --quick --results $(CURDIR)/.work/bench
+
+bench-instructions: build ## instructions of the router for one request, by callgrind (root only; some minutes; BESIDE=OTHER/dist: a ratio)
+	@packaging/install-deps build test
+	python3 bench/instructions.py --dist $(DIST) $(if $(BESIDE),--beside $(BESIDE))
 
 bench-fleet: build ## 1,000 nodes of a fleet on one etcd, without servers: docs/fleet.md (some minutes)
 	@packaging/install-deps build test bench

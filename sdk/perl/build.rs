@@ -11,7 +11,8 @@ use std::{
     process::Command,
 };
 
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
+    "state.c",
     "lifecycle.c",
     "request.c",
     "response.c",

@@ -11,7 +11,9 @@ use std::{
     process::Command,
 };
 
-const SOURCES: [&str; 13] = [
+const SOURCES: [&str; 15] = [
+    "state.c",
+    "directives.c",
     "sapi.c",
     "request.c",
     "variables.c",

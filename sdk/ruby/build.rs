@@ -11,7 +11,8 @@ use std::{
     process::Command,
 };
 
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 8] = [
+    "serving.c",
     "lifecycle.c",
     "request.c",
     "response.c",

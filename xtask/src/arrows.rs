@@ -10,26 +10,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("script", &[]),
     ("options", &[]),
     ("document", &["options"]),
-    (
-        "config",
-        &[
-            "acme-names",
-            "cron",
-            "document",
-            "openssl",
-            "options",
-            "script",
-        ],
-    ),
+    ("config", &["document", "options", "script"]),
     ("http", &[]),
     ("gateway", &[]),
     ("wire", &["options"]),
     ("sys", &[]),
     ("metrics", &[]),
     ("routing", &["config", "http", "script"]),
-    ("tls", &["acme-names", "config"]),
+    ("tls", &["config", "dialer", "options"]),
     ("log", &["options", "sys"]),
-    ("protocol", &["acme-names", "options", "sys"]),
+    ("protocol", &["options", "sys"]),
     ("spool", &["sys"]),
     (
         "conn",
@@ -41,49 +31,49 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "config", "options", "http", "log", "metrics", "spool", "wire", "sys",
         ],
     ),
-    ("upstream", &["config", "sys", "tls"]),
-    ("telemetry", &["config"]),
+    ("upstream", &["config", "dialer", "sys", "tls"]),
+    ("telemetry", &["config", "dialer"]),
     ("jobs", &["config", "log", "sys"]),
     (
         "commands",
         &["config", "log", "options", "pool", "sys", "wire"],
     ),
-    ("acme-names", &[]),
     (
         "acme",
-        &["acme-names", "log", "protocol", "role", "sys", "tls"],
+        &[
+            "dialer",
+            "log",
+            "options",
+            "protocol",
+            "unprivileged",
+            "sys",
+            "tls",
+        ],
     ),
-    ("pauses", &[]),
-    ("etcd", &["tls"]),
-    ("kubernetes", &["pauses", "tls"]),
-    ("fleet-store", &["etcd", "options", "pauses"]),
+    ("dialer", &["sys"]),
+    ("kubernetes", &["dialer"]),
+    ("fleet-store", &["dialer", "options"]),
     (
         "fleet",
         &[
-            "etcd",
+            "dialer",
             "fleet-store",
             "log",
             "options",
-            "pauses",
             "protocol",
-            "role",
+            "unprivileged",
             "sys",
         ],
     ),
-    ("cron", &[]),
-    ("guard", &["config", "http", "valkey"]),
-    ("valkey", &["config", "tls"]),
-    ("openssl", &[]),
-    ("fields", &["config", "conn", "files", "http", "routing"]),
+    ("guard", &["config", "dialer", "http"]),
     ("files", &["config", "http"]),
     ("cache", &["config", "files", "http", "sys"]),
-    ("cache-disk", &["cache"]),
-    ("substitute", &["config", "http", "routing"]),
     (
         "proxy",
         &[
             "config",
             "conn",
+            "dialer",
             "gateway",
             "http",
             "kubernetes",
@@ -99,33 +89,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["config", "conn", "http", "log", "metrics", "routing", "sys"],
     ),
     (
-        "snapshot",
-        &[
-            "cache",
-            "config",
-            "conn",
-            "files",
-            "guard",
-            "http",
-            "pool",
-            "quic",
-            "request-log",
-            "routing",
-            "spool",
-            "telemetry",
-            "tls",
-            "upstream",
-        ],
-    ),
-    (
         "server",
         &[
             "cache",
-            "cache-disk",
             "config",
             "http",
             "http2",
-            "fields",
             "files",
             "gateway",
             "guard",
@@ -137,53 +106,35 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "pool",
             "proxy",
             "quic",
-            "snapshot",
             "spool",
-            "substitute",
             "upstream",
             "tls",
             "telemetry",
-            "valkey",
         ],
     ),
-    (
-        "control",
-        &["config", "http", "metrics", "protocol", "schema", "sys"],
-    ),
-    ("schema", &["config"]),
+    ("control", &["config", "http", "metrics", "protocol", "sys"]),
     (
         "dashboard",
         &["config", "control", "http", "log", "metrics", "protocol"],
     ),
+    ("main", &["log", "options", "protocol", "sys", "wire"]),
     (
-        "main",
-        &["acme-names", "log", "options", "protocol", "sys", "wire"],
-    ),
-    (
-        "role",
+        "unprivileged",
         &[
-            "acme-names",
-            "commands",
-            "config",
-            "log",
-            "pool",
-            "protocol",
-            "script",
-            "sys",
-            "tls",
+            "commands", "config", "log", "options", "pool", "protocol", "script", "sys", "tls",
         ],
     ),
     (
         "controller",
         &[
-            "acme-names",
             "config",
             "control",
             "dashboard",
             "log",
             "metrics",
+            "options",
             "protocol",
-            "role",
+            "unprivileged",
             "script",
             "sys",
             "tls",
@@ -199,7 +150,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "metrics",
             "pool",
             "protocol",
-            "role",
+            "unprivileged",
             "script",
             "server",
             "spool",
@@ -208,23 +159,19 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tls",
         ],
     ),
-    ("import-common", &["config"]),
-    ("import-apache", &["config", "import-common"]),
-    ("import", &["config", "import-apache", "import-common"]),
+    ("import", &["config", "ctl"]),
     (
         "ctl",
         &[
             "config",
-            "etcd",
+            "dialer",
             "fleet-store",
             "http",
-            "import",
             "main",
             "metrics",
             "options",
-            "pauses",
             "protocol",
-            "role",
+            "unprivileged",
             "sys",
             "tls",
         ],
@@ -268,15 +215,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("sdk/ruby", &["options", "sdk/seam", "worker", "sys"]),
     ("sdk/seam", &["worker", "http"]),
     ("sdk/rust", &["worker", "wire", "sys", "testkit"]),
-    ("sdk/wasm", &["options", "sdk/event-loop", "worker", "sys"]),
+    (
+        "sdk/wasm",
+        &["dialer", "options", "sdk/event-loop", "worker", "sys"],
+    ),
 ];
 
 pub(crate) fn check(crates: &[Member]) -> Vec<Breach> {
     let mut breaches = Vec::new();
-    for member in crates
-        .iter()
-        .filter(|member| is_of_the_server(&member.name))
-    {
+    for member in crates.iter().filter(|member| member.is_shipped()) {
         let allowed = ALLOWED
             .iter()
             .find(|(listed, _)| *listed == member.name)
@@ -296,13 +243,6 @@ pub(crate) fn check(crates: &[Member]) -> Vec<Breach> {
     breaches
 }
 
-/// True for what is shipped: not for tests, benchmarks and this program.
-fn is_of_the_server(name: &str) -> bool {
-    !["tests/", "bench/", "xtask"]
-        .iter()
-        .any(|folder| name.starts_with(folder))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -312,6 +252,7 @@ mod tests {
             name: name.to_owned(),
             folder: std::path::PathBuf::new(),
             roots: Vec::new(),
+            is_library: true,
             uses: uses.iter().map(|used| (*used).to_owned()).collect(),
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::breach::Breach;
+use crate::c_files::{self, CFile};
 use crate::names::Names;
 use crate::source::SourceFile;
 
@@ -11,7 +12,7 @@ use crate::source::SourceFile;
 pub(crate) struct Circle {
     /// The crate.
     pub(crate) of: String,
-    /// Relative to the crate's `src`, sorted.
+    /// Relative to the crate's `src` (of C files, to the crate), sorted.
     pub(crate) files: Vec<String>,
     /// The arrows among them, for people: `a.rs → b.rs`.
     arrows: Vec<String>,
@@ -23,22 +24,36 @@ pub(crate) fn find(of: &str, files: &[SourceFile], roots: &[String]) -> Vec<Circ
     for root in roots {
         arrows.extend(Names::read(files, root).arrows());
     }
-    let inside = |index: &usize| {
+    among(of, &arrows, &|index| {
         files
-            .get(*index)
+            .get(index)
             .and_then(|file| file.path.split_once("/src/"))
             .map_or("", |(_, inside)| inside)
-            .to_owned()
-    };
-    groups(&arrows)
+    })
+}
+
+/// The circles of a crate's C files.
+pub(crate) fn find_in_c(of: &str, files: &[CFile]) -> Vec<Circle> {
+    among(of, &c_files::arrows(files), &|index| {
+        files.get(index).map_or("", |file| &file.path)
+    })
+}
+
+/// The circles that the arrows make, of files that `name` gives the names of.
+fn among<'f>(
+    of: &str,
+    arrows: &BTreeSet<(usize, usize)>,
+    name: &dyn Fn(usize) -> &'f str,
+) -> Vec<Circle> {
+    groups(arrows)
         .into_iter()
         .map(|group| {
-            let mut names: Vec<String> = group.iter().map(inside).collect();
+            let mut names: Vec<String> = group.iter().map(|file| name(*file).to_owned()).collect();
             names.sort();
             let arrows = arrows
                 .iter()
                 .filter(|(from, to)| group.contains(from) && group.contains(to))
-                .map(|(from, to)| format!("{} → {}", inside(from), inside(to)))
+                .map(|(from, to)| format!("{} → {}", name(*from), name(*to)))
                 .collect();
             Circle {
                 of: of.to_owned(),

@@ -16,9 +16,9 @@ fn files(root: &Path) -> Result<Vec<(&'static str, String)>> {
             .context("a description is no JSON")
     };
     Ok(vec![
-        ("spec/config.schema.json", printed(&tutti_schema::schema())?),
+        ("spec/config.schema.json", printed(&tutti_config::schema())?),
         (DESCRIPTION, compact(&tutti_control::openapi())),
-        ("docs/reference.md", tutti_schema::reference_markdown()),
+        ("docs/reference.md", tutti_config::reference_markdown()),
         ("docs/variables.md", tutti_config::variables_markdown()),
         (METRICS, metrics(root)?),
         ("sdk/c/include/tutti_worker.h", header(&root.join("sdk/c"))?),

@@ -8,11 +8,13 @@
 mod arrows;
 mod book;
 mod breach;
+mod c_files;
 mod circles;
 mod comments;
 mod documents;
 mod features;
 mod generated;
+mod interfaces;
 mod lengths;
 mod names;
 mod notices;
@@ -94,8 +96,13 @@ fn check() -> Result<Vec<Breach>> {
         breaches.extend(files.iter().filter_map(lengths::check_file));
         breaches.extend(files.iter().flat_map(unsafety::check));
         circles.extend(circles::find(&member.name, &files, &member.roots));
+        circles.extend(circles::find_in_c(
+            &member.name,
+            &c_files::read(&root, member)?,
+        ));
     }
     breaches.extend(circles::compare(&circles, tolerated::CIRCLES));
+    breaches.extend(interfaces::check(&root, &crates)?);
     breaches.extend(comments::check(&root)?);
     breaches.extend(documents::check(&root)?);
     breaches.extend(features::check(&root)?);

@@ -14,8 +14,27 @@ pub(crate) struct Member {
     pub(crate) folder: PathBuf,
     /// The files that its library and programs begin with, relative to the repository.
     pub(crate) roots: Vec<String>,
+    /// Nothing in it is built but a library for others.
+    pub(crate) is_library: bool,
     /// The crates of the workspace that it is built with: not those of its tests and of its build script.
     pub(crate) uses: Vec<String>,
+}
+
+impl Member {
+    /// True for what is shipped: not for tests, benchmarks and this program.
+    pub(crate) fn is_shipped(&self) -> bool {
+        !["tests/", "bench/", "xtask"]
+            .iter()
+            .any(|folder| self.name.starts_with(folder))
+    }
+
+    /// Its folder in the repository.
+    pub(crate) fn path(&self) -> String {
+        match self.name.starts_with("sdk/") {
+            true => self.name.clone(),
+            false => format!("crates/{}", self.name),
+        }
+    }
 }
 
 /// The folder that holds this crate's folder.
@@ -95,8 +114,14 @@ fn member(root: &Path, package: &Value) -> Option<Member> {
         .filter_map(|dependency| dependency.get("path")?.as_str())
         .map(|path| name_of(root, Path::new(path)))
         .collect();
+    let is_for_others = |target: &Value| {
+        !list(target, "kind")
+            .iter()
+            .any(|kind| matches!(kind.as_str(), Some("bin" | "cdylib" | "staticlib")))
+    };
     Some(Member {
         name: name_of(root, folder),
+        is_library: list(package, "targets").iter().all(is_for_others),
         folder: folder.to_path_buf(),
         roots,
         uses,

@@ -17,7 +17,7 @@ use tutti_options::source::Member;
 use tutti_protocol::{
     EtcdPlan, FleetAnswer, FleetHello, FleetRequest, FromFleet, SourcePlan, SourceSecrets, ToFleet,
 };
-use tutti_role::link::{FromMain, Link, Sorted};
+use tutti_unprivileged::link::{FromMain, Link, Sorted};
 
 const USAGE: &str = "usage: tutti-fleet-nodes FIRST COUNT HOST:PORT PREFIX";
 

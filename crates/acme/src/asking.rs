@@ -9,11 +9,10 @@ use bytes::Bytes;
 use http::header::USER_AGENT;
 use http::{Request, StatusCode};
 use http_body_util::Empty;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::RootCertStore;
+use tutti_dialer::{
+    HttpClient, HttpUse, client_config, error_chain, http_client, system_authorities,
+};
 
 use crate::http::NAME;
 
@@ -32,27 +31,16 @@ pub(crate) enum Answer {
 }
 
 /// Asks. It trusts the authorities of the system.
-pub(crate) struct Asker(Client<HttpsConnector<HttpConnector>, Empty<Bytes>>);
+pub(crate) struct Asker(HttpClient<Empty<Bytes>>);
 
 impl Asker {
     /// # Errors
     /// There is no TLS.
-    pub(crate) fn new() -> Result<Asker, rustls::Error> {
-        let mut roots = RootCertStore::empty();
-        // Without any, nobody is believed by HTTPS.
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        let config = ClientConfig::builder_with_provider(tutti_tls::provider())
-            .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(config)
-            .https_or_http()
-            .enable_http1()
-            .build();
-        // A question is rare, and whoever is asked may have been started anew meanwhile.
-        let mut client = Client::builder(TokioExecutor::new());
-        Ok(Asker(client.pool_max_idle_per_host(0).build(connector)))
+    pub(crate) fn new() -> Result<Asker, String> {
+        // Without root certificates no server is trusted by HTTPS; the URL may be one of plain HTTP.
+        let tls = client_config(system_authorities().unwrap_or(RootCertStore::empty()), None)?;
+        // A question is rare, and the server that is asked may have been started anew meanwhile.
+        Ok(Asker(http_client(tls, HttpUse::Http1, 0)))
     }
 
     pub(crate) async fn ask(&self, url: &str, name: &str, client: Option<IpAddr>) -> Answer {
@@ -64,15 +52,7 @@ impl Asker {
         match tokio::time::timeout(LONGEST_ANSWER, self.0.request(request)).await {
             Ok(Ok(response)) if response.status() == StatusCode::OK => Answer::Yes,
             Ok(Ok(response)) => Answer::No(response.status()),
-            Ok(Err(error)) => {
-                let mut text = error.to_string();
-                let mut source = std::error::Error::source(&error);
-                while let Some(inner) = source {
-                    text = format!("{text}: {inner}");
-                    source = inner.source();
-                }
-                Answer::Unknown(text)
-            }
+            Ok(Err(error)) => Answer::Unknown(error_chain(&error)),
             Err(_) => Answer::Unknown(format!(
                 "no answer within {} seconds",
                 LONGEST_ANSWER.as_secs()

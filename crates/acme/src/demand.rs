@@ -52,6 +52,8 @@ pub(crate) enum Step {
 pub(crate) struct Demands {
     /// Numbers of wishes, by bundle.
     waiting: BTreeMap<String, Vec<u64>>,
+    /// Bundles that are to be ordered now, although they are not due. Each of them is waited for.
+    renewals: BTreeSet<String>,
     questions: usize,
     /// Until when, by bundle.
     refused: BTreeMap<String, i64>,
@@ -102,6 +104,28 @@ impl Demands {
         }
     }
 
+    /// A certificate is to be ordered now, although it is not due.
+    /// False if too many wait for it.
+    pub(crate) fn renew(&mut self, bundle: &str, id: u64) -> bool {
+        let others = self.waiting.entry(bundle.to_owned()).or_default();
+        let is_room = others.len() < MOST_WAITING;
+        if is_room {
+            others.push(id);
+            self.renewals.insert(bundle.to_owned());
+        }
+        is_room
+    }
+
+    /// True if it is to be ordered now, although it is not due.
+    pub(crate) fn is_renewal(&self, bundle: &str) -> bool {
+        self.renewals.contains(bundle)
+    }
+
+    /// The bundles that are to be ordered now.
+    pub(crate) fn renewals(&self) -> impl Iterator<Item = &String> {
+        self.renewals.iter()
+    }
+
     /// The question has been answered, or has not.
     pub(crate) fn has_asked(&mut self) {
         self.questions = self.questions.saturating_sub(1);
@@ -138,6 +162,7 @@ impl Demands {
 
     /// Those who wait have their outcome.
     pub(crate) fn end(&mut self, bundle: &str) -> Vec<u64> {
+        self.renewals.remove(bundle);
         self.waiting.remove(bundle).unwrap_or_default()
     }
 }
@@ -151,7 +176,7 @@ pub(crate) fn with_orders(mut plan: AcmePlan, documents: &Documents) -> AcmePlan
         if !is_begun || plan.certificates.contains_key(&bundle) {
             continue;
         }
-        let parts = tutti_acme_names::parts(&bundle);
+        let parts = tutti_options::acme_names::parts(&bundle);
         if let Some((account, name)) =
             parts.filter(|(account, _)| plan.on_demand(account).is_some())
         {

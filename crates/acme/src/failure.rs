@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use instant_acme::{Error, Problem};
+use tutti_dialer::error_chain;
 
 /// A failure of an order.
 #[derive(Debug)]
@@ -78,15 +79,7 @@ impl From<Error> for Failure {
                     "the authority's answer cannot be understood: {error}"
                 ));
             }
-            error => {
-                let mut text = error.to_string();
-                let mut source = std::error::Error::source(&error);
-                while let Some(inner) = source {
-                    text = format!("{text}: {inner}");
-                    source = inner.source();
-                }
-                return Failure::new(text);
-            }
+            error => return Failure::new(error_chain(&error)),
         };
         let cure = match kind(&problem) {
             "badNonce" => Cure::Repeat,

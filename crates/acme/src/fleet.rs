@@ -95,7 +95,7 @@ impl Fleet {
     pub(crate) fn follow(&self, plan: &AcmePlan) {
         let authorities = plan.accounts.iter();
         let authorities = authorities.map(|(name, account)| {
-            let digest = tutti_acme_names::digest(&account.directory);
+            let digest = tutti_options::acme_names::digest(&account.directory);
             (name.clone(), digest)
         });
         let accounts = plan.certificates.iter();
@@ -112,7 +112,7 @@ impl Fleet {
         let of_bundle = |bundle: &str| {
             let planned = names.accounts.get(bundle).map(String::as_str);
             planned
-                .or_else(|| Some(tutti_acme_names::parts(bundle)?.0))
+                .or_else(|| Some(tutti_options::acme_names::parts(bundle)?.0))
                 .map(str::to_owned)
         };
         let account = match name.strip_prefix(ACCOUNT_DOCUMENT) {

@@ -13,14 +13,10 @@ use bytes::Bytes;
 use http::header::{HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, Request};
 use http_body_util::{BodyExt, Limited};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
+use tutti_dialer::{
+    HttpUse, authorities, client_config, error_chain, http_client, system_authorities,
+};
 
 use crate::failure::Failure;
 use crate::times::LONGEST_ASKED;
@@ -37,7 +33,7 @@ pub(crate) const NAME: &str = concat!("tutti/", env!("CARGO_PKG_VERSION"));
 /// The client of one attempt. Clones are the same thing.
 #[derive(Clone)]
 pub(crate) struct Authority {
-    client: Client<HttpsConnector<HttpConnector>, BodyWrapper<Bytes>>,
+    client: tutti_dialer::HttpClient<BodyWrapper<Bytes>>,
     /// The pause that the last refusal asked for.
     pause: Arc<Mutex<Option<Duration>>>,
 }
@@ -48,19 +44,16 @@ impl Authority {
     /// # Errors
     /// Nobody vouches.
     pub(crate) fn new(roots: Option<&Path>) -> Result<Authority, Failure> {
-        let config = ClientConfig::builder_with_provider(tutti_tls::provider())
-            .with_safe_default_protocol_versions()
-            .map_err(|error| Failure::new(error.to_string()))?
-            .with_root_certificates(trusted(roots)?)
-            .with_no_client_auth();
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(config)
-            .https_only()
-            .enable_http1()
-            .build();
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .build(connector);
+        let roots = match roots {
+            None => system_authorities().map_err(|why| format!("{why}, or name a file in `roots`")),
+            Some(path) => std::fs::read(path)
+                .map_err(|error| error.to_string())
+                .and_then(|pem| authorities(&pem))
+                .map_err(|why| format!("`{}` of `roots` cannot be used: {why}", path.display())),
+        };
+        let tls = roots.and_then(|roots| client_config(roots, None));
+        let tls = tls.map_err(Failure::new)?;
+        let client = http_client(tls, HttpUse::HttpsOnly, usize::MAX);
         Ok(Authority {
             client,
             pause: Arc::default(),
@@ -82,7 +75,7 @@ impl Authority {
             Ok::<_, Box<dyn StdError + Send + Sync>>((parts, body))
         });
         let (mut parts, body) = match answer.await {
-            Ok(answer) => answer.map_err(|error| Error::Other(told(&*error)))?,
+            Ok(answer) => answer.map_err(|error| unreachable(&*error))?,
             Err(_) => {
                 let text = format!("no answer within {} seconds", LONGEST_REQUEST.as_secs());
                 return Err(Error::Other(text.into()));
@@ -115,15 +108,8 @@ impl HttpClient for Authority {
     }
 }
 
-/// The whole of an error: the outermost words seldom say what was wrong.
-fn told(error: &(dyn StdError + Send + Sync + 'static)) -> Box<dyn StdError + Send + Sync> {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text = format!("{text}: {inner}");
-        source = inner.source();
-    }
-    format!("the authority cannot be reached: {text}").into()
+fn unreachable(error: &(dyn StdError + 'static)) -> Error {
+    Error::Other(format!("the authority cannot be reached: {}", error_chain(error)).into())
 }
 
 /// Makes `Retry-After` one that can be added to any time: who reads it besides this file adds it to the clock, which ends.
@@ -143,34 +129,6 @@ fn pause(fields: &HeaderMap) -> Option<Duration> {
     }
     let date = httpdate::parse_http_date(value).ok()?;
     date.duration_since(SystemTime::now()).ok()
-}
-
-fn trusted(roots: Option<&Path>) -> Result<RootCertStore, Failure> {
-    let mut store = RootCertStore::empty();
-    let Some(path) = roots else {
-        let found = rustls_native_certs::load_native_certs();
-        store.add_parsable_certificates(found.certs);
-        if store.is_empty() {
-            let text = "the system has no certificates of authorities; hint: install `ca-certificates`, or name a file in `roots`";
-            return Err(Failure::new(text));
-        }
-        return Ok(store);
-    };
-    let named = |why: &dyn std::fmt::Display| {
-        Failure::new(format!(
-            "`{}` of `roots` cannot be used: {why}",
-            path.display()
-        ))
-    };
-    let certificates = CertificateDer::pem_file_iter(path).map_err(|error| named(&error))?;
-    for certificate in certificates {
-        let certificate = certificate.map_err(|error| named(&error))?;
-        store.add(certificate).map_err(|error| named(&error))?;
-    }
-    if store.is_empty() {
-        return Err(named(&"it has no certificate"));
-    }
-    Ok(store)
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ use std::sync::Arc;
 
 use tutti_log::Log;
 use tutti_protocol::{AcmeHello, FromAcme, ToAcme};
-use tutti_role::{own_log, unprivileged};
+use tutti_unprivileged::{own_log, start};
 
 use self::demand::Wish;
 use self::line::Link;
@@ -61,15 +61,15 @@ use self::scheduler::Scheduler;
 
 /// Runs until main ends it.
 pub fn run() -> ExitCode {
-    unprivileged::run("acme", serve)
+    start::run("acme", serve)
 }
 
 /// The whole process, in one function.
 async fn serve(line: OwnedFd) -> io::Result<()> {
     let link = Arc::new(Link::new(line)?);
     let (hello, log) = greeting(&link).await?;
-    unprivileged::report_panics("acme", &log);
-    unprivileged::give_up_rights("process for certificates", None, &log);
+    start::report_panics("acme", &log);
+    start::give_up_rights("process for certificates", None, &log);
     tokio::spawn({
         let link = Arc::clone(&link);
         async move { link.write_waiting().await }
@@ -93,6 +93,7 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
                 name,
                 client,
             }),
+            ToAcme::Renew { id, bundle } => scheduler.renew(id, &bundle),
             ToAcme::Used { account, name } => scheduler.note_use(&account, &name),
             ToAcme::Shared { id, answer } => scheduler.answered(id, answer),
             ToAcme::SharedNews { news } => scheduler.hear(&news),

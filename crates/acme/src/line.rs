@@ -3,4 +3,4 @@
 use tutti_protocol::{FromAcme, ToAcme};
 
 /// Asks main, and hears its news.
-pub(crate) type Link = tutti_role::link::Link<FromAcme, ToAcme>;
+pub(crate) type Link = tutti_unprivileged::link::Link<FromAcme, ToAcme>;

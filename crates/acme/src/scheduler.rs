@@ -41,6 +41,9 @@ const PAUSE: &str = "TUTTI_ACME_PAUSE";
 /// An order that another node of the fleet may go on with is looked at again after so many seconds.
 const LEFT_AGAIN: i64 = 5;
 
+/// The end of a renewal of a certificate that the configuration does not have any more.
+pub(crate) const NOT_WANTED: &str = "the configuration does not ask for it any more";
+
 /// A certificate that could not be deleted is deleted after this time.
 const LET_GO_AGAIN: Duration = Duration::from_secs(60);
 
@@ -140,7 +143,7 @@ impl Scheduler {
 
     /// Other certificates are to be got from now on.
     pub(crate) fn follow(&self, plan: AcmePlan) {
-        {
+        let dropped: Vec<String> = {
             let mut state = self.0.state();
             if let Some(fleet) = &self.0.documents.fleet {
                 fleet.follow(&plan);
@@ -148,6 +151,16 @@ impl Scheduler {
             state.base = plan.clone();
             state.plan = demand::with_orders(plan, &self.0.documents);
             state.is_new = true;
+            let is_dropped = |bundle: &&String| !state.plan.certificates.contains_key(*bundle);
+            state
+                .demands
+                .renewals()
+                .filter(is_dropped)
+                .cloned()
+                .collect()
+        };
+        for bundle in dropped {
+            self.0.end_wishes(&bundle, Some(NOT_WANTED));
         }
         self.0.wake.notify_one();
     }
@@ -319,6 +332,10 @@ impl Inner {
         now: i64,
     ) -> i64 {
         let is_stored = wanted.until.is_some();
+        if is_stored && demands.is_renewal(bundle) {
+            // At once, but for a pause: as if there were none yet.
+            return times::due(document, bundle, false, now);
+        }
         let own = times::due(document, bundle, is_stored, now);
         let is_lost = document.issued.is_none() && document.demand.is_none();
         match wanted.until {

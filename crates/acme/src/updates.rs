@@ -13,7 +13,7 @@ use hickory_proto::rr::rdata::TXT;
 use hickory_proto::rr::rdata::tsig::TsigAlgorithm;
 use hickory_proto::rr::{Name, RData, Record as DnsRecord, RecordSet, RecordType, TSigner};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tutti_dialer::{Address, connect};
 use tutti_protocol::NameserverPlan;
 
 use crate::answers::Record;
@@ -130,7 +130,9 @@ async fn exchange(plan: &NameserverPlan, message: &Message) -> Result<Vec<u8>, S
     let unreachable = |error: std::io::Error| format!("it cannot be reached: {error}");
     let bytes = message.to_vec().map_err(|error| error.to_string())?;
     let length = u16::try_from(bytes.len()).map_err(|error| error.to_string())?;
-    let mut stream = TcpStream::connect(plan.server).await.map_err(unreachable)?;
+    let mut stream = connect(&Address::Inet(plan.server))
+        .await
+        .map_err(unreachable)?;
     let framed = [&length.to_be_bytes()[..], &bytes].concat();
     stream.write_all(&framed).await.map_err(unreachable)?;
     let length = stream.read_u16().await.map_err(unreachable)?;

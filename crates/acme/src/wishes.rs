@@ -8,12 +8,12 @@ use tutti_protocol::OnDemandPlan;
 use crate::asking::{Answer, Asker};
 use crate::demand::{self, NO_HOLDS, Step, UNKNOWN_HOLDS, Wish};
 use crate::documents::CertificateDocument;
-use crate::scheduler::{Inner, Scheduler, unix_time};
+use crate::scheduler::{Inner, NOT_WANTED, Scheduler, unix_time};
 
 impl Scheduler {
     /// A client asks for a name.
     pub(crate) fn want(&self, wish: Wish) {
-        let bundle = tutti_acme_names::bundle_on_demand(&wish.account, &wish.name);
+        let bundle = tutti_options::acme_names::bundle_on_demand(&wish.account, &wish.name);
         match self.0.step(&bundle, &wish, unix_time()) {
             Err(()) => self.0.answer(wish.id, None),
             Ok(Step::Refuse(why)) => self.0.answer(wish.id, Some(why)),
@@ -25,9 +25,17 @@ impl Scheduler {
         }
     }
 
+    /// A certificate is to be ordered now, although it is not due.
+    pub(crate) fn renew(&self, id: u64, bundle: &str) {
+        match self.0.begin_renewal(id, bundle, unix_time()) {
+            Ok(()) => self.0.wake.notify_one(),
+            Err(why) => self.0.answer(id, Some(why)),
+        }
+    }
+
     /// A certificate has been used.
     pub(crate) fn note_use(&self, account: &str, name: &str) {
-        let bundle = tutti_acme_names::bundle_on_demand(account, name);
+        let bundle = tutti_options::acme_names::bundle_on_demand(account, name);
         let (wanted, account) = {
             let state = self.0.state();
             let wanted = state.plan.certificates.get(&bundle);
@@ -47,6 +55,17 @@ impl Scheduler {
     }
 }
 
+/// Why a certificate cannot be ordered now, if the last order has failed and its pause is not over.
+fn pause(document: &CertificateDocument, now: i64) -> Option<String> {
+    // A pause is no longer than a week, whatever clock has noted it.
+    let pause = document.retry_at.map_or(0, |until| until - now);
+    (1..8 * 86_400).contains(&pause).then(|| {
+        let why = document.last_error.as_ref();
+        let why = why.map_or("the last order failed", |(why, _)| why);
+        format!("{why}; the next order is in {pause} seconds at the earliest")
+    })
+}
+
 impl Inner {
     /// The step that follows from a wish; an error: it is fulfilled already.
     fn step(&self, bundle: &str, wish: &Wish, now: i64) -> Result<Step, ()> {
@@ -55,7 +74,7 @@ impl Inner {
         if state.plan.on_demand(&wish.account).is_none() {
             return refuse("the configuration has no certificates on demand of this account");
         }
-        if tutti_acme_names::on_demand(&wish.name).as_deref() != Some(wish.name.as_str()) {
+        if tutti_options::acme_names::on_demand(&wish.name).as_deref() != Some(wish.name.as_str()) {
             return refuse("no authority takes the name");
         }
         let wanted = state.plan.certificates.get(bundle);
@@ -73,19 +92,36 @@ impl Inner {
                 return Ok(Step::Wait);
             }
         }
-        // A pause is no longer than a week, whatever clock has noted it.
-        let pause = document.retry_at.map_or(0, |until| until - now);
-        if (1..8 * 86_400).contains(&pause) {
-            let why = document.last_error.map_or_else(String::new, |(why, _)| why);
-            return Ok(Step::Refuse(format!(
-                "{why}; the next order is in {pause} seconds at the earliest"
-            )));
+        if let Some(why) = pause(&document, now) {
+            return Ok(Step::Refuse(why));
         }
         if wanted.is_some_and(|wanted| !wanted.is_on_demand) {
             state.demands.join(bundle, wish.id);
             return Ok(Step::Wait);
         }
         Ok(state.demands.begin(bundle, wish.id, now))
+    }
+
+    /// Notes that a certificate is to be ordered now; an error: why it cannot be.
+    fn begin_renewal(&self, id: u64, bundle: &str, now: i64) -> Result<(), String> {
+        let state = &mut *self.state();
+        let wanted = state.plan.certificates.get(bundle);
+        let known = wanted.and_then(|one| Some((one, state.plan.accounts.get(&one.account)?)));
+        let Some((wanted, account)) = known else {
+            return Err(NOT_WANTED.to_owned());
+        };
+        if self.documents.fleet.is_some()
+            && let Some(error) = state.shared.away()
+        {
+            return Err(error.to_owned());
+        }
+        if let Some(why) = pause(&self.document(bundle, wanted, account), now) {
+            return Err(why);
+        }
+        match state.demands.renew(bundle, id) {
+            true => Ok(()),
+            false => Err("too many wait for it".to_owned()),
+        }
     }
 
     /// Asks whether a name may have a certificate, and has it ordered.
@@ -116,9 +152,7 @@ impl Inner {
 
     /// An error is the reason why not, and for how many seconds it holds.
     async fn ask(&self, plan: &OnDemandPlan, wish: &Wish) -> Result<(), (String, i64)> {
-        let asker = self
-            .asker
-            .get_or_init(|| Asker::new().map_err(|error| error.to_string()));
+        let asker = self.asker.get_or_init(Asker::new);
         let answer = match asker {
             Ok(asker) => asker.ask(&plan.ask, &wish.name, wish.client).await,
             Err(error) => Answer::Unknown(error.clone()),
@@ -152,7 +186,7 @@ impl Inner {
         let demand = demand::demand(&wish.name, wish.client, now);
         let documents = self.documents.certificates();
         let others = documents.iter().filter(|(other, _)| {
-            let account = tutti_acme_names::parts(other).map(|(account, _)| account);
+            let account = tutti_options::acme_names::parts(other).map(|(account, _)| account);
             other != bundle && account == Some(wish.account.as_str())
         });
         demand::limit(plan, &demand, others.map(|(_, document)| document), now)?;

@@ -1,5 +1,6 @@
 //! The question that a request puts to the cache.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -61,8 +62,9 @@ impl Asked {
         let mut conditions = [None, None];
         // Without the lead the request is nobody's but the client's.
         if lead.is_some() {
-            let own = |known| view.get(known).map(<[u8]>::to_vec);
-            conditions = [own(Known::IfNoneMatch), own(Known::IfModifiedSince)];
+            let tags = view.get_list(Known::IfNoneMatch).map(Cow::into_owned);
+            let date = view.get(Known::IfModifiedSince).map(<[u8]>::to_vec);
+            conditions = [tags, date];
             for name in ["If-None-Match", "If-Modified-Since", "If-Range"] {
                 edits.retain(|edit| !edit.is_of(name));
                 edits.push(Edit::remove(name));

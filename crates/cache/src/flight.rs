@@ -84,7 +84,11 @@ pub struct Lead {
 
 impl Drop for Lead {
     fn drop(&mut self) {
-        self.flights.lock().remove(&self.hash);
+        let gone = self.flights.lock().remove(&self.hash);
         self.flight.land();
+        debug_assert!(
+            gone.is_some_and(|gone| Arc::ptr_eq(&gone, &self.flight)),
+            "another fetch's lead"
+        );
     }
 }

@@ -8,7 +8,8 @@
 use bytes::Bytes;
 use tutti_http::FieldLines;
 
-use crate::disk::{self, FileHead, Geometry, RECORD_HEAD_BYTES, RecordHead, SegmentHead};
+use crate::disk::format::{FileHead, Geometry, RECORD_HEAD_BYTES, RecordHead, SegmentHead};
+use crate::disk::metadata;
 use crate::{
     Answer, Defaults, Directives, Freshness, Key, Moment, NotStored, Stored, Vary, is_cookie_named,
     judge, overrides_method,
@@ -58,10 +59,12 @@ fn of_disk(bytes: &[u8]) {
         let end = metadata.len().min(head.metadata as usize);
         assert!(!head.seals(&seal, 0, metadata.get(..end).unwrap_or_default()));
     }
-    if let Some(written) = disk::read(bytes, Bytes::new(), AT).and_then(|one| disk::write(&one, AT))
+    if let Some(written) =
+        metadata::read(bytes, Bytes::new(), AT).and_then(|one| metadata::write(&one, AT))
     {
         // There is one way to write a response. The bytes may have had one from the future.
-        let again = disk::read(&written, Bytes::new(), AT).and_then(|one| disk::write(&one, AT));
+        let again =
+            metadata::read(&written, Bytes::new(), AT).and_then(|one| metadata::write(&one, AT));
         assert_eq!(again.as_deref(), Some(&*written));
     }
     let size = bytes
@@ -109,10 +112,10 @@ fn of_response(first: u8, fields: &FieldLines) {
     };
     let tags = ["Surrogate-Key".to_owned(), "Cache-Tag".to_owned()];
     let stored = Stored::new(key, vary, (200, fields.clone()), freshness, &tags);
-    let Some(written) = disk::write(&stored, AT) else {
+    let Some(written) = metadata::write(&stored, AT) else {
         return;
     };
-    let read = disk::read(&written, Bytes::new(), AT);
+    let read = metadata::read(&written, Bytes::new(), AT);
     let Some(read) = read else {
         panic!("written and not read: {stored:?}");
     };
@@ -121,7 +124,7 @@ fn of_response(first: u8, fields: &FieldLines) {
     assert_eq!((read.fields, read.tags), (stored.fields, stored.tags));
     // One bit less, and it is something else or nothing.
     let cut = written.len().saturating_sub(1);
-    assert!(disk::read(written.get(..cut).unwrap_or_default(), Bytes::new(), AT).is_none());
+    assert!(metadata::read(written.get(..cut).unwrap_or_default(), Bytes::new(), AT).is_none());
 }
 
 fn check(answer: &Answer<'_>, directives: &Directives, judged: Result<&Freshness, &NotStored>) {

@@ -1,11 +1,13 @@
-//! A shared cache of responses as RFC 9111 has it, without I/O: what is told of freshness, what may be stored, which stored response
-//! belongs to a request, and the memory that holds them.
+//! A shared cache of responses (RFC 9111): the lifetime of a response, which may be stored, which stored response answers a request, and the
+//! memory and the file ([`disk`]) that hold them.
 //!
 //! `tutti-server` asks it before an application or an upstream gets a request, and gives it what these answer. The caller brings the times,
-//! which are those of a clock that nobody can set.
+//! which are those of a monotonic clock. Only [`disk`] does I/O.
 //!
 //! Must never: give one client what was made for another, keep more than the configured memory, or let a fetch that never ends hold
 //! others for ever.
+
+#![forbid(unsafe_code)]
 
 mod asked;
 mod clock;

@@ -3,6 +3,7 @@
 //!
 //! Must never: store an answer that is not whole, or one that was asked for before something was purged.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -223,7 +224,7 @@ impl Recording {
                 {
                     let [tags, date] = &terms.conditions;
                     let conditions = Conditions {
-                        if_none_match: tags.as_deref(),
+                        if_none_match: tags.as_deref().map(Cow::from),
                         if_modified_since: date.as_deref(),
                         ..Conditions::default()
                     };
@@ -250,6 +251,7 @@ impl Recording {
                         }
                         let head = (status, fields);
                         let key = self.key.clone();
+                        debug_assert!(!self.is_taking(), "two responses for one request");
                         self.state.borrow_mut().taking = Some(Taking {
                             head: Stored::new(key, vary, head, freshness, self.tags()),
                             body: BytesMut::new(),
@@ -354,6 +356,12 @@ impl Recording {
         {
             // Without the room that it has grown beyond what it needs.
             let body = Bytes::copy_from_slice(&taking.body);
+            assert!(
+                taking
+                    .length
+                    .is_none_or(|length| length == body.len() as u64),
+                "a response is stored whole or not at all"
+            );
             drop(taking.body);
             let stored = Arc::new(taking.head.with_body(body));
             self.store.store(stored, terms.epoch);

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::disk::TierStatus;
+use crate::disk::tier::TierStatus;
 use crate::store::Store;
 
 /// The state of a store.

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use crate::Millis;
 use crate::clock::now;
 use crate::counts::Counts;
-use crate::disk::{Loaded, Tier};
+use crate::disk::tier::{Loaded, Tier};
 use crate::disk_hold::{DiskHold, Heeded};
 use crate::eviction::Queues;
 use crate::flight::{Flight, Flights, Lead};
@@ -146,6 +146,7 @@ impl Purges {
 
     /// True if something with this text that was asked for when there were `count` may be stored.
     fn allow(&self, text: u64, count: u64) -> bool {
+        debug_assert!(count <= self.count, "a purge that is still to come");
         self.whole <= count && self.texts.get(&text).is_none_or(|last| *last <= count)
     }
 }
@@ -176,7 +177,8 @@ impl Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        self.counter().fetch_sub(self.taken, Ordering::Relaxed);
+        let before = self.counter().fetch_sub(self.taken, Ordering::Relaxed);
+        debug_assert!(before >= self.taken, "more room was given back than taken");
     }
 }
 
@@ -216,7 +218,7 @@ impl Store {
     }
 
     /// From now on it has this part on disk.
-    pub fn set_tier(&self, tier: Arc<dyn Tier>) {
+    pub(crate) fn set_tier(&self, tier: Arc<dyn Tier>) {
         // There is one for all its life.
         let _ = self.tier.set(tier);
     }
@@ -232,7 +234,7 @@ impl Store {
     }
 
     /// The part on disk.
-    pub fn tier(&self) -> Option<&Arc<dyn Tier>> {
+    pub(crate) fn tier(&self) -> Option<&Arc<dyn Tier>> {
         self.tier.get()
     }
 
@@ -277,6 +279,7 @@ impl Store {
         });
         let found = found.filter(|one| may_use(one)).cloned();
         if let Some(stored) = &found {
+            debug_assert_eq!(stored.key, *key, "made for another client");
             stored.note_use();
             match stored.freshness.usage(now) {
                 Use::Fresh => return Found::Fresh(Arc::clone(stored)),
@@ -406,14 +409,20 @@ impl Store {
             if !part.purges.allow(self.hash_text(&stored.key.text), epoch) {
                 return stored;
             }
+            debug_assert!(self.fits_memory(&stored));
             self.add(&mut part, &stored);
         }
         self.settle(&stored);
         stored
     }
 
-    /// Has all that is in memory written to disk, for whoever has the file next; completes when that is done.
-    pub fn rest(&self) -> Option<oneshot::Receiver<()>> {
+    /// Completes when everything purged so far is gone from disk; `None`: the store is in memory only.
+    pub fn settled(&self) -> Option<oneshot::Receiver<()>> {
+        self.tier().map(|tier| tier.settled())
+    }
+
+    /// Writes all that is in memory to disk, for the next process that has the file; completes when that is done.
+    pub(crate) fn rest(&self) -> Option<oneshot::Receiver<()>> {
         let tier = self.tier()?;
         for part in &self.parts {
             let part = lock(part);
@@ -464,9 +473,13 @@ impl Store {
         }
         let removed = before - variants.len();
         variants.push(Arc::clone(stored));
+        assert!(
+            variants.len() <= MOST_VARIANTS,
+            "one key takes all of the store"
+        );
         part.live = part.live + 1 - removed;
         self.used.fetch_add(stored.weight(), Ordering::Relaxed);
-        self.used.fetch_sub(gone, Ordering::Relaxed);
+        self.unuse(gone);
     }
 
     /// Lets responses go until the rest fits.
@@ -496,9 +509,10 @@ impl Store {
         if variants.is_empty() {
             part.responses.remove(&stored.key.text);
         }
+        assert!(removed <= 1, "a response was stored twice");
+        assert!(removed <= part.live, "more responses went than there were");
         part.live -= removed;
-        self.used
-            .fetch_sub(stored.weight() * removed, Ordering::Relaxed);
+        self.unuse(stored.weight() * removed);
         removed > 0
     }
 
@@ -556,9 +570,18 @@ impl Store {
     }
 
     fn let_go(&self, part: &mut Part, gone: &[Arc<Stored>]) {
-        let weight: usize = gone.iter().map(|one| one.weight()).sum();
-        self.used.fetch_sub(weight, Ordering::Relaxed);
+        self.unuse(gone.iter().map(|one| one.weight()).sum());
+        assert!(
+            gone.len() <= part.live,
+            "more responses went than there were"
+        );
         part.live -= gone.len();
+    }
+
+    /// So many bytes are free again. A count that is wrong would let the store grow beyond its memory.
+    fn unuse(&self, weight: usize) {
+        let before = self.used.fetch_sub(weight, Ordering::Relaxed);
+        assert!(before >= weight, "more bytes are free than were used");
     }
 
     fn hash(&self, key: &Key) -> u64 {

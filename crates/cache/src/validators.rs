@@ -22,6 +22,6 @@ pub(crate) fn of_caches<'a>(conditions: &Conditions<'a>) -> Conditions<'a> {
     Conditions {
         if_match: None,
         if_unmodified_since: None,
-        ..*conditions
+        ..conditions.clone()
     }
 }

@@ -1,7 +1,7 @@
 //! Configuration: from a document (`tutti-document`) to the typed configuration, or diagnostics.
 //!
-//! Owns the language: the table of every option ([`table`]), from which checking and defaults come, and in `tutti-schema` the JSON Schema and
-//! the reference page. Called by the control API (every change), by the daemon at start, and by the command line
+//! Owns the language: the table of every option ([`table`]), from which come checking, defaults, the JSON Schema, the description of
+//! the control API and the reference page. Called by the control API (every change), by the daemon at start, and by the command line
 //! (`config check`). Pure: it reads no file and asks no system; what the machine has is told by a [`Context`]. It must
 //! never panic on any input, never accept what it does not understand, and never accept what this version does not do.
 
@@ -12,12 +12,17 @@ mod address_pattern;
 mod build;
 mod check;
 pub mod context;
+mod cron;
 mod environment;
 mod files;
 pub mod mime_types;
 pub mod model;
+mod openapi;
+mod openssl;
 pub mod pattern;
+mod reference_page;
 pub mod references;
+mod schema;
 mod secrets;
 pub mod source;
 pub mod table;
@@ -31,7 +36,10 @@ pub use environment::Environment;
 pub use files::{File, combine};
 pub use mime_types::MIME_TYPES;
 pub use model::Config;
+pub use openapi::{openapi, without_shared_paths};
+pub use reference_page::reference_markdown;
 pub use references::{Reference, Target, references};
+pub use schema::schema;
 pub use tutti_document::suggest::nearest;
 pub use tutti_document::{
     Diagnostic, Diagnostics, Document, FaultKind, Location, MOST_FAULTS, Node, Pointer, Value,

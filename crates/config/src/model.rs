@@ -60,6 +60,7 @@ pub use crate::address::{
     AddressPattern, AddressSet, GatewayKind, IpRange, ListenAddress, ServicePort, UpstreamAddress,
     parse_name_server,
 };
+pub use crate::cron::{Timetable, written};
 pub use crate::pattern::{OutOfSteps, Pattern, PatternKind, Patterns};
 pub use crate::table::JwtAlgorithm;
 pub use crate::table::{
@@ -69,7 +70,6 @@ pub use crate::table::{
     ScheduleOptions, SetCookie, SlowLogFormat, SlowLogOptions, SpoolerOptions, TsigAlgorithm,
     UpstreamOptions, WebSocket,
 };
-pub use tutti_cron::{Timetable, written};
 pub use tutti_document::Pointer;
 pub use tutti_options::Switch;
 pub use tutti_options::application::Common;

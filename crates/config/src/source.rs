@@ -37,7 +37,7 @@ pub fn of_url(url: &str) -> Result<Source, Diagnostics> {
         etcd["prefix"] = format!("/{}/", path.trim_matches('/')).into();
     }
     of_text(
-        &serde_json::json!({ "etcd": etcd }).to_string(),
+        serde_json::json!({ "etcd": etcd }).to_string().as_bytes(),
         Format::Json,
     )
 }
@@ -46,8 +46,8 @@ pub fn of_url(url: &str) -> Result<Source, Diagnostics> {
 ///
 /// # Errors
 /// Every fault, as of a configuration.
-pub fn of_text(text: &str, format: Format) -> Result<Source, Diagnostics> {
-    let source = read(text.as_bytes(), format)?;
+pub fn of_text(text: &[u8], format: Format) -> Result<Source, Diagnostics> {
+    let source = read(text, format)?;
     let mut document = Document::empty();
     document.put(&["settings"], parse(b"{}")?)?;
     document.put(&["settings", "source"], source)?;
@@ -83,7 +83,7 @@ mod tests {
         let guide = include_str!("../../../docs/fleet.md");
         let (_, rest) = guide.split_once("```json source\n").unwrap();
         let (file, _) = rest.split_once("```").unwrap();
-        let source = of_text(file, Format::Json).unwrap();
+        let source = of_text(file.as_bytes(), Format::Json).unwrap();
         assert_eq!(source.name.as_deref(), Some("web-1"));
     }
 
@@ -91,7 +91,7 @@ mod tests {
     fn a_file_has_what_the_setting_takes() {
         let yaml =
             "etcd:\n  endpoints: https://a\nname: web-1\nlabels: {zone: b}\naddress: fd00::7\n";
-        let source = of_text(yaml, Format::Yaml).unwrap();
+        let source = of_text(yaml.as_bytes(), Format::Yaml).unwrap();
         assert_eq!(source.name.as_deref(), Some("web-1"));
         assert_eq!(source.address, "fd00::7".parse().ok());
         assert_eq!(source.labels.get("zone").map(String::as_str), Some("b"));
@@ -110,7 +110,7 @@ mod tests {
             r#"{"etcd": {"endpoints": "https://a"}, "address": "10.0.0.1:80"}"#,
             r#"{"etcd": {"endpoints": "https://a"}, "address": "0.0.0.0"}"#,
         ] {
-            assert!(of_text(wrong, Format::Json).is_err(), "{wrong}");
+            assert!(of_text(wrong.as_bytes(), Format::Json).is_err(), "{wrong}");
         }
     }
 }

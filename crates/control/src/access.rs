@@ -8,8 +8,11 @@
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, ORIGIN, REFERER};
+use http::request::Parts;
+use http::{HeaderValue, Method};
 use tokio::net::UnixStream;
-use tutti_http::{Method, RequestView, split_port};
+use tutti_http::split_port;
 use tutti_protocol::{Access, ROUTER_TITLE};
 use tutti_sys::{proc, process};
 
@@ -51,18 +54,26 @@ pub(crate) fn is_router(stream: &UnixStream) -> bool {
 }
 
 /// Checks what a request says about where it comes from.
-pub(crate) fn check(access: &Access, request: &RequestView<'_>) -> Result<(), Answer> {
-    check_token(access, request)?;
-    check_host(request)?;
-    check_browser(request)
+pub(crate) fn check(access: &Access, head: &Parts, host: &[u8]) -> Result<(), Answer> {
+    check_token(access, head)?;
+    check_host(host)?;
+    check_browser(head, host)
+}
+
+/// The values of a field, line by line.
+fn lines(head: &Parts, name: HeaderName) -> impl Iterator<Item = &[u8]> {
+    head.headers
+        .get_all(name)
+        .into_iter()
+        .map(HeaderValue::as_bytes)
 }
 
 /// Checks the token that the request bears.
-pub(crate) fn check_token(access: &Access, request: &RequestView<'_>) -> Result<(), Answer> {
+pub(crate) fn check_token(access: &Access, head: &Parts) -> Result<(), Answer> {
     let Some(token) = &access.token else {
         return Ok(());
     };
-    let mut shown = request.get_all(b"authorization");
+    let mut shown = lines(head, AUTHORIZATION);
     let is_right = shown.next().is_some_and(|field| token.is_shown_by(field));
     if is_right && shown.next().is_none() {
         return Ok(());
@@ -79,8 +90,7 @@ pub(crate) fn check_token(access: &Access, request: &RequestView<'_>) -> Result<
 /// A page of a stranger's site can have its name mean this machine (DNS rebinding); what it sends then has that name as
 /// `Host`. Names that no such site can have are fine: addresses, `localhost`, a single label (`unit`), and what clients of a unix
 /// socket make of its path (`%2Frun%2Fcontrol.sock`; no browser sends `%` there).
-fn check_host(request: &RequestView<'_>) -> Result<(), Answer> {
-    let host = request.host();
+fn check_host(host: &[u8]) -> Result<(), Answer> {
     if is_own_host(host) {
         return Ok(());
     }
@@ -109,7 +119,7 @@ pub fn is_own_host(authority: &[u8]) -> bool {
 }
 
 /// Browsers tell where a request comes from; what they send unasked across sites is refused (Fetch Metadata, RFC 6454).
-fn check_browser(request: &RequestView<'_>) -> Result<(), Answer> {
+fn check_browser(head: &Parts, host: &[u8]) -> Result<(), Answer> {
     let foreign = |field: &str, value: &[u8]| {
         Err(Answer::error(
             403,
@@ -120,25 +130,25 @@ fn check_browser(request: &RequestView<'_>) -> Result<(), Answer> {
             )),
         ))
     };
-    for site in request.get_all(b"sec-fetch-site") {
+    for site in lines(head, HeaderName::from_static("sec-fetch-site")) {
         if !matches!(site, b"same-origin" | b"none") {
             return foreign("Sec-Fetch-Site", site);
         }
     }
     let mut has_origin = false;
-    for origin in request.get_all(b"origin") {
+    for origin in lines(head, ORIGIN) {
         has_origin = true;
-        if !is_same_authority(origin, request.host(), true) {
+        if !is_same_authority(origin, host, true) {
             return foreign("Origin", origin);
         }
     }
     // Browsers older than these fields still say which page a form is on.
-    for referer in request.get_all(b"referer") {
-        if !has_origin && !is_same_authority(referer, request.host(), false) {
+    for referer in lines(head, REFERER) {
+        if !has_origin && !is_same_authority(referer, host, false) {
             return foreign("Referer", referer);
         }
     }
-    check_media_type(request)
+    check_media_type(head)
 }
 
 /// True if a URL is one of `host`; an origin has no path.
@@ -161,11 +171,11 @@ pub fn is_same_authority(url: &[u8], host: &[u8], is_origin: bool) -> bool {
 
 /// Of what a page may POST across sites without being asked first, no tool of ours sends these two. The third,
 /// `application/x-www-form-urlencoded`, is what `curl --data-binary` says of everything, and is taken.
-fn check_media_type(request: &RequestView<'_>) -> Result<(), Answer> {
-    if request.method() != Method::Post {
+fn check_media_type(head: &Parts) -> Result<(), Answer> {
+    if head.method != Method::POST {
         return Ok(());
     }
-    for value in request.get_all(b"content-type") {
+    for value in lines(head, CONTENT_TYPE) {
         let name = value.split(|byte| *byte == b';').next().unwrap_or_default();
         let name = name.trim_ascii();
         if name.eq_ignore_ascii_case(b"text/plain")

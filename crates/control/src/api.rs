@@ -89,7 +89,7 @@ impl Api {
                 let store = Store::JsModules;
                 stored::answer(&*self.service, store, request.method, path, request.body).await
             }
-            ["schema"] if is_read => Answer::schema(&tutti_schema::schema()),
+            ["schema"] if is_read => Answer::schema(&tutti_config::schema()),
             ["schema", "openapi.json"] if is_read => {
                 Answer::json(200, &crate::description::served())
             }
@@ -114,6 +114,9 @@ impl Api {
             }
             ["control", "cache", name, path @ ..] => {
                 crate::purges::answer(&*self.service, request.method, name, path).await
+            }
+            ["control", "certificates", name, "renew"] => {
+                crate::stored::renew(&*self.service, request.method, name).await
             }
             ["control", "applications", name, "restart"] => {
                 self.restart(request.method, name).await

@@ -70,10 +70,10 @@ pub struct RefusedChange {
     pub faults: Diagnostics,
 }
 
-/// An answer that is due. Dropping it says that it has been given, or that nobody waits for it.
-pub(crate) struct Due<'a>(&'a watch::Sender<usize>);
+/// An answer that is due. Dropping it says that it has been sent, or that its client has left.
+pub(crate) struct Due(watch::Sender<usize>);
 
-impl Drop for Due<'_> {
+impl Drop for Due {
     fn drop(&mut self) {
         self.0.send_modify(|due| *due = due.saturating_sub(1));
     }
@@ -81,9 +81,9 @@ impl Drop for Due<'_> {
 
 impl Changes {
     /// Notes that an answer is due.
-    pub(crate) fn owe(&self) -> Due<'_> {
+    pub(crate) fn owe(&self) -> Due {
         self.due.send_modify(|due| *due += 1);
-        Due(&self.due)
+        Due(self.due.clone())
     }
 
     /// The last change, if it was refused: one that succeeds makes it forgotten.

@@ -1,29 +1,27 @@
 //! One connection of the control socket: requests in, answers out.
 //!
-//! Each has its own task, so a client that is slow or silent holds up nobody; every wait for it has an end.
+//! Each has its own task, so a client that is slow or silent holds up no other.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, SERVER};
+use http::header::{HeaderName, HeaderValue, USER_AGENT, WWW_AUTHENTICATE};
+use http::request::Parts;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tutti_config::Format;
-use tutti_http::{BodyDecoder, BodyError, Limits, Method, RequestView, Version};
+use tutti_http::Method;
 use tutti_protocol::Access;
 
 use crate::access;
 use crate::answer::Answer;
 use crate::api::{Api, Request};
-use crate::client::{Answered, Client, Patience};
+use crate::change::Due;
 use crate::etag::{Condition, Conditions};
+use crate::serving::{self, BodyFault, Response};
 
-/// People type requests by hand here, hence more generous than for listeners.
-const PATIENCE: Patience = Patience {
-    wait: Duration::from_secs(60),
-    max_body: MAX_BODY,
-    linger_bytes: 16 << 20,
-    linger: Duration::from_secs(5),
-};
+/// Time for a head, for each piece of a body, and for the client to take some of an answer: people type requests by hand here.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Largest body. A configuration of 100 applications with names of a megabyte each fits.
 const MAX_BODY: u64 = 128 << 20;
@@ -38,7 +36,7 @@ pub(crate) struct Caller {
     pub(crate) access: Arc<Access>,
     /// The part of the API that is there for it.
     pub(crate) scope: Scope,
-    /// The answer to everything, for whom the API is not there.
+    /// The answer to everything, for a caller that may not use the API.
     pub(crate) refusal: Option<Answer>,
 }
 
@@ -51,6 +49,51 @@ pub(crate) enum Scope {
     Status,
 }
 
+/// Serves a connection until it ends.
+pub(crate) async fn run<S>(stream: S, caller: Caller, api: Arc<Api>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let (api, caller) = (&*api, &caller);
+    let respond = |request| async move {
+        match caller.read(request).await {
+            Ok(request) => {
+                let due = api.changes.owe();
+                let answer = match caller.scope {
+                    Scope::Everything => api.answer(request).await,
+                    Scope::Status => api.answer_of_status(request).await,
+                };
+                (response(api, answer), Some(due))
+            }
+            Err(answer) => (serving::closing(response(api, answer)), None::<Due>),
+        }
+    };
+    let refuse = |status, why: &str| {
+        let detail = format!("{why}.");
+        let answer = match status {
+            408 => too_slow(),
+            status => Answer::error(status, "Invalid request.", Some(&detail)),
+        };
+        response(api, answer)
+    };
+    serving::serve_connection(stream, PATIENCE, respond, refuse).await;
+}
+
+fn response(api: &Api, answer: Answer) -> Response {
+    let media_type = answer.media_type.unwrap_or("application/json");
+    let fields: [(HeaderName, Option<&str>); 5] = [
+        (SERVER, Some(api.service.server_name())),
+        (CONTENT_TYPE, (answer.status != 304).then_some(media_type)),
+        (ETAG, answer.etag.as_deref()),
+        (ALLOW, answer.allow),
+        (WWW_AUTHENTICATE, answer.authenticate),
+    ];
+    let fields = fields
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)));
+    serving::response(answer.status, fields, answer.body)
+}
+
 impl Caller {
     pub(crate) fn new(name: String, access: &Arc<Access>) -> Caller {
         Caller {
@@ -60,224 +103,73 @@ impl Caller {
             refusal: None,
         }
     }
-}
 
-/// Serves a connection until it ends.
-pub(crate) async fn run<S>(stream: S, caller: Caller, api: Arc<Api>)
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
-    let mut connection = Connection {
-        client: Client::new(stream, PATIENCE),
-        caller,
-    };
-    // An error here is a client that has left: nobody to tell.
-    let _ = connection.serve(&api).await;
-}
-
-struct Connection<S> {
-    client: Client<S>,
-    caller: Caller,
-}
-
-/// How a request began.
-struct Opening {
-    request: Request,
-    decoder: BodyDecoder,
-    expects_continue: bool,
-    version: Version,
-    keep_alive: bool,
-}
-
-/// A request that is answered without being looked at, and ends the connection.
-struct Refusal(Answer);
-
-impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    async fn serve(&mut self, api: &Api) -> io::Result<()> {
-        if let Some(answer) = self.caller.refusal.take() {
-            return self.refuse(api, &answer).await;
+    /// Reads a request, whose body is read only if the head may ask; else the answer, which ends the connection.
+    async fn read(&self, request: serving::Request) -> Result<Request, Answer> {
+        if let Some(refusal) = &self.refusal {
+            return Err(refusal.clone());
         }
-        loop {
-            let opening = match self.open().await? {
-                None => return Ok(()),
-                Some(Ok(opening)) => opening,
-                Some(Err(Refusal(answer))) => return self.refuse(api, &answer).await,
-            };
-            let framing = (opening.version, opening.request.method);
-            let keep_alive = opening.keep_alive;
-            let request = match self.body(opening).await? {
-                Ok(request) => request,
-                Err(Refusal(answer)) => return self.refuse(api, &answer).await,
-            };
-            let _due = api.changes.owe();
-            let answer = match self.caller.scope {
-                Scope::Everything => api.answer(request).await,
-                Scope::Status => api.answer_of_status(request).await,
-            };
-            self.write(api, &answer, framing, keep_alive).await?;
-            if !keep_alive {
-                return self.client.close().await;
-            }
-        }
-    }
-
-    /// Reads a request head; `None` when the client has left between requests.
-    async fn open(&mut self) -> io::Result<Option<Result<Opening, Refusal>>> {
-        let caller = &self.caller;
-        let read = self
-            .client
-            .head(|view, limits| caller.opening(view, limits));
-        match read.await {
-            Ok(None) => Ok(None),
-            Ok(Some(Ok(opening))) => Ok(Some(opening)),
-            Ok(Some(Err(error))) => {
-                let detail = format!("{error}.");
-                let answer = Answer::error(error.status(), "Invalid request.", Some(&detail));
-                Ok(Some(Err(Refusal(answer))))
-            }
-            Err(error) if error.kind() != io::ErrorKind::TimedOut => Err(error),
-            Err(_) if self.client.has_no_input() => Ok(None),
-            Err(_) => Ok(Some(Err(too_slow()))),
-        }
-    }
-
-    /// Reads the body.
-    async fn body(&mut self, opening: Opening) -> io::Result<Result<Request, Refusal>> {
-        let Opening {
-            mut request,
-            mut decoder,
-            expects_continue,
-            ..
-        } = opening;
-        if expects_continue && !decoder.is_finished() && self.client.has_no_input() {
-            self.client.send(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
-        }
-        match self.client.body(&mut decoder).await {
-            Ok(Ok(body)) => {
-                request.body = body;
-                Ok(Ok(request))
-            }
-            Ok(Err(error)) => Ok(Err(self.caller.refused_body(error))),
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(Err(too_slow())),
-            Err(error) => Err(error),
-        }
-    }
-
-    async fn write(
-        &mut self,
-        api: &Api,
-        answer: &Answer,
-        (version, method): (Version, Method),
-        keep_alive: bool,
-    ) -> io::Result<()> {
-        let answered = Answered {
-            version,
-            method,
-            status: answer.status,
-            keep_alive,
-            body: &answer.body,
-        };
-        let fields = [
-            ("Server", Some(api.service.server_name())),
-            (
-                "Content-Type",
-                (answer.status != 304).then_some(answer.media_type.unwrap_or("application/json")),
-            ),
-            ("ETag", answer.etag.as_deref()),
-            ("Allow", answer.allow),
-            ("WWW-Authenticate", answer.authenticate),
-        ];
-        let fields = fields
-            .iter()
-            .filter_map(|(name, value)| Some((*name, (*value)?)));
-        self.client.answer(&answered, fields).await
-    }
-
-    /// Answers and closes.
-    async fn refuse(&mut self, api: &Api, answer: &Answer) -> io::Result<()> {
-        self.write(api, answer, (Version::Http11, Method::Get), false)
-            .await?;
-        self.client.close_refused().await
-    }
-}
-
-impl Caller {
-    /// Bytes that a request body may have.
-    fn max_body(&self) -> u64 {
+        let (head, body) = request.into_parts();
+        let host = serving::host(&head)
+            .map_err(|why| Answer::error(400, "Invalid request.", Some(&format!("{why}."))))?;
         match self.scope {
+            Scope::Everything => access::check(&self.access, &head, host)?,
+            // `Host` and `Origin` are those of a site, and nothing can be changed.
+            Scope::Status => access::check_token(&self.access, &head)?,
+        }
+        let most = match self.scope {
             Scope::Everything => MAX_BODY,
             Scope::Status => 0,
-        }
+        };
+        let mut request = self.opening(&head);
+        let body = serving::read_body(body, most, PATIENCE).await;
+        request.body = body.map_err(|fault| match fault {
+            BodyFault::TooLarge => {
+                let detail = format!("A request body may have {most} bytes.");
+                Answer::error(413, "Request body is too large.", Some(&detail))
+            }
+            BodyFault::TooSlow => too_slow(),
+            BodyFault::Broken(error) => {
+                Answer::error(400, "Invalid request body.", Some(&format!("{error}.")))
+            }
+        })?;
+        Ok(request)
     }
 
-    fn refused_body(&self, error: BodyError) -> Refusal {
-        let (what, detail) = match error.status() {
-            413 => (
-                "Request body is too large.",
-                format!("A request body may have {} bytes.", self.max_body()),
-            ),
-            _ => ("Invalid request body.", format!("{error}.")),
-        };
-        Refusal(Answer::error(error.status(), what, Some(&detail)))
-    }
-
-    /// Reads what a head asks; the answer to one that may not.
-    fn opening(&self, view: &RequestView<'_>, limits: &Limits) -> Result<Opening, Refusal> {
-        let checked = match self.scope {
-            Scope::Everything => access::check(&self.access, view),
-            // `Host` and `Origin` are those of a site, and nothing can be changed.
-            Scope::Status => access::check_token(&self.access, view),
-        };
-        checked.map_err(Refusal)?;
-        let limits = Limits {
-            max_body_size: self.max_body(),
-            ..limits.clone()
-        };
-        let target = view.origin_target();
-        let path = target
-            .split(|&byte| byte == b'?')
-            .next()
-            .unwrap_or_default();
+    /// Reads what a head asks.
+    fn opening(&self, head: &Parts) -> Request {
+        let lines = |name| head.headers.get_all(name).iter().map(HeaderValue::as_bytes);
         let conditions = Conditions {
-            if_match: Condition::read(view.get_all(b"if-match")),
-            if_none_match: Condition::read(view.get_all(b"if-none-match")),
+            if_match: Condition::read(lines(IF_MATCH)),
+            if_none_match: Condition::read(lines(IF_NONE_MATCH)),
         };
-        let decoder = BodyDecoder::new(view.body_length(), &limits);
-        let decoder = decoder.map_err(|error| self.refused_body(error))?;
-        let facts = view.facts();
-        let field = |name: &[u8]| {
-            let value = view.get_all(name).next().unwrap_or_default();
+        let field = |name| {
+            let value = lines(name).next().unwrap_or_default();
             String::from_utf8_lossy(value).into_owned()
         };
-        let agent: String = field(b"user-agent").chars().take(LONGEST_AGENT).collect();
+        let agent: String = field(USER_AGENT).chars().take(LONGEST_AGENT).collect();
         let by = match agent.as_str() {
             "" => self.name.clone(),
             agent => format!("{}, {agent}", self.name),
         };
-        let accept = field(b"accept");
-        Ok(Opening {
-            request: Request {
-                method: view.method(),
-                path: path.to_vec(),
-                conditions,
-                body: Vec::new(),
-                content_type: field(b"content-type"),
-                accept: accept
-                    .split(',')
-                    .find_map(Format::of_media_type)
-                    .filter(|format| *format != Format::Toml)
-                    .unwrap_or_default(),
-                metrics: tutti_metrics::Format::accepted(&accept),
-                by,
-            },
-            decoder,
-            expects_continue: facts.expects_continue,
-            version: view.version(),
-            keep_alive: facts.keep_alive,
-        })
+        let accept = field(ACCEPT);
+        Request {
+            method: Method::from_bytes(head.method.as_str().as_bytes()),
+            path: head.uri.path().as_bytes().to_vec(),
+            conditions,
+            body: Vec::new(),
+            content_type: field(CONTENT_TYPE),
+            accept: accept
+                .split(',')
+                .find_map(Format::of_media_type)
+                .filter(|format| *format != Format::Toml)
+                .unwrap_or_default(),
+            metrics: tutti_metrics::Format::accepted(&accept),
+            by,
+        }
     }
 }
 
-fn too_slow() -> Refusal {
-    Refusal(Answer::error(408, "Request timed out.", None))
+fn too_slow() -> Answer {
+    Answer::error(408, "Request timed out.", None)
 }

@@ -9,12 +9,12 @@ use serde_json::{Map, Value, json};
 pub fn openapi() -> Value {
     let answers = [("done", done()), ("failure", failure())];
     let answers = answers.map(|(name, schema)| (name.to_owned(), schema));
-    tutti_schema::openapi(paths(), answers.into_iter().collect())
+    tutti_config::openapi(paths(), answers.into_iter().collect())
 }
 
 /// The description as it is served.
 pub(crate) fn served() -> Value {
-    tutti_schema::without_shared_paths(openapi())
+    tutti_config::without_shared_paths(openapi())
 }
 
 fn read(tag: &str, summary: &str, schema: &Value) -> Value {
@@ -130,6 +130,11 @@ fn paths() -> Map<String, Value> {
             "parameters": name,
             "get": action("server", "Replace an application's processes (as NGINX Unit has it)"),
             "post": action("server", "Replace an application's processes")
+        },
+        "/control/certificates/{name}/renew": {
+            "parameters": name,
+            "get": action("stored", "As `POST`, which says better that something changes"),
+            "post": action("stored", "Order a new certificate from its authority, or read it again from its files; answered when it is in force")
         },
         "/control/reload": {"post": action("configuration", "Read the files of `--config` again")},
         "/control/upgrade": {"post": action("server", "Become the program that is at this one's path now")},

@@ -10,8 +10,8 @@
 //! |---|---|
 //! | [`serve`] | accepts, one task per connection |
 //! | `access` | who may: peers, the token, no web pages |
-//! | [`Client`] | bytes of a connection in and out, with an end to each wait |
-//! | `connection` | reads requests, writes answers, times out |
+//! | [`serve_connection`] | HTTP/1.1 on a connection, by hyper, with an end to each wait |
+//! | `connection` | reads requests, makes responses of answers |
 //! | `api` | request to answer: sections, methods, conditions |
 //! | `stored` | what is under `/certificates` and `/js_modules` |
 //! | `own` | parts of the configuration that a fleet leaves to its nodes |
@@ -23,7 +23,6 @@ mod access;
 mod answer;
 mod api;
 mod change;
-mod client;
 mod connection;
 mod description;
 mod etag;
@@ -33,14 +32,17 @@ mod maintenance;
 mod own;
 mod purges;
 mod service;
+mod serving;
 mod stored;
 
 pub use access::{is_own_host, is_same_authority};
 pub use change::{Changes, RefusedChange};
-pub use client::{Answered, Client, Patience};
 pub use description::openapi;
 pub use listener::{Listener, serve};
 pub use own::without as without_own;
-pub use service::{BoxFuture, RestartError, Service, StoreError};
+pub use service::{BoxFuture, RenewError, RestartError, Service, StoreError};
+pub use serving::{
+    BodyFault, Request, Response, closing, host, read_body, response, serve_connection,
+};
 /// Words that the API shares with main.
 pub use tutti_protocol::{Access, Cause, Store, Token};

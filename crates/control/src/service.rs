@@ -19,6 +19,17 @@ pub enum RestartError {
     Failed(Diagnostics),
 }
 
+/// Why a certificate was not renewed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RenewError {
+    /// No certificate has this name (404).
+    Unknown,
+    /// It was uploaded: only a person has a newer one (409).
+    Uploaded,
+    /// There is no newer one now, and this is why; the one in force stays (500).
+    Failed(String),
+}
+
 /// Why something was not stored or deleted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StoreError {
@@ -145,6 +156,12 @@ pub trait Service: Send + Sync + 'static {
 
     /// Replaces the processes of an application; done when the new ones have taken over.
     fn restart(&self, application: &str) -> BoxFuture<Result<(), RestartError>>;
+
+    /// Orders a new certificate from its authority, or reads it again from its files; done when it is in force.
+    fn renew(&self, certificate: &str) -> BoxFuture<Result<(), RenewError>> {
+        let _ = certificate;
+        Box::pin(std::future::ready(Err(RenewError::Unknown)))
+    }
 
     /// Puts the program now at the server's path in its place; done when that serves.
     ///

@@ -5,7 +5,7 @@ use tutti_http::Method;
 use tutti_protocol::Store;
 
 use crate::answer::{self, Answer};
-use crate::service::{Service, StoreError};
+use crate::service::{RenewError, Service, StoreError};
 
 const WHOLE: &str = "GET, HEAD, PUT, DELETE";
 const READ_ONLY: &str = "GET, HEAD";
@@ -62,6 +62,26 @@ pub(crate) async fn answer(
         },
         (_, [_]) => Answer::method(WHOLE),
         _ => Answer::method(READ_ONLY),
+    }
+}
+
+/// Answers a request that a certificate is renewed.
+pub(crate) async fn renew(service: &dyn Service, method: Method, name: &str) -> Answer {
+    if !matches!(method, Method::Get | Method::Post) {
+        return Answer::method("GET, POST");
+    }
+    let failed = "Failed to renew the certificate.";
+    match tokio::spawn(service.renew(name)).await {
+        Ok(Ok(())) => Answer::success("Certificate renewed."),
+        Ok(Err(RenewError::Unknown)) => Answer::missing(),
+        Ok(Err(RenewError::Uploaded)) => {
+            let detail = "It was uploaded: put a newer one in its place.";
+            Answer::error(409, failed, Some(detail))
+        }
+        Ok(Err(RenewError::Failed(reason))) => {
+            Answer::error(500, failed, Some(&answer::sentence(&reason)))
+        }
+        Err(_) => unexpected(),
     }
 }
 

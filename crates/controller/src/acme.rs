@@ -14,14 +14,14 @@ use tutti_config::Diagnostic;
 use tutti_config::model::{
     AcmeAccount, ChallengeWord, NameserverOptions, TsigAlgorithm, parse_name_server, written,
 };
-use tutti_control::StoreError;
+use tutti_control::{RenewError, StoreError};
 use tutti_log::Level;
 use tutti_protocol::{
     AccountPlan, AcmePlan, CertificatePlan, Challenge, ChallengeKind, ForController,
     FromController, NameserverPlan, OnDemandPlan, Question, Store,
 };
-use tutti_role::certificates::{accounts_on_demand, is_on_demand};
 use tutti_tls::Bundle;
+use tutti_unprivileged::certificates::{accounts_on_demand, is_on_demand};
 
 use super::service::{ControllerService, Inner, News};
 
@@ -88,7 +88,7 @@ impl Inner {
                     until: Some(bundle.expiry()),
                     is_on_demand: true,
                 };
-                let name = tutti_acme_names::bundle_on_demand(account, &name);
+                let name = tutti_options::acme_names::bundle_on_demand(account, &name);
                 certificates.entry(name).or_insert(plan);
             }
         }
@@ -122,7 +122,7 @@ impl Inner {
         let names = match wanted.find(|wanted| wanted.bundle() == name) {
             Some(wanted) => wanted.names.clone(),
             None if is_on_demand(&config, &name) => {
-                let parts = tutti_acme_names::parts(&name);
+                let parts = tutti_options::acme_names::parts(&name);
                 parts.map(|(_, host)| host.to_owned()).into_iter().collect()
             }
             None => return Err("the configuration does not ask for it any more".to_owned()),
@@ -150,6 +150,37 @@ impl Inner {
         let text = format!("the certificate `{name}` has come and is in force");
         self.log.line(Level::Notice, &text);
         Ok(())
+    }
+
+    /// Has a certificate ordered now, or read again from its files.
+    pub(super) async fn renew(&self, name: String) -> Result<(), RenewError> {
+        let config = self.config.load_full();
+        let is_stored = self.certificates.load().get(&name).is_some();
+        let mut automatic = config.acme_certificates.iter();
+        let is_automatic = automatic.any(|wanted| wanted.bundle() == name);
+        if is_automatic || is_stored && is_on_demand(&config, &name) {
+            let make = |id| FromController::Renew {
+                id,
+                bundle: name.clone(),
+            };
+            let renewed = self.link.request(&make, Vec::new()).await;
+            return renewed
+                .map(drop)
+                .map_err(|refused| RenewError::Failed(refused.message));
+        }
+        let mut files = config.certificate_files.iter();
+        match files.find(|file| file.name() == name) {
+            Some(file) => {
+                let _alone = self.changing.lock().await;
+                let renewed = self.renew_from_file(file).await;
+                renewed.map_err(|faults| {
+                    let details: Vec<String> = faults.0.iter().map(Diagnostic::detail).collect();
+                    RenewError::Failed(details.join("; "))
+                })
+            }
+            None if is_stored => Err(RenewError::Uploaded),
+            None => Err(RenewError::Unknown),
+        }
     }
 
     /// Deletes a certificate that was got on demand and is not used any more.
@@ -205,7 +236,7 @@ impl Inner {
         let wanted = wanted.map(|one| (one.bundle(), one.account.clone(), one.names.clone()));
         let mut wanted: Vec<_> = wanted.collect();
         let known = news.keys().filter_map(|name| {
-            let (account, host) = tutti_acme_names::parts(name)?;
+            let (account, host) = tutti_options::acme_names::parts(name)?;
             is_on_demand(&config, name)
                 .then(|| (name.clone(), account.to_owned(), vec![host.to_owned()]))
         });

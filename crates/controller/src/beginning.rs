@@ -8,7 +8,7 @@ use tutti_config::{Diagnostics, Document};
 use tutti_log::Level;
 use tutti_log::Log;
 use tutti_protocol::{Cause, ControllerHello, FromController};
-use tutti_role::{context, log_faults, log_remarks};
+use tutti_unprivileged::{context, log_faults, log_remarks};
 
 use super::certificate_files::{self, Read};
 use super::files::{combine, unreadable};

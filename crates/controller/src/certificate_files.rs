@@ -13,8 +13,8 @@ use tutti_config::{Diagnostic, Diagnostics};
 use tutti_control::StoreError;
 use tutti_log::Level;
 use tutti_protocol::{Change, FromController, Store};
-use tutti_role::certificates::{self, Certificates};
 use tutti_tls::Bundle;
+use tutti_unprivileged::certificates::{self, Certificates};
 
 use super::line::fetch;
 use super::service::{ControllerService, Inner};
@@ -137,14 +137,8 @@ impl Inner {
         let config = self.config.load_full();
         let mut faults = Diagnostics::default();
         for named in &config.certificate_files {
-            match self.read_certificates(std::slice::from_ref(named)).await {
-                Ok(read) => {
-                    for name in self.keep_certificates(read).await? {
-                        let message = format!("the certificate `{name}` is renewed from its file");
-                        self.log.line(Level::Notice, &message);
-                    }
-                }
-                Err(found) => faults.0.extend(found.0),
+            if let Err(found) = self.renew_from_file(named).await {
+                faults.0.extend(found.0);
             }
         }
         if faults.0.is_empty() {
@@ -152,6 +146,16 @@ impl Inner {
         } else {
             Err(faults)
         }
+    }
+
+    /// Reads the files of one certificate once more. The caller holds `changing`.
+    pub(super) async fn renew_from_file(&self, named: &CertificateFile) -> Result<(), Diagnostics> {
+        let read = self.read_certificates(std::slice::from_ref(named)).await?;
+        for name in self.keep_certificates(read).await? {
+            let message = format!("the certificate `{name}` is renewed from its file");
+            self.log.line(Level::Notice, &message);
+        }
+        Ok(())
     }
 }
 

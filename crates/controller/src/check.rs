@@ -8,11 +8,11 @@ use std::process::ExitCode;
 use tutti_config::Diagnostic;
 use tutti_log::Log;
 use tutti_protocol::{CheckDocument, LONGEST, read_large};
-use tutti_role::{context, unprivileged};
+use tutti_unprivileged::{context, start};
 
 /// Checks the document that main's user has left, and says on standard error what is wrong with it.
 pub fn check() -> ExitCode {
-    match unprivileged::enter().and_then(checked) {
+    match start::enter().and_then(checked) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(io::stderr(), "{error}");
@@ -24,7 +24,7 @@ pub fn check() -> ExitCode {
 fn checked(document: OwnedFd) -> io::Result<()> {
     // Controller and router, which go on, tell which rights the kernel cannot take from them.
     let nowhere = File::options().write(true).open("/dev/null")?;
-    unprivileged::give_up_rights("check", None, &Log::to(nowhere.into()));
+    start::give_up_rights("check", None, &Log::to(nowhere.into()));
     let document: CheckDocument = serde_json::from_slice(&read_large(document, LONGEST)?)?;
     tutti_config::parse(document.configuration.as_bytes())
         .and_then(|parsed| tutti_config::validate(&parsed, &context(&document.modules)))

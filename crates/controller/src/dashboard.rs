@@ -15,8 +15,8 @@ use tutti_control::Changes;
 use tutti_dashboard::{Entry, Site};
 use tutti_log::Level;
 use tutti_protocol::{FromController, Place, Token};
-use tutti_role::certificates::Certificates;
 use tutti_tls::{Bundle, Offer, Source};
+use tutti_unprivileged::certificates::Certificates;
 
 use super::dashboard_keeper::{Listening, Ready};
 use super::line::fetch;

@@ -13,7 +13,7 @@ pub(super) fn combine(files: &[ConfigFile]) -> Result<Document, Diagnostics> {
         .iter()
         .map(|file| tutti_config::File {
             name: file.name.clone(),
-            bytes: file.text.clone().into_bytes(),
+            bytes: file.bytes.clone(),
         })
         .collect();
     tutti_config::combine(&files, &|name| std::env::var(name).ok())

@@ -63,7 +63,8 @@ impl Inner {
 /// Refuses a name that is another's: those of certificates that come by themselves, and of files.
 fn check_name(name: &str) -> Result<(), FleetAnswer> {
     let is_long = name.is_empty() || name.chars().count() > LONGEST_NAME;
-    let is_others = tutti_acme_names::is_bundle(name) || CertificateFile::is_named_by(name);
+    let is_others =
+        tutti_options::acme_names::is_bundle(name) || CertificateFile::is_named_by(name);
     if is_long || is_others || name.contains(char::is_control) {
         return Err(refused(
             "this can be no name of a certificate of a fleet".to_owned(),

@@ -17,6 +17,7 @@ mod files;
 mod fleet;
 mod fleet_certificates;
 mod line;
+mod log_place;
 mod service;
 mod source;
 mod stored;
@@ -31,8 +32,8 @@ use tutti_config::Document;
 use tutti_log::Level;
 use tutti_log::Log;
 use tutti_protocol::{ControllerHello, FromController, ToController};
-use tutti_role::{log_faults, log_remarks, own_log, unprivileged};
 use tutti_sys::daemon;
+use tutti_unprivileged::{log_faults, log_remarks, own_log, start};
 
 use self::control::{Control, Sockets};
 use self::line::Link;
@@ -40,15 +41,15 @@ use self::service::ControllerService;
 
 /// Runs until main says that it is to end.
 pub fn run() -> ExitCode {
-    unprivileged::run("controller", serve)
+    start::run("controller", serve)
 }
 
 /// The whole controller, in one function.
 async fn serve(line: OwnedFd) -> io::Result<()> {
     let link = Arc::new(Link::new(line)?);
     let (hello, sockets, log) = greeting(&link).await?;
-    unprivileged::report_panics("controller", &log);
-    unprivileged::give_up_rights("controller", None, &log);
+    start::report_panics("controller", &log);
+    start::give_up_rights("controller", None, &log);
     tokio::spawn({
         let link = Arc::clone(&link);
         async move { link.write_waiting().await }

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use tutti_protocol::{FromController, ToController};
 
 /// Asks main, and hears its news.
-pub(crate) type Link = tutti_role::link::Link<FromController, ToController>;
+pub(crate) type Link = tutti_unprivileged::link::Link<FromController, ToController>;
 
 /// The memory file that main answers with, if it does.
 pub(super) async fn fetch(

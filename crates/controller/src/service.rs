@@ -13,22 +13,22 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use tutti_config::model::Maintenance;
 use tutti_config::{Config, Context, Diagnostic, Diagnostics, Document, FaultKind, Pointer};
-use tutti_control::{BoxFuture, RestartError, Service, StoreError};
+use tutti_control::{BoxFuture, RenewError, RestartError, Service, StoreError};
 use tutti_log::Log;
 use tutti_metrics::Format;
 use tutti_protocol::{
     self, Cause, CertificateNews, Change, ControllerHello, FromController, Grants, JobTask, Module,
     Purge, Question, Reason, SourceNews, SourcePlan, Store,
 };
-use tutti_role::certificates::Certificates;
-use tutti_role::link::Refused;
-use tutti_role::standing::{Standing, Standings};
-use tutti_role::{automatic, context, faults, grants, js_modules, partial};
 use tutti_script::Modules;
+use tutti_unprivileged::certificates::Certificates;
+use tutti_unprivileged::link::Refused;
+use tutti_unprivileged::standing::{Standing, Standings};
+use tutti_unprivileged::{automatic, context, faults, grants, js_modules, partial};
 
 use super::dashboard_keeper::Keeper;
 use super::line::Link;
-use super::{files, source};
+use super::{files, log_place, source};
 
 /// The value of `Server` in answers of the control API.
 const SERVER_NAME: &str = concat!("Tutti/", env!("CARGO_PKG_VERSION"));
@@ -77,6 +77,8 @@ pub(super) struct Inner {
     pub(super) given_source: Option<Box<SourcePlan>>,
     /// Everything that is known of the source.
     pub(super) source_news: ArcSwapOption<SourceNews>,
+    /// Of `/status`: where the log is read.
+    log_place: Value,
     /// See [`SLACK`].
     slack: Duration,
 }
@@ -102,6 +104,7 @@ impl ControllerService {
             given_source: source::given(hello.source.as_ref()).ok().flatten(),
             source_news: ArcSwapOption::empty(),
             slack: slack(),
+            log_place: log_place::place(hello.log_file.as_deref(), &log),
             log,
         }))
     }
@@ -324,7 +327,7 @@ impl Inner {
         let mut status: Value = serde_json::from_slice(&text)
             .map_err(|error| format!("what the router has told cannot be read: {error}"))?;
         if let Some(status) = status.as_object_mut() {
-            status.insert("server".to_owned(), server_status());
+            status.insert("server".to_owned(), self.server_status());
             if let Some(maintenance) = &self.config.load().settings.maintenance {
                 status.insert("maintenance".to_owned(), maintenance_status(maintenance));
             }
@@ -348,6 +351,20 @@ impl Inner {
             }
         }
         Ok(status)
+    }
+
+    /// `server` of `/status`: the version, and main as people look for it; what the system does not tell is left out.
+    fn server_status(&self) -> Value {
+        let main = tutti_sys::process::parent();
+        let mut server = json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "pid": main,
+            "log": self.log_place,
+        });
+        if let Ok(age) = tutti_sys::proc::age(main) {
+            server["uptime"] = age.as_secs().into();
+        }
+        server
     }
 
     async fn jobs(&self, spooler: String, task: JobTask) -> Result<Option<Value>, String> {
@@ -385,17 +402,6 @@ impl Inner {
             Err(refused) => Err(RestartError::Failed(faults_of(refused))),
         }
     }
-}
-
-/// `server` of `/status`: the version, and main as people look for it; what the system does not tell is left out.
-fn server_status() -> Value {
-    let mut server = json!({"version": env!("CARGO_PKG_VERSION")});
-    let main = tutti_sys::process::parent();
-    server["pid"] = main.into();
-    if let Ok(age) = tutti_sys::proc::age(main) {
-        server["uptime"] = age.as_secs().into();
-    }
-    server
 }
 
 /// `maintenance` of `/status`.
@@ -517,6 +523,11 @@ impl Service for ControllerService {
     fn restart(&self, application: &str) -> BoxFuture<Result<(), RestartError>> {
         let (inner, name) = (Arc::clone(&self.0), application.to_owned());
         Box::pin(async move { inner.restart(name).await })
+    }
+
+    fn renew(&self, certificate: &str) -> BoxFuture<Result<(), RenewError>> {
+        let (inner, name) = (Arc::clone(&self.0), certificate.to_owned());
+        Box::pin(async move { inner.renew(name).await })
     }
 
     fn upgrade(&self) -> BoxFuture<Result<(), String>> {

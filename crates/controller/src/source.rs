@@ -17,7 +17,7 @@ pub(super) fn given(given: Option<&GivenSource>) -> Result<Option<Box<SourcePlan
                 |reason: &String| Diagnostics::one(Diagnostic::apply(Pointer::root(), reason));
             let file = file.as_ref().map_err(unreadable)?;
             let format = Format::of_file(&file.name).unwrap_or_default();
-            tutti_config::source::of_text(&file.text, format)?
+            tutti_config::source::of_text(&file.bytes, format)?
         }
     };
     Ok(Some(Box::new(plan(&source))))

@@ -9,10 +9,10 @@ use std::time::{Duration, SystemTime};
 use tutti_config::{Config, Diagnostic, Pointer};
 use tutti_control::StoreError;
 use tutti_protocol::{Cause, Change, Store};
-use tutti_role::certificates::{self, Certificates};
-use tutti_role::{js_modules, partial};
 use tutti_script::Modules;
 use tutti_tls::Bundle;
+use tutti_unprivileged::certificates::{self, Certificates};
+use tutti_unprivileged::{js_modules, partial};
 
 use super::service::Inner;
 

@@ -42,6 +42,13 @@ enum CertificateCommand {
         #[command(flatten)]
         control: ControlArguments,
     },
+    /// Have a certificate ordered from its authority now, although it is not due, or read again from its files
+    Renew {
+        /// Name of the certificate, from `tutti cert list`
+        name: String,
+        #[command(flatten)]
+        control: ControlArguments,
+    },
     /// Remove a certificate that no listener uses
     Delete {
         /// Name of the certificate
@@ -55,7 +62,7 @@ pub(crate) fn run(arguments: &CertificateArguments) -> Result<ExitCode, Failure>
     match &arguments.command {
         CertificateCommand::List { control } => list(&Client::new(control)?),
         CertificateCommand::Get { name, control } => {
-            let answer = of_stored("GET", name, &Client::new(control)?)?;
+            let answer = of_stored("GET", name, &place(name), &Client::new(control)?)?;
             write(&answer.body)
         }
         CertificateCommand::Put {
@@ -63,8 +70,14 @@ pub(crate) fn run(arguments: &CertificateArguments) -> Result<ExitCode, Failure>
             files,
             control,
         } => put(name, files, &Client::new(control)?),
+        CertificateCommand::Renew { name, control } => {
+            let path = format!("/control/certificates/{}/renew", encode(name));
+            of_stored("POST", name, &path, &Client::new(control)?)?;
+            say(&format!("{} {name} is renewed", style::good("done:")));
+            Ok(ExitCode::SUCCESS)
+        }
         CertificateCommand::Delete { name, control } => {
-            of_stored("DELETE", name, &Client::new(control)?)?;
+            of_stored("DELETE", name, &place(name), &Client::new(control)?)?;
             say(&format!("{} {name} is removed", style::good("done:")));
             Ok(ExitCode::SUCCESS)
         }
@@ -75,9 +88,9 @@ fn place(name: &str) -> String {
     format!("/certificates/{}", encode(name))
 }
 
-/// Asks for what is stored under this name, or has it removed.
-fn of_stored(method: &str, name: &str, client: &Client) -> Result<Answer, Failure> {
-    let answer = client.call(method, &place(name), None, None)?;
+/// Sends a request about the certificate of this name.
+fn of_stored(method: &str, name: &str, path: &str, client: &Client) -> Result<Answer, Failure> {
+    let answer = client.call(method, path, None, None)?;
     if answer.status == 404 {
         return Err(Failure::new(format!("there is no certificate `{name}`"))
             .hint("`tutti cert list` lists them"));

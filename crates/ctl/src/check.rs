@@ -11,7 +11,7 @@ use tutti_config::table::ApplicationType;
 use tutti_config::{Context, Document, File, Format};
 use tutti_main::{config_files, modules as hosts, stored};
 use tutti_protocol::Store;
-use tutti_role::{automatic, context, js_modules};
+use tutti_unprivileged::{automatic, context, js_modules};
 
 use super::report::{Failure, say, write};
 use super::{excerpt, style};
@@ -72,6 +72,13 @@ pub(super) fn check(
         ));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The reason for which a server with all modules would refuse a configuration, which is JSON; `None`: it would take it.
+pub fn refusal(text: &str) -> Option<String> {
+    let checked = tutti_config::read(text.as_bytes(), Format::Json)
+        .and_then(|document| tutti_config::validate(&document, &with_what_it_asks_for(&document)));
+    checked.err().map(|faults| faults.to_string())
 }
 
 /// The configuration in a file or folder for the nodes of a fleet, as JSON: checked as far as it can be here, and without what is a node's
@@ -156,7 +163,7 @@ fn files(path: &Path) -> Result<Vec<File>, Failure> {
     }
     let files = files.into_iter().map(|file| File {
         name: file.name,
-        bytes: file.text.into_bytes(),
+        bytes: file.bytes,
     });
     Ok(files.collect())
 }

@@ -35,6 +35,9 @@ enum ConfigCommand {
         /// File with the new value (`-`: standard input)
         #[arg(short, long, value_name = "FILE", default_value = "-")]
         file: PathBuf,
+        /// Do not ask before the last listener is removed
+        #[arg(short, long)]
+        yes: bool,
         #[command(flatten)]
         control: ControlArguments,
     },
@@ -143,16 +146,26 @@ pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
         ConfigCommand::Put {
             path,
             file,
+            yes,
             control,
         } => {
             refuse_file_as_path(path.as_deref(), file)?;
-            send("PUT", path.as_deref(), file, control)
+            let (client, value) = (Client::new(control)?, Value::read(file)?);
+            if !yes {
+                confirm_last_listener(&client, path.as_deref(), &value)?;
+            }
+            send("PUT", path.as_deref(), &value, &client)
         }
         ConfigCommand::Append {
             path,
             file,
             control,
-        } => send("POST", Some(path), file, control),
+        } => send(
+            "POST",
+            Some(path),
+            &Value::read(file)?,
+            &Client::new(control)?,
+        ),
         ConfigCommand::Delete { path, control } => {
             Client::new(control)?
                 .call("DELETE", &config_path(Some(path)), None, None)?
@@ -169,7 +182,12 @@ pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
             path,
             file,
             control,
-        } => send("PATCH", path.as_deref(), file, control),
+        } => send(
+            "PATCH",
+            path.as_deref(),
+            &Value::read(file)?,
+            &Client::new(control)?,
+        ),
         ConfigCommand::Check {
             file,
             modulesdir,
@@ -210,47 +228,98 @@ fn refuse_file_as_path(path: Option<&str>, file: &Path) -> Result<(), Failure> {
     Err(failure.hint(format!("`tutti config put --file {path}`")))
 }
 
+/// A value that the person gives.
+struct Value {
+    /// Name of its file, for messages.
+    name: String,
+    bytes: Vec<u8>,
+    format: Format,
+}
+
+impl Value {
+    fn read(file: &Path) -> Result<Self, Failure> {
+        let (name, bytes) = read(file)?;
+        let format = Format::of_file(&name).unwrap_or_default();
+        Ok(Self {
+            name,
+            bytes,
+            format,
+        })
+    }
+
+    /// True if the configuration has no listeners once this value is at `path`.
+    fn has_no_listeners(&self, path: Option<&str>) -> bool {
+        let Ok(document) = tutti_config::read(&self.bytes, self.format) else {
+            return false;
+        };
+        let listeners = match config_path(path).as_str() {
+            "/config" => document.root().child("listeners"),
+            "/config/listeners" => Some(document.root()),
+            _ => return false,
+        };
+        listeners.is_none_or(|listeners| listeners.members().is_empty())
+    }
+}
+
 fn send(
     method: &str,
     path: Option<&str>,
-    file: &Path,
-    control: &ControlArguments,
+    value: &Value,
+    client: &Client,
 ) -> Result<ExitCode, Failure> {
-    let client = Client::new(control)?;
-    let (name, bytes) = read(file)?;
-    let format = Format::of_file(&name).unwrap_or_default();
-    let body = Some((bytes.as_slice(), format.media_type()));
+    let sent = Some((value.name.as_str(), value.bytes.as_slice()));
+    let body = Some((value.bytes.as_slice(), value.format.media_type()));
     let place = config_path(path);
     let answer = client.send(method, &place, body, None)?;
     if answer.status == 404 && method == "PUT" {
-        let made = match (format, std::str::from_utf8(&bytes)) {
-            (Format::Json, Ok(text)) => set_with_parents(&client, &place, text)?,
+        let made = match (value.format, std::str::from_utf8(&value.bytes)) {
+            (Format::Json, Ok(text)) => set_with_parents(client, &place, text)?,
             _ => None,
         };
         let Some(made) = made else {
-            return Err(missing(&client, path.unwrap_or_default(), answer));
+            return Err(missing(client, path.unwrap_or_default(), answer));
         };
-        made.succeeded(Some((&name, &bytes)))?;
+        made.succeeded(sent)?;
         return done();
     }
-    answer.succeeded(Some((&name, &bytes)))?;
-    if method == "PUT" && path.is_none() {
-        warn_of_nothing(&bytes, format);
-    }
-    done()
-}
-
-/// Warns of a configuration that answers no request: it is likely to be a slip.
-fn warn_of_nothing(bytes: &[u8], format: Format) {
-    let Ok(document) = tutti_config::read(bytes, format) else {
-        return;
-    };
-    let listeners = document.root().child("listeners");
-    if listeners.is_none_or(|listeners| listeners.members().is_empty()) {
+    answer.succeeded(sent)?;
+    if method == "PUT" && value.has_no_listeners(path) {
         say(&format!(
             "{} the configuration has no listeners: the server answers no requests now; `tutti config rollback` brings the former one back",
             style::place("warning:")
         ));
+    }
+    done()
+}
+
+/// Asks before a value removes the last listener, which is rarely meant. Without a terminal, `--yes` has to say so.
+fn confirm_last_listener(
+    client: &Client,
+    path: Option<&str>,
+    value: &Value,
+) -> Result<(), Failure> {
+    if !value.has_no_listeners(path) {
+        return Ok(());
+    }
+    let now = client.call("GET", "/config/listeners", None, None)?;
+    let count = match now.status {
+        200 => now.json()?.as_object().map_or(0, serde_json::Map::len),
+        _ => 0,
+    };
+    if count == 0 {
+        return Ok(());
+    }
+    let message = format!(
+        "`{}` has no listeners: it would remove the {count} that the server has now, and no request would be answered",
+        value.name
+    );
+    if !io::stdin().is_terminal() {
+        return Err(Failure::new(message).hint("`--yes` applies it nevertheless"));
+    }
+    say(&format!("{} {message}", style::place("warning:")));
+    match ask("Apply it? [y/N]")?.starts_with('y') {
+        true => Ok(()),
+        false => Err(Failure::new("not applied")),
     }
 }
 
@@ -385,20 +454,21 @@ fn edit(path: Option<&str>, client: &Client) -> Result<ExitCode, Failure> {
             return done();
         };
         failure.show();
-        if !io::stdin().is_terminal() || !wants_to_go_on()? {
+        if !io::stdin().is_terminal() || ask("Edit again? [Y/n]")?.starts_with('n') {
             return Err(not_applied());
         }
         refused = Some(after);
     }
 }
 
-fn wants_to_go_on() -> Result<bool, Failure> {
-    let _ = write!(io::stderr(), "Edit again? [Y/n] ");
+/// The answer of the person at the terminal, in lower case.
+fn ask(question: &str) -> Result<String, Failure> {
+    let _ = write!(io::stderr(), "{question} ");
     let mut answer = String::new();
     io::stdin()
         .read_line(&mut answer)
         .map_err(|error| Failure::new(format!("cannot read the answer: {error}")))?;
-    Ok(!answer.trim_start().to_ascii_lowercase().starts_with('n'))
+    Ok(answer.trim_start().to_ascii_lowercase())
 }
 
 /// The file being edited.

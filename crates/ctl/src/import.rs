@@ -1,46 +1,49 @@
-//! `tutti import`: the configuration of another server, as one of Tutti's own.
+//! `tutti import`: starts `tutti-import`, the program that reads configurations of other servers.
 //!
-//! The configuration goes to standard output or a file, findings to standard error. What comes out has been checked as a server
-//! would: it is never one that would be refused. Exit codes: 0 if everything was carried over, 1 if not, 2 for a source that cannot be read.
+//! The server is this program, too, and does not need the readers. Their arguments are declared here, for help, completions and manual pages.
 
-use std::io::{self, IsTerminal, Write};
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::Command;
 
 use clap::Args;
-use serde_json::{Value, json};
-use tutti_import::{Disk, Finding, Importance, Imported, Kind};
 
-use super::report::{Failure, write};
-use super::{check, style};
+use super::report::Failure;
 
-/// The exit code where something was not carried over.
-const NOT_WHOLE: u8 = 1;
+/// The exit code for a source that cannot be read, and for a missing `tutti-import`: 1 says that something was not carried over.
+pub const UNREADABLE: u8 = 2;
 
-/// The exit code for a source that cannot be read.
-const UNREADABLE: u8 = 2;
+/// The program's name.
+const PROGRAM: &str = "tutti-import";
 
+/// The folder in which packages put it.
+const PACKAGED: &str = "/usr/lib/tutti";
+
+/// The arguments of `tutti import`.
 #[derive(Args)]
-pub(crate) struct ImportArguments {
+pub struct ImportArguments {
     /// The server whose configuration it is
     #[arg(value_enum)]
-    kind: Source,
+    pub kind: Source,
     /// Its files: nginx.conf, apache2.conf or a site's file, with the pools of PHP-FPM for these two; files that they include are found
     #[arg(required = true)]
-    files: Vec<PathBuf>,
+    pub files: Vec<PathBuf>,
     /// File to write the configuration to, which must not exist yet [default: standard output]
     #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    pub output: Option<PathBuf>,
     /// Write no configuration: only tell what would not be carried over
     #[arg(long, conflicts_with = "output")]
-    check: bool,
+    pub check: bool,
     /// How findings are told on standard error
     #[arg(long, value_enum, default_value = "text")]
-    format: Findings,
+    pub format: Findings,
 }
 
+/// The server whose configuration is read.
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Source {
+#[allow(missing_docs, reason = "help would show them")]
+pub enum Source {
     Nginx,
     Apache,
     Fpm,
@@ -50,150 +53,42 @@ enum Source {
     Puma,
 }
 
+/// The form of the findings.
 #[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
-enum Findings {
+#[allow(missing_docs, reason = "help would show them")]
+pub enum Findings {
     Text,
     Json,
 }
 
-pub(crate) fn run(arguments: &ImportArguments) -> Result<ExitCode, Failure> {
-    let kind = match arguments.kind {
-        Source::Nginx => Kind::Nginx,
-        Source::Apache => Kind::Apache,
-        Source::Fpm => Kind::Fpm,
-        Source::Uwsgi => Kind::Uwsgi,
-        Source::Caddy => Kind::Caddy,
-        Source::Gunicorn => Kind::Gunicorn,
-        Source::Puma => Kind::Puma,
-    };
-    let imported = tutti_import::import(kind, &arguments.files, &Disk).map_err(|error| {
-        let failure = Failure::new(error.to_string()).code(UNREADABLE);
-        match error.hint {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        }
-    })?;
-    let text = format!("{:#}\n", imported.configuration);
-    let problem = refused(&text);
-    tell(&imported, problem.as_deref(), arguments.format);
-    let whole = imported.is_whole() && problem.is_none();
-    let code = ExitCode::from(if whole { 0 } else { NOT_WHOLE });
-    // One that would be refused helps nobody, and must not be put where a server reads it.
-    if problem.is_some() {
-        return Ok(code);
-    }
-    if !arguments.check {
-        match &arguments.output {
-            Some(path) => put(path, &text)?,
-            None => drop(write(text.as_bytes())?),
-        }
-    }
-    Ok(code)
-}
-
-/// Why a server would refuse the configuration.
-fn refused(text: &str) -> Option<String> {
-    let checked =
-        tutti_config::read(text.as_bytes(), tutti_config::Format::Json).and_then(|document| {
-            let context = check::with_what_it_asks_for(&document);
-            tutti_config::validate(&document, &context)
-        });
-    checked.err().map(|faults| faults.to_string())
-}
-
-/// A file that is there is never overwritten: it may be the one that a server runs with.
-fn put(path: &Path, text: &str) -> Result<(), Failure> {
-    let created = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(path);
-    let name = path.display();
-    let failed = |error: io::Error| Failure::new(format!("cannot write `{name}`: {error}"));
-    let mut file = created.map_err(|error| {
-        let failure = failed(error);
-        if path.exists() {
-            failure.hint("give another name, or remove the file")
-        } else {
-            failure
-        }
-    })?;
-    file.write_all(text.as_bytes())
-        .and_then(|()| file.sync_all())
-        .map_err(failed)
-}
-
-fn tell(imported: &Imported, problem: Option<&str>, format: Findings) {
-    let mut text = String::new();
-    if format == Findings::Json {
-        let findings = imported
-            .findings
+/// Becomes `tutti-import`, which gets these arguments. Returns only if it cannot be started.
+pub(crate) fn start(arguments: &[OsString]) -> Failure {
+    let places = places(std::env::current_exe().ok().as_deref());
+    let Some(program) = places.iter().find(|place| place.is_file()) else {
+        let places: Vec<String> = places
             .iter()
-            .map(as_json)
-            .collect::<Vec<Value>>();
-        text = format!("{:#}\n", json!({"findings": findings, "refused": problem}));
-    } else {
-        for importance in [Importance::Lost, Importance::Note] {
-            let of_it = imported
-                .findings
-                .iter()
-                .filter(|finding| finding.importance == importance);
-            for finding in of_it {
-                text.push_str(&as_text(finding));
-            }
-        }
-        if let Some(problem) = problem {
-            let bad = style::bad("error:");
-            let hint = style::place("hint:");
-            text.push_str(&format!(
-                "{bad} the configuration that came out would be refused: {problem}\n{hint} take out of the source what it names, and say that this happens\n"
-            ));
-        }
-        let lost = imported
-            .findings
-            .iter()
-            .filter(|finding| finding.importance == Importance::Lost)
-            .count();
-        if lost > 0 || io::stderr().is_terminal() {
-            let notes = imported.findings.len() - lost;
-            text.push_str(&style::quiet(&format!(
-                "{lost} not carried over, {notes} notes"
-            )));
-            text.push('\n');
-        }
-    }
-    // Nobody is left to tell when stderr is closed.
-    let _ = io::stderr().write_all(text.as_bytes());
-}
-
-fn as_text(finding: &Finding) -> String {
-    let Finding {
-        file,
-        line,
-        directive,
-        problem,
-        hint,
-        ..
-    } = finding;
-    let place = style::strong(&format!("{file}:{line}:"));
-    let kind = match finding.importance {
-        Importance::Lost => style::bad("not carried over:"),
-        Importance::Note => style::quiet("note:"),
+            .map(|place| format!("`{}`", place.display()))
+            .collect();
+        let message = format!(
+            "the program `{PROGRAM}` is not installed: it is not at {}",
+            places.join(", nor at ")
+        );
+        return Failure::new(message).code(UNREADABLE).hint(
+            "the package `tutti` has it; a build has it beside `tutti`: copy both, or call it where it is",
+        );
     };
-    let directive = directive.replace(char::is_control, " ");
-    let problem = problem.replace(char::is_control, " ");
-    format!(
-        "{place} {kind} `{directive}`: {problem}\n  {} {hint}\n",
-        style::place("hint:")
-    )
+    let error = Command::new(program).arg0(PROGRAM).args(arguments).exec();
+    Failure::new(format!("cannot start `{}`: {error}", program.display())).code(UNREADABLE)
 }
 
-fn as_json(finding: &Finding) -> Value {
-    json!({
-        "file": finding.file,
-        "line": finding.line,
-        "importance": match finding.importance { Importance::Lost => "lost", Importance::Note => "note" },
-        "directive": finding.directive,
-        "problem": finding.problem,
-        "hint": finding.hint,
-    })
+/// The places where it may be, for a `tutti` at `own`: beside that, whatever link it was called by, else where packages put it.
+fn places(own: Option<&Path>) -> Vec<PathBuf> {
+    let beside = own.and_then(Path::parent).map(Path::to_path_buf);
+    let mut places: Vec<PathBuf> = [beside, Some(PACKAGED.into())]
+        .into_iter()
+        .flatten()
+        .map(|folder| folder.join(PROGRAM))
+        .collect();
+    places.dedup();
+    places
 }

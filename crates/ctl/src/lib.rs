@@ -14,9 +14,10 @@ mod config;
 mod excerpt;
 mod fleet;
 mod history;
-mod import;
+pub mod import;
 mod input;
 mod jobs;
+mod log;
 mod maintenance;
 mod manual;
 mod metrics;
@@ -25,18 +26,19 @@ mod page;
 mod paths;
 mod program;
 mod reach;
-mod report;
+pub mod report;
 mod run;
 mod site;
 mod status;
 mod stop;
-mod style;
+pub mod style;
 mod top;
 pub mod usage;
 mod wrap;
 
 use std::process::ExitCode;
 
+pub use check::refusal;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use reach::ControlArguments;
 use report::Failure;
@@ -65,6 +67,8 @@ enum Command {
     Cache(cache::CacheArguments),
     /// Show what a running server is doing
     Status(status::StatusArguments),
+    /// Print the last lines of a running server's log, and follow it
+    Log(log::LogArguments),
     /// Print the metrics of a running server, as Prometheus reads them
     Metrics(metrics::MetricsArguments),
     /// Show what a running server is doing, live
@@ -100,9 +104,6 @@ enum Command {
     Man(manual::ManualArguments),
 }
 
-/// The exit code for a call that is not understood.
-const USAGE_ERROR: u8 = 2;
-
 #[derive(Args)]
 struct RestartArguments {
     /// Name of the application
@@ -122,16 +123,18 @@ pub fn main(arguments: Vec<std::ffi::OsString>) -> ExitCode {
         Err(error) => {
             let root = Cli::command();
             let commands = commands_there(&root, &arguments);
-            return usage::refuse(&error, USAGE_ERROR, &commands);
+            return usage::refuse(&error, usage::USAGE_ERROR, &commands);
         }
     };
     let done = match cli.command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
-        Command::Import(arguments) => import::run(&arguments),
+        // With the words that have just been read.
+        Command::Import(_) => Err(import::start(arguments.get(2..).unwrap_or_default())),
         Command::Cert(arguments) => certificate::run(&arguments),
         Command::Cache(arguments) => cache::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
+        Command::Log(arguments) => log::run(&arguments),
         Command::Metrics(arguments) => metrics::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::Jobs(arguments) => jobs::run(&arguments),

@@ -7,7 +7,7 @@ use super::style;
 
 /// Why a command did not do what was asked: told on stderr, with a hint where there is a cure.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub struct Failure {
     message: String,
     hint: Option<String>,
     /// Printed instead of the message: excerpts with carets.
@@ -17,7 +17,7 @@ pub(crate) struct Failure {
 
 impl Failure {
     /// Something went wrong; `message` says what, without a period.
-    pub(crate) fn new(message: impl Into<String>) -> Self {
+    pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
             hint: None,
@@ -28,14 +28,14 @@ impl Failure {
 
     /// Ends the program with this code instead of 1.
     #[must_use]
-    pub(crate) fn code(mut self, code: u8) -> Self {
+    pub fn code(mut self, code: u8) -> Self {
         self.code = code;
         self
     }
 
     /// Adds what to do.
     #[must_use]
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
@@ -66,7 +66,7 @@ impl Failure {
     }
 
     /// Tells the person and gives the exit code.
-    pub(crate) fn show(&self) -> ExitCode {
+    pub fn show(&self) -> ExitCode {
         // Nobody is left to tell when stderr is closed.
         let _ = io::stderr().write_all(self.text().as_bytes());
         ExitCode::from(self.code)
@@ -80,7 +80,7 @@ pub(crate) fn say(line: &str) {
 }
 
 /// Bytes on stdout.
-pub(crate) fn write(bytes: &[u8]) -> Result<ExitCode, Failure> {
+pub fn write(bytes: &[u8]) -> Result<ExitCode, Failure> {
     match io::stdout().write_all(bytes) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),

@@ -3,12 +3,12 @@
 use std::io::IsTerminal;
 
 /// Bold.
-pub(crate) fn strong(text: &str) -> String {
+pub fn strong(text: &str) -> String {
     paint("1", text)
 }
 
 /// Red and bold: what is wrong.
-pub(crate) fn bad(text: &str) -> String {
+pub fn bad(text: &str) -> String {
     paint("1;31", text)
 }
 
@@ -18,12 +18,12 @@ pub(crate) fn good(text: &str) -> String {
 }
 
 /// Cyan: places and hints.
-pub(crate) fn place(text: &str) -> String {
+pub fn place(text: &str) -> String {
     paint("36", text)
 }
 
 /// Dim: what is there for completeness.
-pub(crate) fn quiet(text: &str) -> String {
+pub fn quiet(text: &str) -> String {
     paint("2", text)
 }
 

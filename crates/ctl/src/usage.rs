@@ -7,6 +7,9 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::report::Failure;
 
+/// The exit code for a call that is not understood.
+pub const USAGE_ERROR: u8 = 2;
+
 /// Tells the person, and gives the exit code: `code` for a mistake, success for help that was asked for.
 ///
 /// `commands` are the names of those there are where one was expected.

@@ -249,13 +249,55 @@ fn a_part_that_is_not_there_is_made_or_named() {
         assert_eq!(refused.status.code(), Some(1), "{words:?}");
         assert!(said.contains(hint), "{words:?}: {said}");
     }
-    let put = setting.run(&["config", "put"], "{}");
+    for (words, value) in [
+        (&["config", "put"][..], "{}"),
+        (&["config", "put", "listeners"][..], "{}"),
+        (&["config", "put"][..], r#"{"routes": [], "listeners": {}}"#),
+    ] {
+        let refused = setting.run(words, value);
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(1), "{words:?} {value}");
+        assert!(said.contains("remove the 1 that the server has"), "{said}");
+        assert!(said.contains("hint: `--yes`"), "{said}");
+        assert_eq!(setting.server.get("/").status, 204);
+    }
+    let put = setting.run(&["config", "put", "--yes"], "{}");
     assert!(put.status.success(), "{}", text(&put.stderr));
     let said = text(&put.stdout) + &text(&put.stderr);
     assert!(
         said.contains("the configuration has no listeners"),
         "{said}"
     );
+    // Now there is nothing to take down.
+    let again = setting.run(&["config", "put"], "{}");
+    assert!(again.status.success(), "{}", text(&again.stderr));
+}
+
+/// Issue 28, 5.6.
+#[test]
+fn the_log_is_printed_and_followed() {
+    let setting = Setting::new();
+    let place = setting.server.status("/server/log");
+    let file = place["file"].as_str().unwrap().to_owned();
+    let last = std::fs::read_to_string(&file).unwrap();
+    let last = last.lines().last().unwrap().to_owned();
+    let printed = setting.run(&["log", "--lines", "1"], "");
+    assert_eq!(text(&printed.stdout), last + "\n");
+
+    let mut command = tutti(&["log", "--follow"]);
+    command
+        .args(["--control", &setting.control])
+        .stdout(Stdio::piped());
+    let mut following = command.spawn().unwrap();
+    let mut lines = BufReader::new(following.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().is_ok());
+    // The next line is in another file.
+    std::fs::rename(&file, format!("{file}.1")).unwrap();
+    setting.server.signal(libc::SIGUSR1);
+    let mut found = lines.map(Result::unwrap);
+    assert!(found.any(|line| line.contains("logs reopened")));
+    following.kill().unwrap();
+    following.wait().unwrap();
 }
 
 /// Issue 28, 5.5.

@@ -27,6 +27,59 @@ fn wait_for(server: &Server, port: u16, status: u16) {
     wait_until(&what, || answers(port) == Some(status));
 }
 
+/// Issue 28, 3.8: such a comment was taken by `PUT /config` alone.
+#[test]
+fn a_comment_need_not_be_utf8_in_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("site.json");
+    let port = free_port();
+    let text = |comment: &str, value: &str| {
+        let text = format!(
+            "{{ /* {comment} */ \"listeners\": {{\"127.0.0.1:{port}\": {{\"pass\": \"routes\"}}}}, \"routes\": [{{\"action\": {{\"return\": 307, \"location\": \"/{value}\"}}}}]}}"
+        );
+        let bytes = text
+            .bytes()
+            .map(|byte| if byte == b'@' { 0xe9 } else { byte });
+        std::fs::write(&file, bytes.collect::<Vec<_>>()).unwrap();
+    };
+    let check = || {
+        let mut command = std::process::Command::new(TUTTI);
+        let output = command
+            .args(["config", "check"])
+            .arg(&file)
+            .output()
+            .unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (
+            output.status.success(),
+            String::from_utf8_lossy(&said).into_owned(),
+        )
+    };
+    text("caf@", "");
+    let (is_valid, said) = check();
+    assert!(is_valid, "{said}");
+    let server = Server::start(&options(&file));
+    wait_for(&server, port, 307);
+    assert_eq!(
+        server.call("POST", "/control/reload", &Value::Null).status,
+        200
+    );
+
+    text("", "caf@");
+    let (is_valid, said) = check();
+    assert!(
+        !is_valid && said.contains("byte 0xe9 is not UTF-8"),
+        "{said}"
+    );
+    let reply = server.call("POST", "/control/reload", &Value::Null);
+    assert_eq!(reply.status, 400, "{}", reply.text());
+    assert!(
+        reply.text().contains("byte 0xe9 is not UTF-8"),
+        "{}",
+        reply.text()
+    );
+}
+
 #[test]
 fn a_folder_of_files_in_several_languages_is_one_configuration() {
     let folder = tempfile::tempdir().unwrap();

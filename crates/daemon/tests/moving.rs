@@ -184,7 +184,7 @@ fn the_commands_of_the_page_move_a_running_server() {
     for line in put {
         run(line);
         assert_eq!(redirect(), 301, "{line}");
-        run("printf '{}' | tutti config put");
+        run("printf '{}' | tutti config put --yes");
         assert!(client::get(address, "/old/x").is_err());
     }
     run("tutti stop");

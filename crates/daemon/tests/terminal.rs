@@ -113,6 +113,30 @@ fn who_gives_up_after_a_fault_keeps_the_text() {
     }
 }
 
+/// Issue 28, 5.5.
+#[test]
+fn a_configuration_without_listeners_is_put_after_a_question() {
+    if !Terminal::is_there() {
+        skip!("tmux is not installed");
+    }
+    let desk = Desk::new(&[]);
+    let file = desk.folder.path().join("empty.json");
+    fs::write(&file, "{}").unwrap();
+    let (file, control) = (file.display(), desk.server.control().display());
+    let command = format!(
+        "{TUTTI} config put --file {file} --control unix:{control}; echo \"ended with $?\"; cat"
+    );
+    for (answer, code) in [("", 1), ("n", 1), ("y", 0)] {
+        let terminal = Terminal::start(100, &command);
+        terminal.wait_for("Apply it? [y/N]");
+        assert_eq!(desk.server.get("/").status, 200);
+        terminal.type_line(answer);
+        terminal.wait_for(&format!("ended with {code}"));
+    }
+    let config = desk.server.call("GET", "/config", &serde_json::Value::Null);
+    assert_eq!(config.json(), serde_json::json!({}));
+}
+
 /// Issue 13, 10: Debian's choice of an editor, which `select-editor` stores in the home folder.
 #[test]
 fn without_variables_the_systems_editor_is_opened() {

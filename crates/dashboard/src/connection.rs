@@ -1,28 +1,26 @@
 //! One connection: requests in, replies out. Every wait has an end, and everything read a bound.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use http::header::{
+    ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE,
+    HeaderName, HeaderValue, LOCATION, ORIGIN, REFERRER_POLICY, SET_COOKIE, WWW_AUTHENTICATE,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::timeout;
-use tutti_control::{Answered, Client, Patience};
-use tutti_http::{BodyDecoder, Limits, Method, RequestView, Version};
+use tutti_control::{BodyFault, Response};
+use tutti_http::Method;
 
 use crate::reply::{Reply, Request};
 use crate::site::Site;
 
-/// A form with a token has less than this.
-const PATIENCE: Patience = Patience {
-    wait: Duration::from_secs(30),
-    max_body: 16 << 10,
-    linger_bytes: 1 << 20,
-    linger: Duration::from_secs(2),
-};
+/// Time for a whole head, with the pause between two requests, and for the client to take some of a reply.
+const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Time for a whole head, with what passes between two requests.
-const HEAD: Duration = Duration::from_secs(30);
+/// A form with a token has less than this.
+const MAX_BODY: u64 = 16 << 10;
 
 /// Time for a whole body.
 const BODY: Duration = Duration::from_secs(10);
@@ -32,166 +30,94 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; c
     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// Fields of every reply.
-const FIELDS: [(&str, &str); 7] = [
-    ("Content-Security-Policy", POLICY),
-    ("X-Content-Type-Options", "nosniff"),
-    ("X-Frame-Options", "DENY"),
+const FIELDS: [(HeaderName, &str); 7] = [
+    (CONTENT_SECURITY_POLICY, POLICY),
+    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (X_FRAME_OPTIONS, "DENY"),
     // With `no-referrer` browsers would send `Origin: null` with the form.
-    ("Referrer-Policy", "same-origin"),
-    ("Cross-Origin-Opener-Policy", "same-origin"),
-    ("Cross-Origin-Resource-Policy", "same-origin"),
-    ("Cache-Control", "no-store"),
+    (REFERRER_POLICY, "same-origin"),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
+    (CACHE_CONTROL, "no-store"),
 ];
 
 /// Serves a connection until it ends.
-pub(crate) async fn run<S>(
-    stream: S,
-    peer: String,
-    site: Arc<Site>,
-    is_known: Arc<AtomicBool>,
-) -> io::Result<()>
+pub(crate) async fn run<S>(stream: S, peer: String, site: Arc<Site>, is_known: Arc<AtomicBool>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let mut connection = Connection {
-        client: Client::new(stream, PATIENCE),
+    let (peer, site, is_known) = (&*peer, &*site, &*is_known);
+    let respond = |request| async move {
+        let response = match read(request, peer).await {
+            Ok(request) => {
+                let (reply, lets_in) = site.reply(request).await;
+                // Files are for everybody: they do not make a stranger of a client that has logged in.
+                is_known.fetch_or(lets_in, Ordering::Relaxed);
+                response(reply)
+            }
+            Err(reply) => tutti_control::closing(response(*reply)),
+        };
+        (response, ())
     };
-    loop {
-        let opening = match connection.open(&peer).await? {
-            None => return Ok(()),
-            Some(Ok(opening)) => opening,
-            Some(Err(reply)) => return connection.refuse(&reply).await,
-        };
-        let (version, method) = (opening.version, opening.request.method);
-        let keep_alive = opening.keep_alive;
-        let request = match connection.body(opening).await? {
-            Ok(request) => request,
-            Err(reply) => return connection.refuse(&reply).await,
-        };
-        let (reply, lets_in) = site.reply(request).await;
-        // Files are for everybody: they do not make a stranger of who has logged in.
-        is_known.fetch_or(lets_in, Ordering::Relaxed);
-        connection
-            .write(&reply, (version, method), keep_alive)
-            .await?;
-        if !keep_alive {
-            return connection.client.close().await;
-        }
-    }
+    let refuse = |status, why: &str| response(*refusal(status, why));
+    tutti_control::serve_connection(stream, PATIENCE, respond, refuse).await;
 }
 
-fn refusal(status: u16, why: &dyn std::fmt::Display) -> Box<Reply> {
+fn refusal(status: u16, why: &str) -> Box<Reply> {
     Box::new(Reply::text(status, format!("{why}\n")))
 }
 
-struct Connection<S> {
-    client: Client<S>,
+fn response(reply: Reply) -> Response {
+    let own = [
+        (CONTENT_TYPE, Some(reply.media_type)),
+        (SET_COOKIE, reply.cookie.as_deref()),
+        (LOCATION, reply.location.as_deref()),
+        (ALLOW, reply.allow),
+        (WWW_AUTHENTICATE, reply.authenticate),
+    ];
+    let own = own
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)));
+    tutti_control::response(reply.status, own.chain(FIELDS), reply.body)
 }
 
-/// How a request began.
-struct Opening {
-    request: Request,
-    decoder: BodyDecoder,
-    version: Version,
-    keep_alive: bool,
-}
-
-impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    /// Reads a request head; `None` when the client has left between requests.
-    async fn open(&mut self, peer: &str) -> io::Result<Option<Result<Opening, Box<Reply>>>> {
-        let read = self.client.head(|view, limits| opening(view, limits, peer));
-        match timeout(HEAD, read).await {
-            Ok(read) => Ok(read?.map(|opened| match opened {
-                Ok(opening) => opening,
-                Err(error) => Err(refusal(error.status(), &error)),
-            })),
-            // Slow or idle: either way there is nobody to be told.
-            Err(_) => Ok(None),
-        }
-    }
-
-    /// Reads the body.
-    async fn body(&mut self, opening: Opening) -> io::Result<Result<Request, Box<Reply>>> {
-        let Opening {
-            mut request,
-            mut decoder,
-            ..
-        } = opening;
-        match timeout(BODY, self.client.body(&mut decoder)).await?? {
-            Ok(body) => {
-                request.body = body;
-                Ok(Ok(request))
-            }
-            Err(error) => Ok(Err(refusal(error.status(), &error))),
-        }
-    }
-
-    async fn write(
-        &mut self,
-        reply: &Reply,
-        (version, method): (Version, Method),
-        keep_alive: bool,
-    ) -> io::Result<()> {
-        let answered = Answered {
-            version,
-            method,
-            status: reply.status,
-            keep_alive,
-            body: &reply.body,
-        };
-        let own = [
-            ("Content-Type", Some(reply.media_type)),
-            ("Set-Cookie", reply.cookie.as_deref()),
-            ("Location", reply.location.as_deref()),
-            ("Allow", reply.allow),
-            ("WWW-Authenticate", reply.authenticate),
-        ];
-        let own = own
-            .iter()
-            .filter_map(|(name, value)| Some((*name, (*value)?)));
-        self.client.answer(&answered, own.chain(FIELDS)).await
-    }
-
-    /// Answers and closes.
-    async fn refuse(&mut self, reply: &Reply) -> io::Result<()> {
-        self.write(reply, (Version::Http11, Method::Get), false)
-            .await?;
-        self.client.close_refused().await
-    }
-}
-
-/// Reads what a head asks; the reply to one that cannot be answered.
-fn opening(view: &RequestView<'_>, limits: &Limits, peer: &str) -> Result<Opening, Box<Reply>> {
-    let decoder = BodyDecoder::new(view.body_length(), limits)
-        .map_err(|error| refusal(error.status(), &error))?;
-    let target = view.origin_target();
-    let mut parts = target.splitn(2, |&byte| byte == b'?');
-    let mut text = || String::from_utf8_lossy(parts.next().unwrap_or_default()).into_owned();
-    let (path, query) = (text(), text());
-    let first = |name: &[u8]| view.get_all(name).next().map(<[u8]>::to_vec);
+/// Reads a whole request; the reply to one that cannot be answered.
+async fn read(request: tutti_control::Request, peer: &str) -> Result<Request, Box<Reply>> {
+    let (head, body) = request.into_parts();
+    let host = tutti_control::host(&head).map_err(|why| refusal(400, why))?;
+    let lines = |name| head.headers.get_all(name).iter().map(HeaderValue::as_bytes);
+    let first = |name| lines(name).next().map(<[u8]>::to_vec);
     // Two of them, and somebody is tricked.
-    if view.get_all(b"authorization").count() > 1 {
-        return Err(refusal(400, &"there is more than one `Authorization`"));
+    if lines(AUTHORIZATION).count() > 1 {
+        return Err(refusal(400, "there is more than one `Authorization`"));
     }
-    let cookies: Vec<&[u8]> = view.get_all(b"cookie").collect();
-    let accept = first(b"accept").unwrap_or_default();
-    let facts = view.facts();
-    Ok(Opening {
-        request: Request {
-            method: view.method(),
-            path,
-            query,
-            host: view.host().to_vec(),
-            origin: first(b"origin"),
-            fetch_site: first(b"sec-fetch-site"),
-            authorization: first(b"authorization"),
-            cookies: cookies.join(&b"; "[..]),
-            is_browser: String::from_utf8_lossy(&accept).contains("text/html"),
-            body: Vec::new(),
-            peer: peer.to_owned(),
-        },
-        decoder,
-        version: view.version(),
-        keep_alive: facts.keep_alive,
+    let body = tutti_control::read_body(body, MAX_BODY, BODY);
+    let body = tokio::time::timeout(BODY, body)
+        .await
+        .unwrap_or(Err(BodyFault::TooSlow));
+    let body = body.map_err(|fault| match fault {
+        BodyFault::TooLarge => refusal(413, "the form is too large"),
+        BodyFault::TooSlow => refusal(408, "the form did not come in time"),
+        BodyFault::Broken(error) => refusal(400, &error.to_string()),
+    })?;
+    let accept = first(ACCEPT).unwrap_or_default();
+    Ok(Request {
+        method: Method::from_bytes(head.method.as_str().as_bytes()),
+        path: head.uri.path().to_owned(),
+        query: head.uri.query().unwrap_or_default().to_owned(),
+        host: host.to_vec(),
+        origin: first(ORIGIN),
+        fetch_site: first(HeaderName::from_static("sec-fetch-site")),
+        authorization: first(AUTHORIZATION),
+        cookies: lines(COOKIE).collect::<Vec<_>>().join(&b"; "[..]),
+        is_browser: String::from_utf8_lossy(&accept).contains("text/html"),
+        body,
+        peer: peer.to_owned(),
     })
 }

@@ -78,24 +78,18 @@ impl Connections {
         let is_known = Arc::new(AtomicBool::new(false));
         let known = Arc::clone(&is_known);
         let task = self.tasks.spawn(async move {
-            // An error is a client that has left: nobody to tell.
-            let _ = run(stream, peer, site, known).await;
+            run(stream, peer, site, known).await;
         });
         self.open.push_back(Open { task, is_known });
     }
 }
 
-async fn run(
-    stream: TcpStream,
-    peer: String,
-    site: Arc<Site>,
-    is_known: Arc<AtomicBool>,
-) -> io::Result<()> {
-    match site.door.tls() {
-        None => connection::run(stream, peer, site, is_known).await,
-        Some(config) => {
-            let accepted = timeout(HANDSHAKE, TlsAcceptor::from(config).accept(stream)).await;
-            connection::run(accepted??, peer, site, is_known).await
-        }
+async fn run(stream: TcpStream, peer: String, site: Arc<Site>, is_known: Arc<AtomicBool>) {
+    let Some(config) = site.door.tls() else {
+        return connection::run(stream, peer, site, is_known).await;
+    };
+    let accepted = timeout(HANDSHAKE, TlsAcceptor::from(config).accept(stream)).await;
+    if let Ok(Ok(stream)) = accepted {
+        connection::run(stream, peer, site, is_known).await;
     }
 }

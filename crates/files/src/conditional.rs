@@ -3,15 +3,17 @@
 //! The entity tag is made of modification time and size, in the documented form `MTIME-FILESIZE`. Within the second a file was written
 //! in it may be written again to the same size; so long its tag is weak, and its date no strong validator either.
 
-use tutti_http::parse_date;
+use std::borrow::Cow;
+
+use tutti_http::{Known, RequestView, parse_date};
 
 /// The fields of a request that make it conditional; `None` where absent.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Conditions<'a> {
     /// `If-Match`.
-    pub if_match: Option<&'a [u8]>,
+    pub if_match: Option<Cow<'a, [u8]>>,
     /// `If-None-Match`.
-    pub if_none_match: Option<&'a [u8]>,
+    pub if_none_match: Option<Cow<'a, [u8]>>,
     /// `If-Modified-Since`.
     pub if_modified_since: Option<&'a [u8]>,
     /// `If-Unmodified-Since`.
@@ -42,7 +44,19 @@ pub enum Verdict {
     Failed,
 }
 
-impl Conditions<'_> {
+impl<'a> Conditions<'a> {
+    /// The conditions of a request. Entity tags are a list, which may be spread over several fields (RFC 9110 §5.3).
+    pub fn of(view: &RequestView<'a>) -> Self {
+        Conditions {
+            if_match: view.get_list(Known::IfMatch),
+            if_none_match: view.get_list(Known::IfNoneMatch),
+            if_modified_since: view.get(Known::IfModifiedSince),
+            if_unmodified_since: view.get(Known::IfUnmodifiedSince),
+            if_range: view.get(Known::IfRange),
+            range: view.get(Known::Range),
+        }
+    }
+
     /// True if no field is there, as in the usual request.
     pub fn is_empty(&self) -> bool {
         self.range.is_none()
@@ -54,7 +68,7 @@ impl Conditions<'_> {
 
     /// The order of RFC 9110 §13.2.2, for GET and HEAD.
     pub fn evaluate(&self, file: Validators<'_>) -> Verdict {
-        if let Some(tags) = self.if_match {
+        if let Some(tags) = &self.if_match {
             if !list_contains(tags, file.etag, Comparison::Strong) {
                 return Verdict::Failed;
             }
@@ -63,7 +77,7 @@ impl Conditions<'_> {
         {
             return Verdict::Failed;
         }
-        if let Some(tags) = self.if_none_match {
+        if let Some(tags) = &self.if_none_match {
             if list_contains(tags, file.etag, Comparison::Weak) {
                 return Verdict::NotModified;
             }
@@ -149,135 +163,135 @@ mod tests {
     #[test]
     #[allow(clippy::too_many_lines, reason = "a table of cases")]
     fn preconditions_are_evaluated_in_order() {
-        let none = Conditions::default();
+        let none = Conditions::default;
         let table: &[(Conditions<'_>, Verdict)] = &[
-            (none, Verdict::Proceed),
+            (none(), Verdict::Proceed),
             (
                 Conditions {
-                    if_none_match: Some(ETAG),
-                    ..none
+                    if_none_match: Some(ETAG.into()),
+                    ..none()
                 },
                 Verdict::NotModified,
             ),
             (
                 Conditions {
-                    if_none_match: Some(b"\"a\", W/\"5d66459d-d\""),
-                    ..none
+                    if_none_match: Some(b"\"a\", W/\"5d66459d-d\"".into()),
+                    ..none()
                 },
                 Verdict::NotModified,
             ),
             (
                 Conditions {
-                    if_none_match: Some(b"*"),
-                    ..none
+                    if_none_match: Some(b"*".into()),
+                    ..none()
                 },
                 Verdict::NotModified,
             ),
             (
                 Conditions {
-                    if_none_match: Some(b"\"a\",\"b\""),
-                    ..none
+                    if_none_match: Some(b"\"a\",\"b\"".into()),
+                    ..none()
                 },
                 Verdict::Proceed,
             ),
             (
                 Conditions {
-                    if_none_match: Some(b"\"unclosed"),
-                    ..none
+                    if_none_match: Some(b"\"unclosed".into()),
+                    ..none()
                 },
                 Verdict::Proceed,
             ),
             (
                 Conditions {
-                    if_none_match: Some(b"5d66459d-d"),
-                    ..none
+                    if_none_match: Some(b"5d66459d-d".into()),
+                    ..none()
                 },
                 Verdict::Proceed,
             ),
             (
                 Conditions {
                     if_modified_since: Some(SAME),
-                    ..none
+                    ..none()
                 },
                 Verdict::NotModified,
             ),
             (
                 Conditions {
                     if_modified_since: Some(AFTER),
-                    ..none
+                    ..none()
                 },
                 Verdict::NotModified,
             ),
             (
                 Conditions {
                     if_modified_since: Some(BEFORE),
-                    ..none
+                    ..none()
                 },
                 Verdict::Proceed,
             ),
             (
                 Conditions {
                     if_modified_since: Some(b"nonsense"),
-                    ..none
+                    ..none()
                 },
                 Verdict::Proceed,
             ),
             (
                 Conditions {
-                    if_none_match: Some(b"\"a\""),
+                    if_none_match: Some(b"\"a\"".into()),
                     if_modified_since: Some(SAME),
-                    ..none
+                    ..none()
                 },
                 Verdict::Proceed,
             ),
             (
                 Conditions {
-                    if_match: Some(b"*"),
-                    ..none
+                    if_match: Some(b"*".into()),
+                    ..none()
                 },
                 Verdict::Proceed,
             ),
             (
                 Conditions {
-                    if_match: Some(ETAG),
-                    ..none
+                    if_match: Some(ETAG.into()),
+                    ..none()
                 },
                 Verdict::Proceed,
             ),
             (
                 Conditions {
-                    if_match: Some(b"W/\"5d66459d-d\""),
-                    ..none
+                    if_match: Some(b"W/\"5d66459d-d\"".into()),
+                    ..none()
                 },
                 Verdict::Failed,
             ),
             (
                 Conditions {
-                    if_match: Some(b"\"a\""),
-                    if_none_match: Some(ETAG),
-                    ..none
+                    if_match: Some(b"\"a\"".into()),
+                    if_none_match: Some(ETAG.into()),
+                    ..none()
                 },
                 Verdict::Failed,
             ),
             (
                 Conditions {
-                    if_match: Some(ETAG),
+                    if_match: Some(ETAG.into()),
                     if_unmodified_since: Some(BEFORE),
-                    ..none
+                    ..none()
                 },
                 Verdict::Proceed,
             ),
             (
                 Conditions {
                     if_unmodified_since: Some(BEFORE),
-                    ..none
+                    ..none()
                 },
                 Verdict::Failed,
             ),
             (
                 Conditions {
                     if_unmodified_since: Some(SAME),
-                    ..none
+                    ..none()
                 },
                 Verdict::Proceed,
             ),
@@ -328,11 +342,12 @@ mod tests {
             };
             assert!(conditions.effective_range(file).is_none(), "{if_range:?}");
         }
-        let of = |if_match, if_none_match| Conditions {
-            if_match,
-            if_none_match,
-            ..Conditions::default()
-        };
+        let of =
+            |if_match: Option<&'static [u8]>, if_none_match: Option<&'static [u8]>| Conditions {
+                if_match: if_match.map(Cow::from),
+                if_none_match: if_none_match.map(Cow::from),
+                ..Conditions::default()
+            };
         assert_eq!(of(Some(ETAG), None).evaluate(file), Verdict::Failed);
         assert_eq!(of(Some(&b"*"[..]), None).evaluate(file), Verdict::Proceed);
         assert_eq!(of(None, Some(ETAG)).evaluate(file), Verdict::NotModified);

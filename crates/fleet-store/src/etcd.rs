@@ -7,9 +7,9 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::etcd_client::{Client, Error, Event, KeepAlive, Operation, Options, Pair, Watch};
 use tokio::time::timeout;
-use tutti_etcd::{Client, Error, Event, KeepAlive, Operation, Options, Pair, Watch};
-use tutti_pauses::random_below;
+use tutti_dialer::random_below;
 
 use crate::store::{BoxFuture, Entries, Entry, Following, Held, Store, StoreError};
 

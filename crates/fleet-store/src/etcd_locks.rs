@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tutti_etcd::{Client, KeepAlive, Operation, Pair};
+use crate::etcd_client::{Client, KeepAlive, Operation, Pair};
 
 use crate::etcd::EtcdStore;
 use crate::locks::{Claim, Lock, Locks, Owner};

@@ -16,11 +16,13 @@
 //! | [`locks`] | names that one owner has at a time |
 //! | [`seal`] | texts that only those can read who have the key of the fleet; no I/O |
 //! | [`etcd`], `etcd_locks` | etcd as a store, and its locks |
+//! | [`etcd_client`] | a client of etcd's third API |
 //! | `random`, `times` | random words, the clock |
 
 #![forbid(unsafe_code)]
 
 pub mod etcd;
+pub mod etcd_client;
 mod etcd_locks;
 pub mod gate;
 pub mod keys;

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
+use tutti_dialer::Backoff;
 use tutti_fleet_store::keys;
 use tutti_fleet_store::now;
 use tutti_fleet_store::records::Answer;
 use tutti_fleet_store::store::{Entries, Held, Store};
 use tutti_log::{Level, Log};
 use tutti_options::source::LiveNode;
-use tutti_pauses::Pauses;
 use tutti_protocol::{FleetAnswer, FleetRequest};
 
 use crate::controller::Controller;
@@ -52,7 +52,7 @@ pub(crate) async fn hold(
     let mut found = 0;
     let mut said = Said::default();
     let mut changes = node.changes();
-    let mut pauses = Pauses::new(life / 3);
+    let mut backoff = Backoff::new(life / 3);
     let (mut is_told, mut has_left) = (false, false);
     loop {
         changes.borrow_and_update();
@@ -80,7 +80,7 @@ pub(crate) async fn hold(
         }
         let pause = match is_held {
             Ok(()) => {
-                pauses.begin_anew();
+                backoff.reset();
                 node.placed(place.as_ref().map(|place| place.address));
                 let now = node.place(store.local_address());
                 if now.is_none() && !node.is_leaving() && !std::mem::replace(&mut is_told, true) {
@@ -94,7 +94,7 @@ pub(crate) async fn hold(
                 }
             }
             // Whoever follows the heads tells of it.
-            Err(_) => pauses.after_failure(),
+            Err(_) => backoff.after_failure(),
         };
         let _ = timeout(pause, changes.changed()).await;
     }

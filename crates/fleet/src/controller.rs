@@ -9,7 +9,7 @@ use tutti_options::source::LiveNodes;
 use tutti_protocol::{FleetAnswer, FleetRequest, FleetText, FromFleet, ToFleet};
 
 /// Asks main, and hears its news.
-pub(crate) type Link = tutti_role::link::Link<FromFleet, ToFleet>;
+pub(crate) type Link = tutti_unprivileged::link::Link<FromFleet, ToFleet>;
 
 /// The controller, as this process knows it.
 pub(crate) struct Controller {

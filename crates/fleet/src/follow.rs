@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
+use tutti_dialer::Backoff;
 use tutti_fleet_store::keys::{self, HEADS};
 use tutti_fleet_store::records::{Head, Refusal, Version, choose, digest, read_all};
 use tutti_fleet_store::store::{Entries, Store, StoreError};
 use tutti_log::{Level, Log};
-use tutti_pauses::Pauses;
 use tutti_protocol::{FleetAnswer, FleetRequest};
 
 use crate::certificates::Certificates;
@@ -32,10 +32,10 @@ pub(crate) struct Follower {
 
 /// Follows the heads for ever.
 pub(crate) async fn follow(follower: Follower, longest_pause: Duration) {
-    let mut pauses = Pauses::new(longest_pause);
+    let mut backoff = Backoff::new(longest_pause);
     let mut was_there = None;
     loop {
-        let Err(error) = follower.follow_once(&mut pauses, &mut was_there).await;
+        let Err(error) = follower.follow_once(&mut backoff, &mut was_there).await;
         follower.node.lost(&error.message);
         if was_there != Some(false) {
             was_there = Some(false);
@@ -45,7 +45,7 @@ pub(crate) async fn follow(follower: Follower, longest_pause: Duration) {
             );
             follower.log.line(Level::Warn, &text);
         }
-        sleep(pauses.after_failure()).await;
+        sleep(backoff.after_failure()).await;
     }
 }
 
@@ -53,12 +53,12 @@ impl Follower {
     /// Follows the heads until that is not possible any more.
     async fn follow_once(
         &self,
-        pauses: &mut Pauses,
+        backoff: &mut Backoff,
         was_there: &mut Option<bool>,
     ) -> Result<Infallible, StoreError> {
         let mut following = self.store.follow(HEADS).await?;
         let mut entries = following.next().await?;
-        pauses.begin_anew();
+        backoff.reset();
         let endpoint = self.store.connected_to();
         if *was_there != Some(true) {
             *was_there = Some(true);

@@ -41,8 +41,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tutti_etcd::{Endpoint, Options, Tls};
 use tutti_fleet_store::etcd::EtcdStore;
+use tutti_fleet_store::etcd_client::{Endpoint, Options, Tls};
 use tutti_fleet_store::keys::{ANSWERS, CERTIFICATES};
 use tutti_fleet_store::seal::Keys;
 use tutti_fleet_store::store::{Entries, Store};
@@ -53,7 +53,7 @@ use tutti_protocol::{
     FleetHello, FromFleet, SharedAnswer, SharedNews, SharedRequest, SourcePlan, SourceSecrets,
     ToFleet,
 };
-use tutti_role::{own_log, unprivileged};
+use tutti_unprivileged::{own_log, start};
 
 use self::certificates::{Certificates, own_keys};
 use self::controller::{Controller, Link};
@@ -70,15 +70,15 @@ const LIFE_VARIABLE: &str = "TUTTI_FLEET_LIFE";
 
 /// Runs until main ends it.
 pub fn run() -> ExitCode {
-    unprivileged::run("fleet", serve)
+    start::run("fleet", serve)
 }
 
 /// The whole process, in one function.
 async fn serve(line: OwnedFd) -> io::Result<()> {
     let link = Arc::new(Link::new(line)?);
     let (hello, log) = greeting(&link).await?;
-    unprivileged::report_panics("fleet", &log);
-    unprivileged::give_up_rights("process that follows the source", None, &log);
+    start::report_panics("fleet", &log);
+    start::give_up_rights("process that follows the source", None, &log);
     follow_for_main(link, hello, log).await
 }
 

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout, timeout_at};
+use tutti_dialer::Backoff;
 use tutti_fleet_store::keys::ADDRESSES;
 use tutti_fleet_store::records::read_all;
 use tutti_fleet_store::store::{Entries, Store, StoreError};
 use tutti_options::source::{LiveNode, LiveNodes};
-use tutti_pauses::Pauses;
 
 use crate::controller::Controller;
 
@@ -28,12 +28,12 @@ pub(crate) async fn follow(
     longest_pause: Duration,
     before: Vec<LiveNode>,
 ) {
-    let mut pauses = Pauses::new(longest_pause);
+    let mut backoff = Backoff::new(longest_pause);
     let mut known = Known::of(before);
     let mut is_lost = false;
     loop {
         let ended = follow_once(&*store, &controller, life, &mut known, || {
-            pauses.begin_anew();
+            backoff.reset();
             is_lost = false;
         });
         let Err(error) = ended.await;
@@ -43,7 +43,7 @@ pub(crate) async fn follow(
                 lost: Some(error.message),
             });
         }
-        sleep(pauses.after_failure()).await;
+        sleep(backoff.after_failure()).await;
     }
 }
 

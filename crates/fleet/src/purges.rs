@@ -16,7 +16,7 @@ use tutti_protocol::{self as protocol, FleetAnswer, FleetRequest, FleetText};
 use crate::controller::Controller;
 use crate::state::Node;
 use crate::watching::next_or_again;
-use tutti_pauses::Pauses;
+use tutti_dialer::Backoff;
 
 /// The pause before a purge is tried again that no router could make.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -31,20 +31,20 @@ pub(crate) struct Purger {
 
 /// Follows them for ever.
 pub(crate) async fn follow(purger: Purger, longest_pause: Duration) {
-    let mut pauses = Pauses::new(longest_pause);
+    let mut backoff = Backoff::new(longest_pause);
     loop {
         // The reason is told by whoever follows the heads.
-        let Err(_) = purger.follow_once(&mut pauses).await;
+        let Err(_) = purger.follow_once(&mut backoff).await;
         purger.node.knows_purges(false);
-        sleep(pauses.after_failure()).await;
+        sleep(backoff.after_failure()).await;
     }
 }
 
 impl Purger {
-    async fn follow_once(&self, pauses: &mut Pauses) -> Result<Infallible, StoreError> {
+    async fn follow_once(&self, backoff: &mut Backoff) -> Result<Infallible, StoreError> {
         let mut following = self.store.follow(PURGES).await?;
         let mut entries = following.next().await?;
-        pauses.begin_anew();
+        backoff.reset();
         loop {
             let is_done = self.make_due(&entries).await;
             self.node.knows_purges(is_done);

@@ -12,26 +12,26 @@ use tutti_fleet_store::store::{Entries, StoreError};
 use tutti_protocol::{FromFleet, SharedNews};
 
 use crate::shared::Shared;
-use tutti_pauses::Pauses;
+use tutti_dialer::Backoff;
 
 /// Tells the news, for ever, while there is somebody to tell them to.
 pub(crate) async fn tell(shared: Arc<Shared>, longest_pause: Duration) {
     let mut sessions = shared.sessions();
-    let mut pauses = Pauses::new(longest_pause);
+    let mut backoff = Backoff::new(longest_pause);
     loop {
         let session = *sessions.borrow_and_update();
         let following = async {
             if session.is_none() {
                 return std::future::pending::<()>().await;
             }
-            let Err(error) = follow(&shared, &mut pauses).await;
+            let Err(error) = follow(&shared, &mut backoff).await;
             let error = Some(format!("the fleet's store: {error}"));
             let news = SharedNews {
                 error,
                 ..SharedNews::default()
             };
             tell_news(&shared, news);
-            sleep(pauses.after_failure()).await;
+            sleep(backoff.after_failure()).await;
         };
         tokio::select! {
             () = following => {}
@@ -50,12 +50,12 @@ fn tell_news(shared: &Shared, news: SharedNews) {
 }
 
 /// Tells all documents, and then each change, until that is not possible any more.
-async fn follow(shared: &Shared, pauses: &mut Pauses) -> Result<Infallible, StoreError> {
+async fn follow(shared: &Shared, backoff: &mut Backoff) -> Result<Infallible, StoreError> {
     let mut following = shared.store.follow(ACME).await?;
     let mut told: Option<Entries> = None;
     loop {
         let entries = following.next().await?;
-        pauses.begin_anew();
+        backoff.reset();
         let (news, known) = news(&shared.keys, told.as_ref(), entries);
         tell_news(shared, news);
         told = Some(known);

@@ -13,7 +13,7 @@ use tutti_protocol::{FleetAnswer, FleetRequest, FleetText};
 
 use crate::controller::Controller;
 use crate::state::Node;
-use tutti_pauses::Pauses;
+use tutti_dialer::Backoff;
 
 /// Between two words to the router where nothing has changed: another may have begun.
 const NEWS: Duration = Duration::from_secs(5);
@@ -58,11 +58,11 @@ pub(crate) async fn count(
     life: Duration,
 ) {
     let mut count = Count::new(node.nodes());
-    let mut pauses = Pauses::new(life / 3);
+    let mut backoff = Backoff::new(life / 3);
     loop {
         let pause = match store.count(NODES).await {
             Ok(number) => {
-                pauses.begin_anew();
+                backoff.reset();
                 let nodes = count.seen(number, Instant::now(), life);
                 if nodes != node.nodes() {
                     node.has_nodes(nodes);
@@ -72,7 +72,7 @@ pub(crate) async fn count(
             }
             Err(_) => {
                 count.lost();
-                pauses.after_failure()
+                backoff.after_failure()
             }
         };
         sleep(pause).await;

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
+use tutti_dialer::Backoff;
 use tutti_fleet_store::now;
 use tutti_fleet_store::purges::Mark;
 use tutti_fleet_store::records::{Answer, Health, Refusal, Version};
 use tutti_fleet_store::sharing::Sharing;
 use tutti_options::source::LiveNode;
-use tutti_pauses::Pauses;
 use tutti_protocol::{
     FleetCertificates, FleetStanding, RefusedCertificate, RefusedDocument, SourceNews, SourcePlan,
 };
@@ -21,7 +21,7 @@ use tutti_protocol::{
 /// language that was missing.
 const FIRST_REFUSAL: Duration = Duration::from_secs(5);
 
-/// The longest of these pauses: each attempt may start processes.
+/// The longest pause of a backoff: each attempt may start processes.
 const LONGEST_REFUSAL: Duration = Duration::from_secs(300);
 
 /// The document that is in force, as main keeps it for the next process.
@@ -45,7 +45,7 @@ struct Refused {
     refusal: Refusal,
     /// When, in seconds since 1970.
     at: u64,
-    pauses: Pauses,
+    backoff: Backoff,
     /// When it is tried again.
     next: Instant,
 }
@@ -362,15 +362,15 @@ impl Node {
             let is_news = before
                 .as_ref()
                 .is_none_or(|before| before.refusal != refusal);
-            let pauses = before.map(|before| before.pauses);
-            let first = || Pauses::beginning_with(FIRST_REFUSAL, LONGEST_REFUSAL);
-            let mut pauses = pauses.unwrap_or_else(first);
-            let pause = pauses.after_failure();
+            let backoff = before.map(|before| before.backoff);
+            let first = || Backoff::beginning_with(FIRST_REFUSAL, LONGEST_REFUSAL);
+            let mut backoff = backoff.unwrap_or_else(first);
+            let pause = backoff.after_failure();
             state.refused = Some(Refused {
                 refusal,
                 at: now(),
                 next: moment + pause,
-                pauses,
+                backoff,
             });
             (is_news, pause)
         })

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tutti_fleet_store::store::{Entries, Following, Store, StoreError};
 
-use tutti_pauses::Pauses;
+use tutti_dialer::Backoff;
 
 /// When entries are to be looked at again that have not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,17 +40,17 @@ pub(crate) async fn watch<F>(
 ) where
     F: Future<Output = Again>,
 {
-    let mut pauses = Pauses::new(longest_pause);
+    let mut backoff = Backoff::new(longest_pause);
     loop {
-        let Err(_) = watch_once(&store, prefix, &mut pauses, &look).await;
-        sleep(pauses.after_failure()).await;
+        let Err(_) = watch_once(&store, prefix, &mut backoff, &look).await;
+        sleep(backoff.after_failure()).await;
     }
 }
 
 async fn watch_once<F>(
     store: &Arc<dyn Store>,
     prefix: &str,
-    pauses: &mut Pauses,
+    backoff: &mut Backoff,
     look: &impl Fn(Entries) -> F,
 ) -> Result<Infallible, StoreError>
 where
@@ -58,7 +58,7 @@ where
 {
     let mut following = store.follow(prefix).await?;
     let mut entries = following.next().await?;
-    pauses.begin_anew();
+    backoff.reset();
     loop {
         let again = look(entries.clone()).await;
         entries = next_or_again(&mut *following, entries, again.pause()).await?;

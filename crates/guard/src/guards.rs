@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::valkey::Store;
 use tutti_config::{Diagnostic, model};
-use tutti_valkey::Store;
 
 use crate::identity::Identity;
 use crate::limit::Limit;

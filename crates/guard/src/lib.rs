@@ -1,7 +1,7 @@
 //! Stands before actions: bounds on requests, pages of other origins, and who may.
 //!
 //! Owns the decisions and what they are remembered by, and nothing else: it opens no file, and knows no connection but the one that a question goes over. What several servers count
-//! together is `tutti-valkey`'s. `server` asks it on its
+//! together is [`valkey`]'s. `server` asks it on its
 //! listen threads, which all share one of everything here.
 //!
 //! Must never: take more memory than its bounds say, however many clients or keys there are; hold up a listen thread; or let somebody in because
@@ -23,6 +23,7 @@ mod rate;
 mod share;
 mod shared_limit;
 pub mod token;
+pub mod valkey;
 
 pub use admission::Admission;
 pub use concurrency::{Concurrency, Permit};
@@ -34,4 +35,4 @@ pub use password_desk::{Busy, PasswordDesk};
 pub use rate::{Quota, RateLimiter};
 pub use share::Share;
 pub use shared_limit::SharedLimit;
-pub use tutti_valkey::Taken;
+pub use valkey::Taken;

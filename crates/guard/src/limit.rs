@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::valkey::{Away, Store, Taken};
 use tutti_config::model;
 use tutti_config::model::LimitScope;
-use tutti_valkey::{Away, Store, Taken};
 
 use crate::concurrency::Concurrency;
 use crate::rate::{Quota, RateLimiter};
@@ -87,7 +87,7 @@ impl Limit {
         let (Some(store), Some(rate)) = (&self.store, &self.rate) else {
             return Err(Away);
         };
-        let bound = tutti_valkey::Bound {
+        let bound = crate::valkey::Bound {
             interval: rate.interval(),
             requests: rate.whole().requests,
         };

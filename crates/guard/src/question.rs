@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::header::{HOST, HeaderName, HeaderValue};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper_util::rt::TokioIo;
+use tokio::task::JoinSet;
 use tutti_config::model;
 use tutti_http::edits::is_alias;
 use tutti_http::{FieldLines, Known, PerConnection, RequestView, encode_path};
@@ -219,7 +220,8 @@ async fn exchange(stream: UnixStream, outgoing: Outgoing) -> Result<Asked, Failu
     let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(|error| broken(&error))?;
     // Ends with this question.
-    let _connection = Ended(tokio::task::spawn_local(connection));
+    let mut driver = JoinSet::new();
+    driver.spawn_local(connection);
     let answer = sender.send_request(request).await;
     let answer = answer.map_err(|error| broken(&error))?;
     let (head, body) = answer.into_parts();
@@ -234,12 +236,4 @@ async fn exchange(stream: UnixStream, outgoing: Outgoing) -> Result<Asked, Failu
         fields,
         body: body.to_bytes().to_vec(),
     })
-}
-
-struct Ended<T>(tokio::task::JoinHandle<T>);
-
-impl<T> Drop for Ended<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }

@@ -20,8 +20,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use std::sync::Arc;
 
+use crate::valkey::Taken;
 use tutti_config::model::Rate;
-use tutti_valkey::Taken;
 
 use crate::share::{MOST_NODES, Share};
 

@@ -1,23 +1,28 @@
 //! Configurations of other servers, as Tutti's own.
 //!
-//! Owns what nginx, Apache, PHP-FPM, uWSGI, Caddy, gunicorn and Puma write, and what of it Tutti has. Called by `tutti import`. It reads
+//! Owns what nginx, Apache, PHP-FPM, uWSGI, Caddy, gunicorn and Puma write, and what of it Tutti has. Called by the program `tutti-import`. It reads
 //! files through [`Sources`] and runs nothing: a configuration that is a program (gunicorn's, Puma's) is read for its literals. It
 //! must never panic on any input, never leave out a thing without a [`Finding`] about it, and never open what the source closes:
 //! where a rule that keeps somebody out cannot be carried over, the place refuses everybody.
 
 #![forbid(unsafe_code)]
 
+mod apache;
 mod caddy;
+mod finding;
+mod fpm;
 mod gunicorn;
+mod ini;
 mod literal;
+mod mime;
 mod nginx;
+mod output;
+mod program;
 mod puma;
+mod sources;
+mod template;
+mod units;
 mod uwsgi;
-
-// The readers say `crate::output`, wherever that is.
-pub(crate) use tutti_import_common::{
-    finding, fpm, ini, mime, output, program, sources, template, units,
-};
 
 use std::path::PathBuf;
 
@@ -77,7 +82,7 @@ pub fn import(
     let mut findings = Findings::default();
     let configuration = match kind {
         Kind::Nginx => nginx::import(files, sources, &mut findings)?,
-        Kind::Apache => tutti_import_apache::import(files, sources, &mut findings)?,
+        Kind::Apache => apache::import(files, sources, &mut findings)?,
         Kind::Fpm => fpm::import(files, sources, &mut findings)?,
         Kind::Uwsgi => uwsgi::import(files, sources, &mut findings)?,
         Kind::Caddy => caddy::import(files, sources, &mut findings)?,

@@ -227,7 +227,6 @@ fn nothing_is_left_out_without_a_word() {
             (3, "random_index"),
             (4, "return"),
             (5, "proxy_pass"),
-            (6, "try_files"),
             (8, "limit_req"),
             (9, "add_header"),
         ]
@@ -235,6 +234,36 @@ fn nothing_is_left_out_without_a_word() {
     for finding in &imported.findings {
         assert!(!finding.hint.is_empty(), "{finding:?}");
     }
+}
+
+/// Issue 28, 2.3: queries of rewrites were left out.
+#[test]
+fn a_query_of_a_rewrite_is_carried_over() {
+    let rewritten = |statement: &str| {
+        let source =
+            format!("server {{ server_name s; root /srv; location /c {{ {statement} }} }}");
+        let imported = imported(&source);
+        let text = imported.configuration["routes"].to_string();
+        let value = text.split(r#""rewrite":""#).nth(1);
+        let value = value.and_then(|rest| rest.split('"').next());
+        (value.unwrap_or_default().to_owned(), lost(&imported).len())
+    };
+    for (statement, value) in [
+        (
+            "try_files $uri /index.php?q=$uri&$args;",
+            "/index.php?q=$uri",
+        ),
+        ("try_files $uri /index.php?q=$uri;", "/index.php?q=$uri?"),
+        ("try_files $uri /index.php?$args;", "/index.php"),
+        ("rewrite ^ /index.php?q=a%20b last;", "/index.php?q=a%20b"),
+        ("rewrite ^ /index.php?q=$uri? last;", "/index.php?q=$uri?"),
+        ("rewrite ^ /index.php? last;", "/index.php?"),
+    ] {
+        assert_eq!(rewritten(statement), (value.to_owned(), 0), "{statement}");
+    }
+    // The capture is a script.
+    let (value, findings) = rewritten("rewrite ^/c/(.+)/d$ /index.php?q=$1 last;");
+    assert_eq!((value.as_str(), findings), ("/index.php", 1));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use http::header::{HOST, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Method, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
+use tokio::task::JoinSet;
 use tutti_config::model::SCHEDULE_PREFIX;
 
 use crate::queue::written;
@@ -97,7 +98,8 @@ async fn exchange(
         .await
         .map_err(|e| broken(&e))?;
     // Ends with this delivery: a connection carries one.
-    let _connection = Aborted(tokio::spawn(connection));
+    let mut driver = JoinSet::new();
+    driver.spawn(connection);
     let request =
         outgoing(label, request).ok_or_else(|| Failure::new("its request is malformed"))?;
     let mut answer = sender.send_request(request).await.map_err(|e| broken(&e))?;
@@ -117,14 +119,6 @@ async fn exchange(
         retry_after: wish.map(|seconds| Duration::from_secs(seconds.min(LONGEST_WISH))),
         is_ours: false,
     })
-}
-
-struct Aborted<T>(tokio::task::JoinHandle<T>);
-
-impl<T> Drop for Aborted<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 fn outgoing(label: &Label<'_>, request: Request) -> Option<http::Request<Full<Bytes>>> {

@@ -637,7 +637,7 @@ mod tests {
             assert_eq!(store.next(), "opened [\"mail 0\"]");
             store.close();
         }
-        // What is not ours is left as it is.
+        // A file that is not ours is left as it is.
         std::fs::write(&path, b"precious text").unwrap();
         let store = Opened::of(file(&path));
         assert_eq!(store.next(), "troubled true");

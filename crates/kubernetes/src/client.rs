@@ -1,6 +1,6 @@
 //! A connection to the API server: HTTP/1.1 over TLS, one request after another.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,9 @@ use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
-use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};
-use tokio::net::TcpStream;
-use tokio::task::JoinHandle;
-use tokio_rustls::TlsConnector;
+use tokio::task::JoinSet;
+use tutti_dialer::{Target, authorities, client_config, dial, error_chain};
 
 use crate::failure::Failure;
 use crate::objects::Status;
@@ -55,14 +52,8 @@ pub(crate) struct Papers {
 /// Dropping it ends the connection.
 pub(crate) struct Connection {
     sender: SendRequest<Empty<Bytes>>,
-    driver: JoinHandle<()>,
+    _driver: JoinSet<hyper::Result<()>>,
     host: String,
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.driver.abort();
-    }
 }
 
 impl Connection {
@@ -76,57 +67,44 @@ impl Connection {
             true => format!("[{}]:{}", access.host, access.port),
             false => format!("{}:{}", access.host, access.port),
         };
-        let config = Arc::new(tls_config(ca).map_err(Failure::new)?);
-        let name = ServerName::try_from(access.host.clone())
-            .map_err(|error| Failure::new(format!("`{}`: {error}", access.host)))?;
-        let mut last = Failure::new("the API server's name has no address");
-        for ip in addresses {
-            let address = SocketAddr::new(*ip, access.port);
-            let opened = Self::open_one(address, Arc::clone(&config), name.clone());
-            match tokio::time::timeout(PATIENCE, opened).await {
-                Ok(Ok((sender, driver))) => {
-                    return Ok(Connection {
-                        sender,
-                        driver,
-                        host: place,
-                    });
-                }
-                Ok(Err(why)) => {
-                    last = Failure::new(format!("cannot connect to the API server {place}: {why}"));
-                }
-                Err(_) => {
-                    let limit = PATIENCE.as_secs();
-                    last = Failure::new(format!(
-                        "the API server {place} cannot be connected to within {limit} seconds"
-                    ));
-                }
-            }
-        }
-        Err(last)
-    }
-
-    async fn open_one(
-        address: SocketAddr,
-        config: Arc<ClientConfig>,
-        name: ServerName<'static>,
-    ) -> Result<(SendRequest<Empty<Bytes>>, JoinHandle<()>), String> {
-        let stream = TcpStream::connect(address).await.map_err(told)?;
+        let roots = authorities(ca).map_err(|error| {
+            let file = access.ca.display();
+            Failure::new(format!(
+                "the certificates in `{file}` cannot be used: {error}"
+            ))
+        })?;
+        let config = Arc::new(client_config(roots, None).map_err(Failure::new)?);
+        let target = Target {
+            host: &access.host,
+            port: access.port,
+            addresses: Some(addresses),
+            tls: Some(&config),
+            server_name: None,
+            patience: Some(PATIENCE),
+        };
+        let failed =
+            |why: String| Failure::new(format!("cannot connect to the API server {place}: {why}"));
+        let stream = dial(&target)
+            .await
+            .map_err(|error| failed(error.to_string()))?;
         let (idle, interval, probes) = KEEPALIVE;
         let keepalive = TcpKeepalive::new()
             .with_time(idle)
             .with_interval(interval)
             .with_retries(probes);
-        SockRef::from(&stream)
+        SockRef::from(stream.socket())
             .set_tcp_keepalive(&keepalive)
-            .map_err(told)?;
-        let stream = TlsConnector::from(config)
-            .connect(name, stream)
-            .await
-            .map_err(|error| format!("TLS: {error}"))?;
-        let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(told)?;
-        // Its end is noticed by whoever asks next.
-        let driver = tokio::spawn(async move { drop(connection.await) });
-        Ok((sender, driver))
+            .map_err(|error| failed(error.to_string()))?;
+        let shaken = handshake(TokioIo::new(stream)).await;
+        let (sender, connection) = shaken.map_err(|error| failed(error_chain(&error)))?;
+        // The next question notices its end.
+        let mut driver = JoinSet::new();
+        driver.spawn(connection);
+        Ok(Connection {
+            sender,
+            _driver: driver,
+            host: place,
+        })
     }
 
     /// Asks, and returns the head of an answer of 200 with its body to come.
@@ -151,7 +129,7 @@ impl Connection {
         let answer = tokio::time::timeout(PATIENCE, answer)
             .await
             .map_err(|_| silent())?
-            .map_err(|error| Failure::new(format!("the API server: {}", told(error))))?;
+            .map_err(|error| Failure::new(format!("the API server: {}", error_chain(&error))))?;
         if answer.status() == http::StatusCode::OK {
             return Ok(answer);
         }
@@ -198,26 +176,11 @@ pub(crate) async fn piece(
         Some(Ok(frame)) => Ok(Some(frame.into_data().unwrap_or_default())),
         Some(Err(error)) => Err(Failure::new(format!(
             "the answer of the API server breaks off: {}",
-            told(error)
+            error_chain(&error)
         ))),
     }
 }
 
 fn silent() -> Failure {
     Failure::new("the API server does not answer in time")
-}
-
-/// The whole of an error: the outermost words seldom say what was wrong.
-fn told(error: impl std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text = format!("{text}: {inner}");
-        source = inner.source();
-    }
-    text
-}
-
-fn tls_config(ca: &[u8]) -> Result<ClientConfig, String> {
-    tutti_tls::client_config(tutti_tls::authorities(ca)?, None, "the API server")
 }

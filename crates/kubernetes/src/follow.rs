@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use tutti_pauses::{Pauses, random_time_below};
+use tutti_dialer::{Backoff, random_time_below};
 
 use crate::client::{Access, Connection, Papers, piece};
 use crate::failure::Failure;
@@ -80,13 +80,13 @@ pub async fn follow(
         tell,
         slices: Slices::default(),
         version: None,
-        pauses: Pauses::new(LONGEST_PAUSE),
+        backoff: Backoff::new(LONGEST_PAUSE),
     };
     loop {
         let began = Instant::now();
         let ended = following.round().await;
         if began.elapsed() > STEADY {
-            following.pauses.begin_anew();
+            following.backoff.reset();
         }
         match ended {
             Ok(()) => {}
@@ -97,7 +97,7 @@ pub async fn follow(
             }
             Err(Failure::Other(why)) => tell(News::Lost(why)),
         }
-        tokio::time::sleep(following.pauses.after_failure()).await;
+        tokio::time::sleep(following.backoff.after_failure()).await;
     }
 }
 
@@ -109,7 +109,7 @@ struct Following<'s> {
     slices: Slices,
     /// The version up to which the slices are known; `None`: they have to be listed.
     version: Option<String>,
-    pauses: Pauses,
+    backoff: Backoff,
 }
 
 impl Following<'_> {
@@ -216,7 +216,7 @@ impl Following<'_> {
                 is_changed |= self.event(&line)?;
             }
             if is_changed {
-                self.pauses.begin_anew();
+                self.backoff.reset();
                 self.tell_of_slices();
             }
         }

@@ -30,9 +30,18 @@ pub(super) struct Acme {
     pub(super) hooks: Vec<Hook>,
     /// Names of the documents that are kept.
     pub(super) kept: BTreeSet<String>,
-    /// Certificates that clients ask for: router and its number of the request, by the number that the process has.
-    pub(super) wishes: BTreeMap<u64, (i32, u64)>,
+    /// Certificates that are asked for, by the number that the process has.
+    pub(super) wishes: BTreeMap<u64, Asker>,
     pub(super) last_wish: u64,
+}
+
+/// The process that asks for a certificate, with its number of the request.
+#[derive(Clone, Copy)]
+pub(super) enum Asker {
+    /// The router of this process number, for a client.
+    Router(i32, u64),
+    /// The controller, for a renewal.
+    Controller(u64),
 }
 
 /// A hook that runs.
@@ -69,7 +78,7 @@ impl Acme {
     pub(super) fn may_want(&self, account: &str, name: &str) -> bool {
         let plan = self.plan.as_ref();
         plan.is_some_and(|plan| plan.on_demand(account).is_some())
-            && tutti_acme_names::on_demand(name).as_deref() == Some(name)
+            && tutti_options::acme_names::on_demand(name).as_deref() == Some(name)
     }
 
     /// When something is due.

@@ -60,6 +60,10 @@ fn file_name(store: &str) -> io::Result<String> {
         let text = "the name of the cache is too long for a file: choose a shorter one";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
+    assert!(
+        !name.contains('/'),
+        "a store's file is in the folder of stores"
+    );
     name.push_str(".cache");
     Ok(name)
 }

@@ -3,11 +3,15 @@
 //! Called for the controller, which knows which files the configuration names, and looks at what is in them. Nothing but PEM leaves
 //! this process: a path that leads somewhere else shows nobody what is there.
 
+use std::collections::HashMap;
+use std::fs::Metadata;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
+use tutti_log::{Level, Log};
 use tutti_sys::error::context;
+use tutti_sys::exposed;
 use tutti_sys::mark::Mark;
 use tutti_sys::moment::Moment;
 
@@ -20,13 +24,52 @@ const ATTEMPTS: usize = 10;
 /// Every block of PEM begins so.
 const BEGIN: &str = "-----BEGIN ";
 
+/// Ends the first line of every key in PEM.
+const PRIVATE_KEY: &str = "PRIVATE KEY-----";
+
+/// Most files that are remembered.
+const MOST_KEYS: usize = 10_000;
+
+/// The files with keys, each as it was when it was last read: a file that other users can read is logged when it changes, not each
+/// time that it is read.
+#[derive(Default)]
+pub(super) struct Keys(HashMap<PathBuf, Mark>);
+
+impl Keys {
+    fn note(&mut self, path: &Path, metadata: &Metadata, log: &Log) {
+        let mark = Mark::of(metadata);
+        if self.0.get(path) == Some(&mark) {
+            return;
+        }
+        if self.0.len() >= MOST_KEYS {
+            self.0.clear();
+        }
+        self.0.insert(path.to_owned(), mark);
+        if let Some(warning) = exposed::warning(path, metadata) {
+            log.line(Level::Warn, &warning);
+        }
+    }
+}
+
 /// The text of a certificate's file, and behind it that of its key. `config` is the file or folder of `--config`: paths that begin with
 /// `./` are beside it.
 ///
 /// # Errors
 /// A file cannot be read, is too large, or is no PEM.
-pub(super) fn read(config: Option<&Path>, file: &Path, key: Option<&Path>) -> io::Result<String> {
+pub(super) fn read(
+    config: Option<&Path>,
+    file: &Path,
+    key: Option<&Path>,
+    (keys, log): (&mut Keys, &Log),
+) -> io::Result<String> {
     let file = absolute(config, file)?;
+    let mut read_one = |moment: &mut Moment, path: &Path| {
+        let (text, metadata) = read_one(moment, path)?;
+        if text.contains(PRIVATE_KEY) {
+            keys.note(path, &metadata, log);
+        }
+        Ok(text)
+    };
     let Some(key) = key else {
         return read_one(&mut Moment::default(), &file);
     };
@@ -66,7 +109,7 @@ fn absolute(config: Option<&Path>, path: &Path) -> io::Result<PathBuf> {
     Ok(folder.join(path))
 }
 
-fn read_one(moment: &mut Moment, path: &Path) -> io::Result<String> {
+fn read_one(moment: &mut Moment, path: &Path) -> io::Result<(String, Metadata)> {
     let named = |error| context(format!("reading `{}`", path.display()), error);
     let invalid = |what: &str| {
         let message = format!("`{}` {what}", path.display());
@@ -76,7 +119,8 @@ fn read_one(moment: &mut Moment, path: &Path) -> io::Result<String> {
     let opened = moment
         .open(path, OFlags::NONBLOCK | OFlags::NOCTTY)
         .map_err(named)?;
-    if !opened.metadata().map_err(named)?.is_file() {
+    let metadata = opened.metadata().map_err(named)?;
+    if !metadata.is_file() {
         return Err(invalid("is no file"));
     }
     let mut bytes = Vec::new();
@@ -88,7 +132,7 @@ fn read_one(moment: &mut Moment, path: &Path) -> io::Result<String> {
         return Err(invalid("is larger than 1 MB: no certificate is"));
     }
     match String::from_utf8(bytes) {
-        Ok(text) if text.contains(BEGIN) => Ok(text),
+        Ok(text) if text.contains(BEGIN) => Ok((text, metadata)),
         _ => Err(invalid(
             "has no certificate or key in PEM; `openssl x509 -inform der -in FILE` makes PEM of DER",
         )),
@@ -97,7 +141,14 @@ fn read_one(moment: &mut Moment, path: &Path) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+
+    fn read(config: Option<&Path>, file: &Path, key: Option<&Path>) -> io::Result<String> {
+        let log = Log::to_stderr(&tutti_log::LogStyle::default()).unwrap();
+        super::read(config, file, key, (&mut Keys::default(), &log))
+    }
 
     #[test]
     fn only_pem_is_read() {
@@ -131,6 +182,35 @@ mod tests {
             assert!(error.contains(told), "{name}: {error}");
             assert!(!error.contains("secret"), "{error}");
         }
+    }
+
+    /// Issue 28, 5.5.
+    #[test]
+    fn a_key_that_others_can_read_is_logged_when_it_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let set_mode = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        set_mode(folder.path(), 0o755);
+        std::fs::write(path("a.pem"), "-----BEGIN CERTIFICATE-----").unwrap();
+        std::fs::write(path("a.key"), "-----BEGIN PRIVATE KEY-----").unwrap();
+        let log = Log::to(std::fs::File::create(path("log")).unwrap().into());
+        let mut keys = Keys::default();
+        let mut warnings = |mode| {
+            set_mode(&path("a.pem"), 0o644);
+            set_mode(&path("a.key"), mode);
+            for _ in 0..3 {
+                let files = (path("a.pem"), path("a.key"));
+                super::read(None, &files.0, Some(&files.1), (&mut keys, &log)).unwrap();
+            }
+            let text = std::fs::read_to_string(path("log")).unwrap();
+            assert!(!text.contains("a.pem"), "{text}");
+            text.matches("chmod o= ").count()
+        };
+        assert_eq!([0o600, 0o644].map(&mut warnings), [0, 1]);
+        std::fs::write(path("a.key"), "-----BEGIN PRIVATE KEY----- 2").unwrap();
+        assert_eq!([0o644, 0o640].map(&mut warnings), [2, 2]);
     }
 
     /// Issue 15: the kubelet replaces both by one link.

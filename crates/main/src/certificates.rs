@@ -19,7 +19,7 @@ use tutti_sys::process::Ended;
 use tutti_sys::spawn::Spawn;
 use tutti_sys::{oom, signal};
 
-use super::acme::Hook;
+use super::acme::{Asker, Hook};
 use super::instance::Instance;
 use super::own_process::OwnProcess;
 use super::stored::{self, Shelf};
@@ -194,6 +194,10 @@ impl Supervisor {
 
     /// The controller has ended: nobody will answer.
     pub(super) fn acme_unanswered(&mut self) {
+        // The requests of the next one have the same numbers.
+        self.acme
+            .wishes
+            .retain(|_, asker| matches!(asker, Asker::Router(..)));
         for id in std::mem::take(&mut self.acme.asked) {
             self.answer_acme(id, Err("the controller has ended meanwhile".to_owned()));
         }

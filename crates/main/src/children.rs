@@ -131,7 +131,7 @@ impl Children {
         if !self.groups.is_empty() && priority::may_lift() {
             priority::give_way(pid);
         }
-        self.groups.insert(
+        self.add(
             pid,
             Group {
                 lifeline: ours,
@@ -198,7 +198,7 @@ impl Children {
             .put_around(spawn)?
             .start()
             .map_err(|error| kind.explain(&error))?;
-        self.groups.insert(
+        self.add(
             pid,
             Group {
                 lifeline: ours,
@@ -233,6 +233,12 @@ impl Children {
     /// True if a process is of one of the groups of this router.
     pub(super) fn owns(&self, router: i32, pid: i32) -> bool {
         pid > 1 && proc::stat(pid).is_ok_and(|s| self.is_led_by(router, s.group))
+    }
+
+    fn add(&mut self, leader: i32, group: Group) {
+        // kill(2): 0, 1 and -1 are not one group.
+        assert!(leader > 1, "{leader} leads no group of ours");
+        self.groups.insert(leader, group);
     }
 
     fn is_led_by(&self, router: i32, leader: i32) -> bool {
@@ -294,7 +300,7 @@ impl Children {
             doomed: None,
             command: handed.command.clone(),
         };
-        self.groups.insert(handed.leader, group);
+        self.add(handed.leader, group);
         Ok(())
     }
 

@@ -43,6 +43,10 @@ pub(crate) fn wanted(flags: &Flags, endpoint: &Endpoint) -> io::Result<Access> {
             ),
         ));
     }
+    assert!(
+        token.is_some() || !matches!(endpoint, Endpoint::Inet(_)),
+        "a TCP port is never bound without a token"
+    );
     let user = flags.control_user.as_deref().map(credentials::user_number);
     let group = flags
         .control_group

@@ -49,6 +49,7 @@ impl Supervisor {
         let hello = ControllerHello {
             modules: self.instance.modules.clone(),
             log: self.instance.log.style().clone(),
+            log_file: self.instance.places.log.clone(),
             configuration: self.holdings.configuration.clone(),
             certificates: self.stored(Store::Certificates),
             js_modules: self.stored(Store::JsModules),
@@ -221,7 +222,8 @@ impl Supervisor {
             }
             FromController::ReadCertificate { id, file, key } => {
                 let config = self.instance.places.config.as_deref();
-                let text = certificate_files::read(config, &file, key.as_deref());
+                let noted = (&mut self.keys, &self.instance.log);
+                let text = certificate_files::read(config, &file, key.as_deref(), noted);
                 let file =
                     text.and_then(|text| memfd::document("tutti-certificate", text.as_bytes()));
                 self.answer_with(id, file.map(Some));
@@ -240,6 +242,7 @@ impl Supervisor {
                 self.answer_with(id, token.map(Some));
             }
             FromController::Acme { plan } => self.plan_certificates(plan),
+            FromController::Renew { id, bundle } => self.renew_certificate(id, bundle),
             FromController::AcmeDone { id, error } => self.acme_done(id, error),
             FromController::Source { plan } => self.follow_source(plan),
             FromController::FleetDone { id, answer } => self.fleet_done(id, answer),

@@ -28,6 +28,13 @@ pub(super) fn of(state: &Path, application: &str, group: Option<&str>) -> io::Re
     let known = read(&record)?;
     let number = choose(&known, application, credentials::is_number_taken)
         .ok_or_else(|| io::Error::other("all numbers of users for `auto` are taken"))?;
+    assert!(RANGE.contains(&number), "{number} is no number for `auto`");
+    assert!(
+        known
+            .iter()
+            .all(|(name, other)| name == application || *other != number),
+        "two applications would be the user {number}"
+    );
     if known.get(application) != Some(&number) {
         let mut known = known;
         known.insert(application.to_owned(), number);
@@ -53,7 +60,7 @@ fn read(record: &Path) -> io::Result<BTreeMap<String, u32>> {
     }
 }
 
-/// The number that it has, if nobody else has come to have it; else the next free one after a place that its name gives.
+/// The number that it has, if no user of the system and no other application has come to have it; else the next free one after a place that its name gives.
 fn choose(
     known: &BTreeMap<String, u32>,
     application: &str,
@@ -61,6 +68,7 @@ fn choose(
 ) -> Option<u32> {
     if let Some(&number) = known.get(application)
         && RANGE.contains(&number)
+        && known.values().filter(|other| **other == number).count() == 1
         && !is_taken(number)
     {
         return Some(number);
@@ -104,6 +112,16 @@ mod tests {
         }
         let group = of(folder.path(), "blog", Some("root")).unwrap();
         assert_eq!(group.gid, 0);
+    }
+
+    #[test]
+    fn a_record_with_one_number_for_two_is_put_right() {
+        let folder = tempfile::tempdir().unwrap();
+        let record = folder.path().join(RECORD);
+        std::fs::write(record, r#"{"blog": 61200, "shop": 61200}"#).unwrap();
+        let number = |name: &str| of(folder.path(), name, None).unwrap().uid;
+        assert_ne!(number("blog"), 61200);
+        assert_eq!(number("shop"), 61200);
     }
 
     #[test]

@@ -8,12 +8,13 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Instant;
 
+use tutti_log::Log;
 use tutti_options::source::LiveNodes;
 use tutti_protocol::{FromFleet, SourcePlan, SourceSecrets};
 use tutti_sys::credentials;
 use tutti_sys::error::context;
 
-use super::certificate_files;
+use super::certificate_files::{self, Keys};
 use super::own_process::OwnProcess;
 use super::restarts::Restarts;
 
@@ -93,8 +94,8 @@ impl Nodes {
 }
 
 /// Reads the files of a source.
-pub(super) fn secrets(plan: &SourcePlan) -> io::Result<SourceSecrets> {
-    let pem = |path: &Path| certificate_files::read(None, path, None);
+pub(super) fn secrets(plan: &SourcePlan, keys: &mut Keys, log: &Log) -> io::Result<SourceSecrets> {
+    let mut pem = |path: &Path| certificate_files::read(None, path, None, (&mut *keys, log));
     let etcd = &plan.etcd;
     let identity = etcd.identity.as_ref();
     Ok(SourceSecrets {
@@ -103,7 +104,7 @@ pub(super) fn secrets(plan: &SourcePlan) -> io::Result<SourceSecrets> {
             .as_deref()
             .map(read_password)
             .transpose()?,
-        ca: etcd.ca.as_deref().map(pem).transpose()?,
+        ca: etcd.ca.as_deref().map(&mut pem).transpose()?,
         identity: identity
             .map(|(chain, key)| Ok::<_, io::Error>((pem(chain)?, pem(key)?)))
             .transpose()?,

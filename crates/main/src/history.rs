@@ -58,7 +58,7 @@ pub(super) fn record(
         write(&folder, 1, before, &cause)?;
         numbers.push(1);
     }
-    let number = numbers.last().map_or(1, |last| last + 1);
+    let number = numbers.last().map_or(1, |last| last.saturating_add(1));
     write(&folder, number, configuration, cause)?;
     numbers.push(number);
     prune(&folder, &numbers);

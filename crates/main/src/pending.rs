@@ -58,6 +58,10 @@ impl Pending {
     /// Numbers what is asked next.
     pub(super) fn next(&mut self) -> u64 {
         self.number += 1;
+        assert!(
+            !self.questions.contains_key(&self.number),
+            "an answer would reach another question"
+        );
         self.number
     }
 

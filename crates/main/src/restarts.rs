@@ -37,6 +37,7 @@ impl Restarts {
                 .saturating_mul(1 << (n - 2).min(16))
                 .min(LONGEST_PAUSE),
         };
+        debug_assert!(pause <= LONGEST_PAUSE);
         self.at = Some(Instant::now() + pause);
         self.fruitless < MAX_FRUITLESS_STARTS
     }

@@ -127,6 +127,10 @@ impl Rights {
             grant: Rc::clone(grant),
             alive: now,
         }));
+        debug_assert!(
+            !self.ending.iter().any(|ending| is_kept(&ending.grant)),
+            "an application in force would be forgotten"
+        );
         self.recent = Some((before, now));
     }
 

@@ -11,6 +11,7 @@ use tutti_protocol::{FromRouter, Grants, QuicHello, RouterHello, Store, ToRouter
 use tutti_sys::port_group::BANKS;
 use tutti_sys::signal;
 
+use super::acme::Asker;
 use super::own_process::{Launch, RouterProcess};
 use super::processes::Numbered;
 use super::rights::Rights;
@@ -137,7 +138,7 @@ impl Supervisor {
                 account,
                 name,
                 client,
-            } => self.want_certificate((pid, id), account, name, client),
+            } => self.want_certificate(Asker::Router(pid, id), account, name, client),
             FromRouter::CertificateUsed { account, name } => {
                 self.certificate_used(account, name);
             }

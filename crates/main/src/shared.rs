@@ -23,7 +23,8 @@ impl Supervisor {
         // Numbered anew: the next process of that kind begins with the same numbers.
         self.fleet.last_shared += 1;
         let number = self.fleet.last_shared;
-        self.fleet.shared.insert(number, id);
+        let before = self.fleet.shared.insert(number, id);
+        assert!(before.is_none(), "an answer would reach another request");
         let request = ToFleet::Shared {
             id: number,
             request,

@@ -56,7 +56,8 @@ impl Supervisor {
         for error in errors {
             self.instance.log.line(Level::Alert, &error.to_string());
         }
-        let secrets = fleet::secrets(&plan).map_err(|error| error.to_string());
+        let secrets = fleet::secrets(&plan, &mut self.keys, &self.instance.log);
+        let secrets = secrets.map_err(|error| error.to_string());
         if let Err(reason) = &secrets {
             let text = format!("the source cannot be followed: {reason}");
             self.log(Level::Alert, &text);

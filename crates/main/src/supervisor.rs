@@ -14,6 +14,7 @@ use tutti_sys::process::{self, Ended};
 use tutti_sys::signal::Signals;
 
 use super::acme::Acme;
+use super::certificate_files::Keys;
 use super::config_watch::ConfigWatch;
 use super::fleet::Fleet;
 use super::instance::Instance;
@@ -49,6 +50,7 @@ pub(super) struct Supervisor {
     pub(super) router_restarts: Restarts,
     pub(super) acme: Acme,
     pub(super) fleet: Fleet,
+    pub(super) keys: Keys,
     /// The look at the configuration files, if there is to be one.
     config_watch: Option<ConfigWatch>,
     /// Longest silence of a process before it is taken for hanging.
@@ -74,6 +76,7 @@ impl Supervisor {
             router_restarts: Restarts::default(),
             acme: Acme::default(),
             fleet: Fleet::default(),
+            keys: Keys::default(),
             longest_silence: None,
         }
     }

@@ -394,6 +394,7 @@ impl Application {
             handed_us,
             arrived,
         } = handed;
+        debug_assert_eq!(threads::current(), Some(thread));
         let regions = match self.write(&generation, slot, head, body) {
             Ok(regions) => regions,
             Err(error) => {

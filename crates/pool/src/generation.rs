@@ -176,6 +176,12 @@ pub(crate) struct Regions {
     pub(crate) head: Option<Region>,
 }
 
+impl Regions {
+    fn is_empty(&self) -> bool {
+        self.body.is_none() && self.head.is_none()
+    }
+}
+
 /// Numbers of one look over all slots.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Gauge {
@@ -268,6 +274,12 @@ impl Generation {
             thread.outstanding.fetch_add(1, Ordering::AcqRel);
         }
         if let Some(mut state) = self.lock(slot) {
+            assert_eq!(
+                state.phase,
+                Phase::Free,
+                "slot {slot:?} has a request and was given to another"
+            );
+            debug_assert!(state.waker.is_none() && state.regions.is_empty());
             state.phase = Phase::Live;
             state.slot = Some(slot);
             state.serial = state.serial.wrapping_add(1);
@@ -295,6 +307,7 @@ impl Generation {
             state.phase = Phase::Detached;
             return;
         }
+        debug_assert_eq!(state.slot, Some(slot), "another slot's state");
         state.phase = Phase::Free;
         state.slot = None;
         let regions = std::mem::take(&mut state.regions);
@@ -302,7 +315,8 @@ impl Generation {
         drop(state);
         drop(regions);
         if let Some(thread) = self.threads.get(thread as usize) {
-            thread.outstanding.fetch_sub(1, Ordering::AcqRel);
+            let before = thread.outstanding.fetch_sub(1, Ordering::AcqRel);
+            assert_ne!(before, 0, "more requests were ended than begun");
         }
         self.shared.waiting.wake_one();
     }
@@ -356,6 +370,12 @@ impl Generation {
         })
     }
 
+    /// True if this generation is on the thread's list.
+    pub(crate) fn is_listed(&self, thread: u32) -> bool {
+        let thread = self.threads.get(thread as usize);
+        thread.is_some_and(|thread| thread.listed.load(Ordering::Relaxed))
+    }
+
     /// True if the thread has nothing here any more and takes this generation off its list.
     pub(crate) fn unlist_if_idle(&self, thread: u32) -> bool {
         let Some(thread) = self.threads.get(thread as usize) else {
@@ -364,7 +384,11 @@ impl Generation {
         if thread.outstanding.load(Ordering::Acquire) != 0 {
             return false;
         }
-        thread.listed.store(false, Ordering::Relaxed);
+        let was_listed = thread.listed.swap(false, Ordering::Relaxed);
+        debug_assert!(
+            was_listed,
+            "only the thread itself takes a segment off its list"
+        );
         true
     }
 

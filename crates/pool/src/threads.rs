@@ -63,6 +63,11 @@ pub(crate) fn current() -> Option<u32> {
 
 /// The calling thread has a request in this segment and wants its completions.
 pub(crate) fn wait_for(thread: u32, generation: &Arc<Generation>) {
+    debug_assert_eq!(
+        current(),
+        Some(thread),
+        "only the thread itself looks for its completions"
+    );
     if generation.list_thread(thread) {
         generation.bells.watch(thread, drain);
         CURRENT.with_borrow_mut(|current| current.waiting_for.push(Arc::clone(generation)));
@@ -139,6 +144,7 @@ fn with_list(act: impl FnOnce(u32, &mut Vec<Arc<Generation>>)) {
     if list.is_empty() {
         return;
     }
+    debug_assert!(list.iter().all(|generation| generation.is_listed(thread)));
     act(thread, &mut list);
     CURRENT.with_borrow_mut(|current| {
         // Keeps the capacity, and what was added meanwhile.

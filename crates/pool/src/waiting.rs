@@ -56,6 +56,17 @@ struct State {
 }
 
 impl State {
+    /// A free slot must not be there beside a waiter that sleeps: nobody would wake one that is passed over.
+    fn check(&self) {
+        debug_assert!(
+            self.waiters
+                .range(..self.first_asleep)
+                .all(|(_, waiter)| waiter.woken),
+            "a waiter that sleeps is passed over"
+        );
+        debug_assert!(self.first_asleep <= self.next);
+    }
+
     fn publish_len(&self, len: &AtomicU32) {
         len.store(
             u32::try_from(self.waiters.len()).unwrap_or(u32::MAX),
@@ -110,6 +121,7 @@ impl Waiting {
             waiter.woken = true;
             let waker = waiter.waker.clone();
             state.first_asleep = id + 1;
+            state.check();
             waker
         };
         waker.wake();
@@ -192,6 +204,7 @@ impl<S: Source + Unpin> Wait<'_, S> {
         if woken {
             state.first_asleep = state.first_asleep.min(id);
         }
+        state.check();
         (id, woken || state.waiters.keys().next() == Some(&id))
     }
 }
@@ -209,7 +222,8 @@ impl<S: Source + Unpin> Future for Wait<'_, S> {
             return Poll::Pending;
         };
         let mut state = this.queue.state();
-        state.waiters.remove(&id);
+        let gone = state.waiters.remove(&id);
+        debug_assert!(gone.is_some(), "a waiter took a slot after it had left");
         state.publish_len(&this.queue.len);
         drop(state);
         this.id = None;

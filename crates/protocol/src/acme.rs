@@ -41,7 +41,7 @@ impl AcmePlan {
     /// True for the bundle of a certificate that it names, or that may be got on demand.
     pub fn allows(&self, bundle: &str) -> bool {
         let is_on_demand = || {
-            let (account, _) = tutti_acme_names::parts(bundle)?;
+            let (account, _) = tutti_options::acme_names::parts(bundle)?;
             self.on_demand(account)
         };
         self.certificates.contains_key(bundle) || is_on_demand().is_some()
@@ -192,6 +192,13 @@ pub enum ToAcme {
         /// Who asks.
         client: Option<IpAddr>,
     },
+    /// Order this certificate now, although it is not due; answered with [`FromAcme::Wanted`].
+    Renew {
+        /// To be repeated.
+        id: u64,
+        /// Name of its bundle.
+        bundle: String,
+    },
     /// A certificate that was got on demand has been used.
     Used {
         /// The account.
@@ -277,9 +284,9 @@ pub enum FromAcme {
         /// The request.
         request: SharedRequest,
     },
-    /// The certificate that a client has asked for is in force, or there is none.
+    /// The certificate that [`ToAcme::Want`] or [`ToAcme::Renew`] asks for is in force, or there is none.
     Wanted {
-        /// Number of the wish.
+        /// Number of that message.
         id: u64,
         /// Why not.
         error: Option<String>,

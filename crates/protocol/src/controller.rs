@@ -18,6 +18,8 @@ pub struct ControllerHello {
     pub modules: Vec<Module>,
     /// How the log is written.
     pub log: LogStyle,
+    /// Where it is; `None`: standard error, or a syslog server.
+    pub log_file: Option<PathBuf>,
     /// The configuration that is stored, or in force; `None` for a first start.
     pub configuration: Option<String>,
     /// Certificate bundles, by name.
@@ -226,6 +228,13 @@ pub enum FromController {
     Acme {
         /// All of them.
         plan: Option<Box<AcmePlan>>,
+    },
+    /// Order this certificate now, although it is not due; answered when it is in force.
+    Renew {
+        /// Number of the request.
+        id: u64,
+        /// Name of its bundle.
+        bundle: String,
     },
     /// A request of the process for automatic certificates has been carried out, or not.
     AcmeDone {

@@ -24,6 +24,7 @@
 mod access;
 mod acme;
 mod challenge;
+mod content;
 mod controller;
 mod fleet;
 mod grants;
@@ -201,8 +202,9 @@ pub enum Store {
 pub struct ConfigFile {
     /// As the person would write it.
     pub name: String,
-    /// Its content.
-    pub text: String,
+    /// Its content. Comments may have bytes that are not UTF-8.
+    #[serde(with = "content")]
+    pub bytes: Vec<u8>,
 }
 
 /// Who made a change, and which: for the history.

@@ -8,9 +8,9 @@ use tutti_config::{Diagnostic, Diagnostics, Pointer};
 use tutti_metrics::Format;
 use tutti_pool::RestartError;
 use tutti_protocol::{Purge, Question, Told};
-use tutti_role::faults;
 use tutti_server::{FileWanted, Scrape};
 use tutti_sys::memfd;
+use tutti_unprivileged::faults;
 
 use super::guard_files::content;
 use super::jobs;

@@ -6,8 +6,8 @@ use std::os::fd::OwnedFd;
 use tutti_config::{Config, Diagnostics};
 use tutti_log::{Level, Log};
 use tutti_protocol::{CacheGrant, FromRouter};
-use tutti_role::fault;
-use tutti_role::grants::caches_of;
+use tutti_unprivileged::fault;
+use tutti_unprivileged::grants::caches_of;
 
 use super::lacking::{Lacking, Need};
 use super::line::Link;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tutti_protocol::{Change, FromRouter};
-use tutti_role::faults;
+use tutti_unprivileged::faults;
 
 use super::line::Link;
 use super::service::RouterService;

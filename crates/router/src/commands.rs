@@ -14,8 +14,8 @@ use tutti_log::Level;
 use tutti_metrics::{Page, names};
 use tutti_pool::LogSink;
 use tutti_protocol::FromRouter;
-use tutti_role::fault;
 use tutti_sys::proc;
+use tutti_unprivileged::fault;
 
 use super::line::Link;
 use super::sink::Sink;

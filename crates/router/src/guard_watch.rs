@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tutti_log::Level;
+use tutti_sys::exposed;
 use tutti_sys::mark::Mark;
 
 use super::guard_files::content;
@@ -31,16 +32,31 @@ pub(super) async fn watch(service: RouterService) {
     }
 }
 
+/// True if a file has something to keep secret: password hashes or a key of `HS…`, not only public keys in PEM or JSON.
+fn is_secret(content: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(content);
+    match text.trim_start().starts_with('{') {
+        // Symmetric and private keys of a set (RFC 7518 §6).
+        true => text.contains("\"k\"") || text.contains("\"d\""),
+        false => !text.contains("PUBLIC KEY-----") && !text.contains("CERTIFICATE-----"),
+    }
+}
+
 async fn look(service: &RouterService, path: PathBuf, seen: &mut Seen) {
     let before = seen.get(&path);
     let outcome = match service.0.openings.guard_file(&path).await {
         Err(why) => Err(why),
-        Ok(file) => match file.metadata().map(|metadata| Mark::of(&metadata)) {
+        Ok(file) => match file.metadata().map(|found| (Mark::of(&found), found)) {
             Err(error) => Err(error.to_string()),
-            Ok(mark) if before == Some(&Ok(mark)) => return,
-            Ok(mark) => match content(&file) {
+            Ok((mark, _)) if before == Some(&Ok(mark)) => return,
+            Ok((mark, metadata)) => match content(&file) {
                 Err(why) => Err(why),
                 Ok(content) => {
+                    if let (true, Some(warning)) =
+                        (is_secret(&content), exposed::warning(&path, &metadata))
+                    {
+                        service.0.log.line(Level::Warn, &warning);
+                    }
                     // The same mistake is told once.
                     for why in service.0.replace_guard_file(&path, &content) {
                         tell(service, &path, &why);

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use tutti_config::{Diagnostic, Diagnostics, Pointer};
 use tutti_protocol::{CacheGrant, Place};
-use tutti_role::fault;
 use tutti_spool::Spool;
+use tutti_unprivileged::fault;
 
 /// Something that main opens, and that may be possible later.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tutti_pool::{LaunchFuture, LaunchRequest, Launched, Launcher, SettleFuture, StartFailure};
 use tutti_protocol::{FromRouter, Module};
-use tutti_role::grants::start_of;
+use tutti_unprivileged::grants::start_of;
 
 use super::line::Link;
 

@@ -43,12 +43,12 @@ use tutti_log::Level;
 use tutti_log::Log;
 use tutti_pool::{ExitStatus, Manager, Threads};
 use tutti_protocol::{FromRouter, RouterHello, Status, ToRouter};
-use tutti_role::certificates::Certificates;
-use tutti_role::unprivileged;
-use tutti_role::{context, js_modules};
 use tutti_server::{FileWanted, Nodes, Options, Scrape, Server, status_place};
 use tutti_sys::{daemon, log_stream, proc};
 use tutti_telemetry::Exporters;
+use tutti_unprivileged::certificates::Certificates;
+use tutti_unprivileged::start;
+use tutti_unprivileged::{context, js_modules};
 
 use self::changes::Changes;
 use self::jobs::Around;
@@ -81,7 +81,7 @@ enum Stop {
 
 /// Runs until main says stop.
 pub fn run() -> ExitCode {
-    let code = unprivileged::run("router", serve);
+    let code = start::run("router", serve);
     log_stream::finish(LAST_LINES);
     code
 }
@@ -90,8 +90,8 @@ pub fn run() -> ExitCode {
 async fn serve(socket: OwnedFd) -> io::Result<()> {
     let link = Arc::new(Link::new(socket)?);
     let (hello, log) = greeting(&link).await?;
-    unprivileged::report_panics("router", &log);
-    unprivileged::give_up_rights("router", Some(&hello.tmpdir), &log);
+    start::report_panics("router", &log);
+    start::give_up_rights("router", Some(&hello.tmpdir), &log);
     tokio::spawn({
         let link = Arc::clone(&link);
         async move { link.write_waiting().await }

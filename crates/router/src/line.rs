@@ -3,4 +3,4 @@
 use tutti_protocol::{FromRouter, ToRouter};
 
 /// Asks main, and hears its news.
-pub(crate) type Link = tutti_role::link::Link<FromRouter, ToRouter>;
+pub(crate) type Link = tutti_unprivileged::link::Link<FromRouter, ToRouter>;

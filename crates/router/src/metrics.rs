@@ -9,10 +9,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tutti_metrics::{Page, names};
 use tutti_pool::AppMeasures;
-use tutti_role::certificates::Certificates;
 use tutti_sys::clock::Jump;
 use tutti_sys::proc;
 use tutti_telemetry::Counts;
+use tutti_unprivileged::certificates::Certificates;
 
 /// The seconds since 1970.
 pub(super) fn unix_time() -> f64 {

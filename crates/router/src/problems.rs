@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tutti_config::{Diagnostic, Diagnostics, Pointer};
 use tutti_pool::{AppStatus, StartFailure};
-use tutti_role::fault;
+use tutti_unprivileged::fault;
 
 /// Parts of the stored configuration that were not served when it was restored.
 #[derive(Clone, Default)]

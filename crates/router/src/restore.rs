@@ -12,9 +12,9 @@ use std::time::Duration;
 use tutti_config::{Diagnostic, Diagnostics, Document, Pointer};
 use tutti_log::Level;
 use tutti_pool::{StartFailure, Starts};
-use tutti_role::grants::place_of;
-use tutti_role::standing::Standing;
-use tutti_role::{log_faults, partial};
+use tutti_unprivileged::grants::place_of;
+use tutti_unprivileged::standing::Standing;
+use tutti_unprivileged::{log_faults, partial};
 
 use super::lacking::{Lacking, Need};
 use super::problems::{Problems, start_fault};

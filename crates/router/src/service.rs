@@ -20,12 +20,12 @@ use tutti_log::Log;
 use tutti_metrics::Page;
 use tutti_pool::{Manager, Starts};
 use tutti_protocol::{Challenge, Change, Module, Totals};
-use tutti_role::certificates::Certificates;
-use tutti_role::context;
-use tutti_role::standing::Standings;
 use tutti_script::Modules;
 use tutti_server::Server;
 use tutti_telemetry::{Counts, Exporters};
+use tutti_unprivileged::certificates::Certificates;
+use tutti_unprivileged::context;
+use tutti_unprivileged::standing::Standings;
 
 use super::commands;
 use super::jobs;

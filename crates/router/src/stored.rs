@@ -9,10 +9,10 @@ use std::time::SystemTime;
 use arc_swap::ArcSwap;
 use tutti_config::{Config, Diagnostic, Diagnostics, Pointer};
 use tutti_protocol::Store;
-use tutti_role::certificates::{self, Certificates};
-use tutti_role::js_modules;
 use tutti_script::Modules;
 use tutti_tls::Bundle;
+use tutti_unprivileged::certificates::{self, Certificates};
+use tutti_unprivileged::js_modules;
 
 /// The things that are stored now.
 pub(super) struct Stored {

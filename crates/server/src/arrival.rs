@@ -6,11 +6,11 @@ use std::time::{Duration, SystemTime};
 use tutti_routing::RequestInfo as _;
 use tutti_telemetry::{Context, MAX_TEXT, Parent, Span, Tracer};
 
+use crate::fields::forwarded::Origin;
+use crate::fields::request_id;
 use crate::refusals;
 use crate::request::Request;
 use crate::trace::{Recorded, Trace};
-use tutti_fields::forwarded::Origin;
-use tutti_fields::request_id;
 
 /// Notes it at the connection.
 pub(crate) fn note(request: &Request<'_>) {

@@ -28,8 +28,7 @@ impl Server {
             return None;
         }
         let count = found.iter().map(|store| store.purge(purge)).sum();
-        let settled = found.iter().filter_map(|store| store.tier());
-        let settled: Vec<_> = settled.map(|tier| tier.settled()).collect();
+        let settled: Vec<_> = found.iter().filter_map(|store| store.settled()).collect();
         for settled in settled {
             // Without its thread nothing of the file is used again by this process.
             let _ = settled.await;
@@ -46,12 +45,12 @@ impl Server {
     pub fn cache_files_needed(&self, config: &Config) -> Vec<String> {
         let live = self.live();
         let stores = tutti_cache::stores(config, &live.caches);
-        let new = tutti_cache_disk::without_files(&stores, &live.caches);
+        let new = tutti_cache::disk::without_files(&stores, &live.caches);
         new.map(|store| store.name().to_owned()).collect()
     }
 
     /// Has what is in memory of the stores that are on disk written there, and lets go of their files; completes when that is done.
     pub fn rest_caches(&self) -> impl Future<Output = ()> + Send + use<> {
-        tutti_cache_disk::rest(&self.live().caches)
+        tutti_cache::disk::rest(&self.live().caches)
     }
 }

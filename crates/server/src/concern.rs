@@ -5,9 +5,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::fields::request_headers;
 use tutti_cache::{Key, asks_not_to_store, is_cookie_named, overrides_method};
 use tutti_config::model::{Cache, GatewayParameter, Patterns};
-use tutti_fields::request_headers;
 use tutti_http::{BodyLength, Known, Method, is_safe};
 use tutti_routing::{Decision, RequestInfo as _};
 

@@ -19,6 +19,7 @@ use tutti_pool::Whereabouts;
 use tutti_routing::RuleSet;
 
 use crate::channel::Channel;
+use crate::fields::forwarded::Origin;
 use crate::local::Local;
 use crate::stream::Stream;
 use crate::trace::Traced;
@@ -27,7 +28,6 @@ use tutti_conn::connections::Entry;
 use tutti_conn::departure::{Presence, SendingSide};
 use tutti_conn::listener::{ListenerHold, Peer, inet};
 use tutti_conn::send_deadline::SendDeadline;
-use tutti_fields::forwarded::Origin;
 use tutti_request_log::Phases;
 use tutti_request_log::{Answerer, Counts};
 

@@ -6,9 +6,9 @@
 //! Must never: answer in place of an error page, go on without end, or let an answer lead to something that the configuration has not
 //! named: what it names is a path for the routes, never one of the file system.
 
+use crate::substitute::{Mended, Named, Original, Substitute, Way, named};
 use tutti_config::model::PageStatus;
 use tutti_http::{FieldLines, NO_FIELDS};
-use tutti_substitute::{Mended, Named, Original, Substitute, Way, named};
 
 use crate::plan::Changes;
 use crate::refusals;
@@ -148,7 +148,7 @@ fn led<'f>(
         refusals::failed(&request.connection.local, request, status, &reason);
         Instead::Failure(status)
     };
-    let place = match tutti_substitute::path(named) {
+    let place = match crate::substitute::path(named) {
         Ok(place) => place,
         Err(reason) => return complain(502, reason),
     };

@@ -6,7 +6,7 @@
 //! A request's way: `accept` (a connection comes; with TLS, `handshake`) → `connection_task` (reads) → `pipeline` (each complete request) →
 //! `arrival` (its client, its trace) → `dispatch` → `route` (which action) → `action/{share,file,app,upstream}` → `respond` (the head) → `channel_io`
 //! (writes) → `access_log`. A request that has to wait for something goes on in `waiting`, `step` by step. A stream of HTTP/2 (`http2`) or HTTP/3 (`http3`)
-//! goes the same way from `arrival` on. All of them read the [snapshot](tutti_snapshot) in force.
+//! goes the same way from `arrival` on. All of them read the [snapshot] in force.
 //!
 //! Must never happen: a request without an answer on a connection that goes on; a wait without a deadline on a client; bytes of a
 //! file outside what the configuration shares; a listen thread that blocks on anything but a regular file.
@@ -24,6 +24,7 @@ mod connection;
 mod connection_task;
 mod dispatch;
 mod early_hints;
+mod fields;
 mod guard;
 mod handshake;
 mod http2;
@@ -48,9 +49,11 @@ mod scraper;
 mod server;
 mod shared_limits;
 mod slow_watch;
+mod snapshot;
 mod step;
 mod stream;
 mod stream_task;
+mod substitute;
 mod thread;
 mod trace;
 mod transfer;
@@ -63,6 +66,7 @@ pub use posts::{NotStored, Post};
 pub use scraper::Scrape;
 pub use server::{Options, Retired, Server};
 pub use shared_limits::{LimitStore, StoreStatus};
+pub use snapshot::{Prepared, SpoolsNeeded, Surroundings};
 pub use tutti_cache::{CacheStatus, Purge};
 pub use tutti_conn::counters::Totals;
 pub use tutti_conn::holdings::Held;
@@ -70,5 +74,4 @@ pub use tutti_conn::listener::Listener;
 pub use tutti_guard::SharedLimit;
 pub use tutti_proxy::{FileWanted, Nodes};
 pub use tutti_quic::Datagrams;
-pub use tutti_snapshot::{Prepared, SpoolsNeeded, Surroundings};
 pub use tutti_upstream::{Health, ServerStatus, status_place};

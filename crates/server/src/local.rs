@@ -22,19 +22,19 @@ use tutti_pool::{Level, LogSink, Threads};
 use tutti_proxy::Resources;
 use tutti_quic::Ports;
 
+use crate::fields::own::OwnFields;
 use crate::posts::Desk;
 use crate::scraper::Scraper;
+use crate::snapshot::Snapshot;
 use tutti_conn::buffers::Buffers;
 use tutti_conn::clock::now_millis;
 use tutti_conn::connections::Connections;
 use tutti_conn::counters::ThreadCounters;
 use tutti_conn::holdings::Holdings;
 use tutti_conn::listener::{Accepted, Listener, ListenerHold};
-use tutti_fields::own::OwnFields;
 use tutti_files::cache::{CacheLimits, FileCache};
 use tutti_files::mime::MimeTypes;
 use tutti_request_log::{LogBuffer, Recent};
-use tutti_snapshot::Snapshot;
 
 /// An order to a listen thread.
 pub(crate) enum Command {

@@ -16,10 +16,10 @@ use crate::local::Local;
 use crate::refusals::Unread;
 use crate::request::Request;
 use crate::respond;
+use crate::snapshot::Snapshot;
 use crate::step::Step;
+use crate::substitute::Substitute;
 use tutti_conn::output::Output;
-use tutti_snapshot::Snapshot;
-use tutti_substitute::Substitute;
 
 /// With more than this to send, pipelined requests wait: a client that does not read its answers must not make us keep them.
 const OUTPUT_BYTES: u64 = 64 * 1024;

@@ -10,10 +10,10 @@ use tutti_pool::Application;
 use tutti_proxy::Destination;
 use tutti_routing::{Decision, Guards, ResponseHeader};
 
+use crate::substitute::Substitute;
 use tutti_cache::{Asked, Recording};
 use tutti_files::cache::CachedFile;
 use tutti_files::folder::Folder;
-use tutti_substitute::Substitute;
 
 /// The plan for a request's answer. Owned: it outlives the buffers.
 pub(crate) struct Plan {

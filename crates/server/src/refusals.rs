@@ -15,8 +15,8 @@ use tutti_routing::RequestInfo;
 use crate::connection::Connection;
 use crate::local::Local;
 use crate::route_log::Plain;
+use crate::snapshot::Snapshot;
 use tutti_request_log::Finished;
-use tutti_snapshot::Snapshot;
 
 /// So much of a request line is logged: enough to find it in the access log.
 const SHOWN: usize = 200;

@@ -4,28 +4,26 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use tutti_config::model::{OutOfSteps, PageStatus, Pointer, TlsVariable};
-use tutti_http::{
-    FieldLines, Known, Method, NO_FIELDS, OutgoingHead, RequestPath, RequestView, Version,
-};
+use tutti_http::{FieldLines, Method, NO_FIELDS, OutgoingHead, RequestPath, RequestView, Version};
 use tutti_pool::Level;
 use tutti_routing::{Failure, Modules, RequestInfo, ResponseHeader, RouteEvent, Seen};
 
 use crate::connection::Connection;
+use crate::fields::request_id;
+use crate::fields::response_headers::{self, Refused};
 use crate::plan::Changes;
 use crate::refusals;
 use crate::respond::{self, Page, Persistence};
 use crate::route_log;
+use crate::snapshot::Snapshot;
 use crate::step::Step;
+use crate::substitute::{Mended, Substitute};
 use tutti_conn::output::{Gone, Output};
-use tutti_fields::request_id;
-use tutti_fields::response_headers::{self, Refused};
 use tutti_files::compression::{Choice, Described};
 use tutti_files::conditional::Conditions;
 use tutti_request_log::Answerer;
 use tutti_request_log::Finished;
 use tutti_request_log::{Entry, Phases, SLOW, Server};
-use tutti_snapshot::Snapshot;
-use tutti_substitute::{Mended, Substitute};
 
 /// A request in its context.
 #[derive(Clone, Copy)]
@@ -231,15 +229,7 @@ impl<'a> Request<'a> {
 
     /// The fields that make the request conditional.
     pub(crate) fn conditions(&self) -> Conditions<'a> {
-        let get = |known| self.view.get(known);
-        Conditions {
-            if_match: get(Known::IfMatch),
-            if_none_match: get(Known::IfNoneMatch),
-            if_modified_since: get(Known::IfModifiedSince),
-            if_unmodified_since: get(Known::IfUnmodifiedSince),
-            if_range: get(Known::IfRange),
-            range: get(Known::Range),
-        }
+        Conditions::of(&self.view)
     }
 
     /// Chooses how a response is compressed.

@@ -11,10 +11,10 @@ use tutti_http::{
 
 use crate::channel::Channel;
 use crate::connection::Connection;
+pub(crate) use crate::fields::own::Own;
 use crate::local::Local;
+use crate::snapshot::Snapshot;
 use tutti_conn::output::Output;
-pub(crate) use tutti_fields::own::Own;
-use tutti_snapshot::Snapshot;
 
 /// The state of a connection after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

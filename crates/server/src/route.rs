@@ -17,22 +17,22 @@ use crate::action::share::{self, Found};
 use crate::action::upstream::destination;
 use crate::concern::{Concern, concern};
 use crate::early_hints;
+use crate::fields::request_headers;
+use crate::fields::request_id;
 use crate::maintenance;
 use crate::plan::{Act, Plan, Served};
 use crate::refusals;
 use crate::request::Request;
 use crate::route_log;
+use crate::substitute::Way;
 use crate::trace::TRACEPARENT;
 use tutti_conn::clock::now_millis;
-use tutti_fields::request_headers;
-use tutti_fields::request_id;
 use tutti_files::cache::{CachedFile, Lookup};
 use tutti_files::compression;
 use tutti_files::folder::Folder;
 use tutti_files::listing;
 use tutti_files::place::{Bounds, Place};
 use tutti_request_log::Answerer;
-use tutti_substitute::Way;
 
 /// Decides what `request` is answered with.
 pub(crate) fn plan(request: &Request<'_>) -> Plan {

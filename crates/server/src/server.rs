@@ -22,6 +22,7 @@ use tutti_upstream::{ServerStatus, Upstream};
 use crate::local::{Command, Shared};
 use crate::posts::{Desk, Post};
 use crate::scraper::{Scrape, Scraper};
+use crate::snapshot::{Prepared, Snapshot, SpoolsNeeded, Surroundings};
 use crate::thread;
 use tutti_conn::clock::now_millis;
 use tutti_conn::counters::Totals;
@@ -29,7 +30,6 @@ use tutti_conn::holdings::Held;
 use tutti_conn::listener::{Accepted, Listener, ListenerHold, Peer};
 use tutti_files::cache::CacheLimits;
 use tutti_request_log::Recent;
-use tutti_snapshot::{Prepared, Snapshot, SpoolsNeeded, Surroundings};
 
 /// The terms on which a server is started.
 pub struct Options {
@@ -130,7 +130,7 @@ impl Server {
         let live = self.shared.live.load();
         let mut prepared = Snapshot::prepare(config, &live, around)?;
         let log = Arc::clone(&self.shared.log);
-        tutti_cache_disk::open(
+        tutti_cache::disk::open(
             &prepared.snapshot.caches,
             &live.caches,
             |store| around.cache_file(store).map(Into::into),
@@ -180,7 +180,7 @@ impl Server {
                 .insert(listener.id, Arc::clone(&previous));
         }
         self.warn_of_unverified(&snapshot, &previous);
-        tutti_cache_disk::rest_replaced(&previous.caches, &snapshot.caches);
+        tutti_cache::disk::rest_replaced(&previous.caches, &snapshot.caches);
         self.shared.live.store(Arc::new(snapshot));
         for listener in removed {
             listener.close();

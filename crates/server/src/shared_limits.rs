@@ -7,13 +7,13 @@ use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
 use tutti_config::model::Resolver;
 use tutti_guard::SharedLimit;
+use tutti_guard::valkey::{Event, Pinned, Surroundings};
 use tutti_pool::{Level, LogSink};
 use tutti_proxy::FileWanted;
-use tutti_valkey::{Event, Pinned, Surroundings};
 
 use crate::server::Server;
 
-pub use tutti_valkey::Status as StoreStatus;
+pub use tutti_guard::valkey::Status as StoreStatus;
 
 /// A store that limits are counted in.
 #[derive(Clone, Debug)]

@@ -15,13 +15,13 @@ use crate::collector::Collected;
 use crate::plan::{Changes, Plan};
 use crate::posts::Gathered;
 use crate::respond::{Late, Persistence};
+use crate::substitute::Substitute;
 use tutti_cache::Asked;
 use tutti_cache::Found;
 use tutti_conn::clock::Millis;
 use tutti_conn::holdings::EncoderCharge;
 use tutti_files::cache::CachedFile;
 use tutti_files::folder::Folder;
-use tutti_substitute::Substitute;
 
 /// The next step on a connection.
 pub(crate) enum Step {

@@ -75,6 +75,13 @@ fn conditional_requests_are_decided() {
         ),
         ("If-Match: \"2ebc98a1-a\"\r\n", 200),
         ("If-Match: \"other\"\r\n", 412),
+        // Issue 28: a list may be spread over several fields (RFC 9110 §5.3).
+        (
+            "If-None-Match: \"other\"\r\nIf-None-Match: \"2ebc98a1-a\"\r\n",
+            304,
+        ),
+        ("If-Match: \"other\"\r\nIf-Match: \"2ebc98a1-a\"\r\n", 200),
+        ("If-Match: \"other\"\r\nIf-Match: \"third\"\r\n", 412),
         (
             "If-Unmodified-Since: Sun, 06 Nov 1994 08:49:36 GMT\r\n",
             412,

@@ -13,6 +13,7 @@ pub mod datagrams;
 pub mod error;
 pub mod event;
 pub mod exec;
+pub mod exposed;
 pub mod file;
 pub mod fork;
 pub mod futex;

@@ -1,24 +1,20 @@
 //! A collector: what is said to it, and what its answers mean (OTLP specification 1.x, "OTLP/HTTP" and "OTLP/gRPC").
 
-use std::error::Error;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, TE, USER_AGENT};
 use http::{HeaderMap, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use opentelemetry_proto::tonic::collector::trace::v1::{
     ExportTraceServiceRequest, ExportTraceServiceResponse,
 };
 use prost::Message;
-use rustls::crypto::aws_lc_rs::default_provider;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::RootCertStore;
 use tutti_config::model::{Telemetry, TelemetryProtocol};
+use tutti_dialer::{
+    HttpClient, HttpUse, client_config, error_chain, http_client, system_authorities,
+};
 
 /// An answer that is longer is none of a collector.
 const MAX_ANSWER: usize = 64 * 1024;
@@ -66,7 +62,7 @@ impl Failure {
 
 /// Where spans are sent.
 pub(crate) struct Collector {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    client: HttpClient<Full<Bytes>>,
     uri: Uri,
     protocol: TelemetryProtocol,
 }
@@ -78,22 +74,15 @@ impl Collector {
             .url
             .parse()
             .map_err(|error| format!("`{}` is no URL: {error}", settings.url))?;
-        let is_grpc = settings.protocol == TelemetryProtocol::Grpc;
-        let mut http = HttpConnector::new();
-        http.enforce_http(false);
-        http.set_nodelay(true);
-        let builder = HttpsConnectorBuilder::new()
-            .with_tls_config(tls(settings.is_tls())?)
-            .https_or_http();
-        let connector = match is_grpc {
-            true => builder.enable_http2().wrap_connector(http),
-            false => builder.enable_http1().wrap_connector(http),
+        let kind = match settings.protocol {
+            TelemetryProtocol::Http => HttpUse::Http1,
+            TelemetryProtocol::Grpc => HttpUse::Http2,
         };
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_max_idle_per_host(1)
-            .http2_only(is_grpc)
-            .build(connector);
+        let roots = match settings.is_tls() {
+            true => system_authorities()?,
+            false => RootCertStore::empty(),
+        };
+        let client = http_client(client_config(roots, None)?, kind, 1);
         Ok(Self {
             client,
             uri,
@@ -192,7 +181,7 @@ impl Collector {
         let request = request.map_err(|error| Failure::last(error.to_string()))?;
         let sent = self.client.request(request).await;
         let (head, body) = sent
-            .map_err(|error| Failure::retryable(causes(&error)))?
+            .map_err(|error| Failure::retryable(error_chain(&error)))?
             .into_parts();
         let body = Limited::new(body, MAX_ANSWER).collect().await;
         let body = body
@@ -203,40 +192,4 @@ impl Collector {
             .map_err(|error| Failure::retryable(format!("its answer breaks off: {error}")));
         Ok((head.status, head.headers, body))
     }
-}
-
-/// TLS with who the system trusts; for plain HTTP, with nobody.
-fn tls(is_used: bool) -> Result<ClientConfig, String> {
-    let mut roots = RootCertStore::empty();
-    if is_used {
-        let found = rustls_native_certs::load_native_certs();
-        // Among the many there may be one that is odd.
-        let (known, _) = roots.add_parsable_certificates(found.certs);
-        if known == 0 {
-            let why = found.errors.first().map(|error| format!(": {error}"));
-            return Err(format!(
-                "the authorities of the system cannot be read{}; hint: install `ca-certificates`",
-                why.unwrap_or_default()
-            ));
-        }
-    }
-    let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
-    let builder = builder
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?;
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
-}
-
-/// An error with what is behind it: the outermost says little.
-fn causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut inner = error.source();
-    while let Some(cause) = inner {
-        let more = cause.to_string();
-        if !text.ends_with(&more) {
-            text = format!("{text}: {more}");
-        }
-        inner = cause.source();
-    }
-    text
 }

@@ -142,12 +142,8 @@ fn roots(
 ) -> Result<Vec<TrustAnchor<'static>>, OfferError> {
     let mut store = RootCertStore::empty();
     let Some(authorities) = &tls.authorities else {
-        let certificates = system().map_err(|why| {
-            let message = format!(
-                "the authorities of the system cannot be read: {why}; hint: install `ca-certificates`, or name yours in `ca`"
-            );
-            OfferError::at(&tls.pointer, message)
-        })?;
+        let certificates = system()
+            .map_err(|why| OfferError::at(&tls.pointer, format!("{why}, or name yours in `ca`")))?;
         // Among the many there may be one that is odd.
         store.add_parsable_certificates(certificates);
         return Ok(store.roots);

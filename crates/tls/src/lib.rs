@@ -2,7 +2,7 @@
 //!
 //! Owns what is known about certificates ([`Bundle`]) and how settings become a configuration of rustls. Of a listener ([`Offer`]): which
 //! certificate for which name, protocols and ciphers, tickets and kept sessions, certificates of clients. Towards the servers of an
-//! upstream ([`Client`]): whom to trust, which certificate to show; and towards what the server itself runs with ([`client_config`]). Called by the daemon, which keeps the bundles, and by the server,
+//! upstream ([`Client`]): whom to trust, which certificate to show. Called by the daemon, which keeps the bundles, and by the server,
 //! which speaks. Does no I/O.
 //!
 //! Must never: print or log a key; let a session that began under one rule about certificates go on under another; take a server for
@@ -18,7 +18,6 @@ mod connection;
 mod describe;
 mod distinguished;
 mod error;
-mod explain;
 mod facts;
 mod names;
 mod offer;
@@ -26,7 +25,6 @@ mod on_demand;
 mod pem;
 mod provider;
 mod quic;
-mod services;
 mod sessions;
 mod tickets;
 
@@ -35,10 +33,8 @@ pub use challenges::{ACME_PROTOCOL, AuthorityAnswers, Challenges};
 pub use client::{Client, SystemAuthorities};
 pub use connection::Connection;
 pub use error::BundleError;
-pub use explain::explain;
 pub use facts::Facts;
 pub use offer::{Find, Offer, OfferError, Source};
 pub use on_demand::{Demands, Hello, OnDemand, Outcome, Wanted};
-pub use provider::provider;
 pub use quic::{QuicClient, QuicKeys, QuicOffer};
-pub use services::{authorities, client_config};
+pub(crate) use tutti_dialer::provider;

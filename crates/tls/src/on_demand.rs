@@ -163,7 +163,7 @@ impl Hello {
                         .alpn()
                         .is_some_and(|mut alpn| alpn.any(|one| one == ACME_PROTOCOL));
                     let name = hello.server_name().filter(|_| !asks_authority);
-                    return Some(name.and_then(tutti_acme_names::on_demand));
+                    return Some(name.and_then(tutti_options::acme_names::on_demand));
                 }
                 Err(_) => return Some(None),
             }

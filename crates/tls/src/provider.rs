@@ -1,16 +1,11 @@
-//! The cryptography that everything here, and whoever else speaks TLS in this process, uses.
+//! The versions and the cryptography that the settings of TLS allow.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::{SupportedProtocolVersion, version};
 use tutti_config::model::TlsProtocol;
-
-/// AWS-LC with its default ciphers and groups.
-pub fn provider() -> Arc<CryptoProvider> {
-    static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
-    Arc::clone(PROVIDER.get_or_init(|| Arc::new(aws_lc_rs::default_provider())))
-}
+use tutti_dialer::provider;
 
 /// The versions that are allowed, the preferred first.
 pub(crate) fn versions(protocol: &TlsProtocol) -> Vec<&'static SupportedProtocolVersion> {

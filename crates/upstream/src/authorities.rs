@@ -49,13 +49,7 @@ impl System {
         if let Some(known) = &self.0 {
             return Ok(known.clone());
         }
-        let found = rustls_native_certs::load_native_certs();
-        if found.certs.is_empty() {
-            return Err(match found.errors.first() {
-                Some(error) => error.to_string(),
-                None => "there are none".to_owned(),
-            });
-        }
-        Ok(self.0.insert(found.certs).clone())
+        let found = tutti_dialer::system_roots()?;
+        Ok(self.0.insert(found).clone())
     }
 }

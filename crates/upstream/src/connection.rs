@@ -3,26 +3,15 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpStream, UnixStream};
-use tutti_sys::tcp::refuse_itself;
+use tokio::io::AsyncWriteExt;
+use tutti_dialer::{Stream, Tls, connect};
 
 use crate::Millis;
 use crate::failure::Failure;
-use crate::server::{Endpoint, Server};
-use crate::stream::{Socket, Stream, Tls};
-
-/// Time between two attempts to get into the full queue of a unix socket.
-const QUEUE_PAUSE: Duration = Duration::from_millis(5);
-
-/// The bytes of a connection, as libraries take them.
-pub trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
+use crate::server::Server;
 
 /// A connection.
 ///
@@ -44,7 +33,8 @@ impl Connection {
     /// # Errors
     /// The system's error; it may also take as long as the system tries.
     pub async fn open(server: &Server, greeting: &[u8]) -> Result<Connection, Failure> {
-        let mut socket = connect(server).await.map_err(Failure::Connect)?;
+        let address = server.endpoint().map_err(Failure::Connect)?;
+        let mut socket = connect(&address).await.map_err(Failure::Connect)?;
         if !greeting.is_empty() {
             let sent = socket.write_all(greeting).await;
             sent.map_err(Failure::Connect)?;
@@ -52,9 +42,8 @@ impl Connection {
         let stream = match server.tls() {
             None => Stream::Plain(socket),
             Some((client, name)) => {
-                let name = name.clone();
-                let tls = Tls::open(client, name, socket).await;
-                Stream::Tls(tls.map_err(Failure::Tls)?)
+                let tls = Tls::open(client.config(), name.clone(), socket).await;
+                Stream::Tls(tls.map_err(|error| Failure::Tls(error.to_string()))?)
             }
         };
         Ok(Connection {
@@ -74,11 +63,8 @@ impl Connection {
     }
 
     /// The stream itself, for those who speak a protocol by a library.
-    pub fn into_io(self) -> Box<dyn Io> {
-        match self.stream {
-            Stream::Plain(socket) => Box::new(socket),
-            Stream::Tls(tls) => Box::new(tls),
-        }
+    pub fn into_io(self) -> Stream {
+        self.stream
     }
 
     /// It was kept from an earlier request.
@@ -136,25 +122,5 @@ impl Connection {
             rustix::net::recv(self.stream.socket().as_fd(), &mut byte, flags),
             Err(Errno::AGAIN)
         )
-    }
-}
-
-async fn connect(server: &Server) -> io::Result<Socket> {
-    match server.endpoint()? {
-        Endpoint::Inet(address) => {
-            let stream = TcpStream::connect(address).await?;
-            refuse_itself(&stream)?;
-            stream.set_nodelay(true)?;
-            Ok(Socket::Tcp(stream))
-        }
-        Endpoint::Unix(address) => loop {
-            match UnixStream::connect_addr(&address.clone().into()).await {
-                // The queue is full, and nothing tells when it is not (unix(7), `EAGAIN`).
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    tokio::time::sleep(QUEUE_PAUSE).await;
-                }
-                outcome => return outcome.map(Socket::Unix),
-            }
-        },
     }
 }

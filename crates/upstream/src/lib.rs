@@ -27,14 +27,13 @@ mod queue;
 mod server;
 mod services;
 pub mod status_place;
-mod stream;
 mod target;
 
 use std::sync::LazyLock;
 use std::time::Instant;
 
 pub use checks::{CheckStatus, Health};
-pub use connection::{Connection, Io};
+pub use connection::Connection;
 pub use contention::{InFlight, MAX_WAIT, ThreadQueue};
 pub use failure::Failure;
 pub use group::{Claim, CopyFate, Tried, Unavailable, Upstream};

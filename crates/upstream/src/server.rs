@@ -3,7 +3,7 @@
 //! Shared by all threads. Its numbers are read without a lock; the history of its failures has one, taken only when something fails
 //! or works again.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 use tutti_config::model::{HealthCheckOptions, UpstreamAddress, UpstreamOptions};
+use tutti_dialer::Address;
 use tutti_tls::Client;
 
 use crate::checks::{CheckStatus, Checks, Health};
@@ -315,9 +316,9 @@ impl Server {
     }
 
     /// Its address as `connect` takes it.
-    pub(crate) fn endpoint(&self) -> std::io::Result<Endpoint> {
+    pub(crate) fn endpoint(&self) -> std::io::Result<Address> {
         Ok(match &self.address {
-            UpstreamAddress::Inet(address) => Endpoint::Inet(*address),
+            UpstreamAddress::Inet(address) => Address::Inet(*address),
             // There is a server for each of its addresses.
             UpstreamAddress::Name { .. }
             | UpstreamAddress::Service { .. }
@@ -326,12 +327,12 @@ impl Server {
                 return Err(std::io::ErrorKind::AddrNotAvailable.into());
             }
             UpstreamAddress::Unix(path) => match status_place::instead_of(&self.address) {
-                Some(status) => Endpoint::Unix(status),
-                None => Endpoint::Unix(net::SocketAddr::from_pathname(path)?),
+                Some(status) => Address::Unix(status),
+                None => Address::Unix(net::SocketAddr::from_pathname(path)?),
             },
             UpstreamAddress::Abstract(name) => match status_place::instead_of(&self.address) {
-                Some(status) => Endpoint::Unix(status),
-                None => Endpoint::Unix(net::SocketAddr::from_abstract_name(name)?),
+                Some(status) => Address::Unix(status),
+                None => Address::Unix(net::SocketAddr::from_abstract_name(name)?),
             },
         })
     }
@@ -382,10 +383,4 @@ impl Drop for Fresh {
             contention.note_opened(was_free, took);
         }
     }
-}
-
-/// The address to connect to.
-pub(crate) enum Endpoint {
-    Inet(SocketAddr),
-    Unix(net::SocketAddr),
 }

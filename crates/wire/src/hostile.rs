@@ -96,7 +96,11 @@ impl Oracle {
             4 => self.free(slot),
             5 => self.drain(input.below(LAYOUT.threads)?),
             6 => self.read(slot),
-            7 => self.segment.response_consume(slot, input.word()? as usize),
+            7 => {
+                let most = RESPONSE_CAPACITY as usize + 1;
+                self.segment
+                    .response_consume(slot, input.word()? as usize % most);
+            }
             8 => {
                 let count = self.segment.request_stream_write(slot, &[7; 70_000]);
                 assert!(count <= STREAM_CAPACITY as usize);

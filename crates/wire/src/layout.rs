@@ -263,6 +263,12 @@ impl Geometry {
             attention_offset + map_stride * u64::from(layout.workers),
             4096,
         );
+        // A cell is live as long as its slot is queued, so that the ring never goes round over one.
+        assert!(queue_cells.is_power_of_two() && queue_cells >= layout.slots * 4);
+        assert!(u64::from(map_words) * 64 >= u64::from(layout.slots));
+        assert!(u64::from(map_summaries) * 64 >= u64::from(map_words));
+        assert!(slot_offset >= attention_offset + map_stride * u64::from(layout.workers));
+        assert!(slot_offset.is_multiple_of(4096));
         Ok(Self {
             layout: *layout,
             queue_cells,
@@ -297,4 +303,9 @@ const _: () = {
     assert!(SLOT_STRIDE.is_multiple_of(4096));
     assert!(RESPONSE_CAPACITY.is_power_of_two());
     assert!(STREAM_CAPACITY.is_power_of_two());
+    assert!(
+        MAX_SLOTS < 1 << 24,
+        "a cell of the queue has 24 bits for the slot"
+    );
+    assert!(MAX_WORKERS <= 1 << 16, "a state has 16 bits for the worker");
 };

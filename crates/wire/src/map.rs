@@ -179,6 +179,7 @@ impl Mapping {
 
     /// Gives whole pages back to the system; they read as zero afterwards. Only for ranges nobody uses.
     pub(crate) fn discard(&self, offset: u64, length: u32) {
+        debug_assert!(offset.is_multiple_of(4096) && length.is_multiple_of(4096));
         let Some(span) = self.bytes(offset, length) else {
             return;
         };
@@ -202,6 +203,7 @@ impl Drop for Mapping {
         if cfg!(miri) {
             return;
         }
+        debug_assert!(self.length >= size_of::<Header>());
         // SAFETY: exactly the range that `new` mapped; every reference into it borrowed `self` and is gone.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast::<c_void>(), self.length) };
     }

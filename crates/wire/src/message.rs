@@ -62,6 +62,11 @@ pub struct PieceHead {
 impl PieceHead {
     /// As it stands in a ring.
     pub fn encode(self) -> [u8; HEAD_LENGTH] {
+        debug_assert!(
+            self.length <= MAX_PIECE,
+            "{} bytes are no piece",
+            self.length
+        );
         let [a, b, c, d] = (self.length as u32).to_le_bytes();
         [a, b, c, d, self.opcode as u8, u8::from(self.is_last)]
     }

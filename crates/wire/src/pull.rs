@@ -64,6 +64,7 @@ impl Puller {
         self.min_spin = least.min(most);
         self.max_spin = most;
         self.spin = self.spin.clamp(self.min_spin, most);
+        debug_assert!(self.min_spin <= self.spin && self.spin <= self.max_spin);
     }
 
     /// True if our requests have been short lately.
@@ -127,6 +128,10 @@ impl Puller {
             self.is_searching = false;
             idle.clear_searching(self.worker);
         }
+        debug_assert!(
+            !self.is_searching,
+            "a worker that serves searches for nothing"
+        );
         pass_on(field);
     }
 

@@ -20,11 +20,13 @@ pub(crate) struct Queue<'a> {
 
 /// The content of a cell for a slot queued at a position.
 pub(crate) fn cell(position: u64, slot: u32) -> u64 {
+    debug_assert!(slot < 1 << SLOT_BITS, "slot {slot} would spoil the ticket");
     (position & TICKET_MASK) << SLOT_BITS | u64::from(slot)
 }
 
 impl<'a> Queue<'a> {
     fn at(&self, position: u64) -> Option<&'a AtomicU64> {
+        debug_assert!(self.cells.len().is_power_of_two());
         let mask = self.cells.len().wrapping_sub(1);
         self.cells.get(position as usize & mask)
     }

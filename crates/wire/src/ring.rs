@@ -100,6 +100,7 @@ pub(crate) fn waits_for_data(word: &Futex) -> bool {
 
 /// How many bytes lie between the counters; `None` when they cannot be right.
 pub(crate) fn filled(written: u64, consumed: u64, capacity: u32) -> Option<u32> {
+    debug_assert!(capacity.is_power_of_two());
     let amount = written.wrapping_sub(consumed);
     (amount <= u64::from(capacity)).then_some(amount as u32)
 }

@@ -16,6 +16,7 @@ pub(crate) struct SlotMap<'a> {
 impl SlotMap<'_> {
     /// Marks a slot. False when there is no such slot.
     pub(crate) fn mark(&self, slot: u32) -> bool {
+        debug_assert!(self.summaries.len() * 64 >= self.words.len());
         let index = slot as usize / 64;
         let (Some(word), Some(summary)) = (self.words.get(index), self.summaries.get(index / 64))
         else {

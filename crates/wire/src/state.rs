@@ -25,6 +25,13 @@ pub enum Kind {
     Cancelled = 5,
 }
 
+impl Kind {
+    /// True if the state names the worker that has, or had, the slot.
+    pub(crate) fn has_worker(self) -> bool {
+        matches!(self, Self::Taken | Self::Begun | Self::Done)
+    }
+}
+
 /// A slot's state word, unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
@@ -39,6 +46,7 @@ pub struct State {
 impl State {
     /// A state that belongs to no worker.
     pub fn of(kind: Kind, ticket: u64) -> Self {
+        debug_assert!(!kind.has_worker(), "{kind:?} without its worker");
         Self {
             kind,
             worker: 0,
@@ -48,6 +56,7 @@ impl State {
 
     /// A state that belongs to a worker.
     pub fn held(kind: Kind, worker: u16, ticket: u64) -> Self {
+        debug_assert!(kind.has_worker(), "{kind:?} of worker {worker}");
         Self {
             kind,
             worker,

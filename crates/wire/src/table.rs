@@ -33,6 +33,7 @@ impl<T: Default> Table<T> {
         }
         let number = number as usize;
         let row = self.rows.get(number / ROW)?.get_or_init(make_row);
+        debug_assert_eq!(row.len(), ROW);
         row.get(number % ROW)
     }
 

@@ -54,6 +54,7 @@ pub use tutti_options::logging::Level;
 pub use tutti_sys::fork::Fork;
 use tutti_wire::command::{LOOK, RUN};
 pub use tutti_wire::control::{Describe, Start, WHERE_SIGNAL};
+pub use tutti_wire::response::is_valid as is_valid_field;
 pub use tutti_wire::worker::{
     ClientGone, Detached, Exchange, Incoming, Message, UnstartedWorker, Worker,
 };

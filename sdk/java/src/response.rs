@@ -1,6 +1,6 @@
 //! A response's head as Java writes it (`Stream.java`): status, and fields with their lengths before them.
 
-use tutti_worker::{Exchange, HeadError};
+use tutti_worker::{Exchange, HeadError, is_valid_field};
 
 /// Sends status and fields: of an interim answer at once; those behind the body, which have no status, with its end.
 ///
@@ -15,7 +15,10 @@ pub(crate) fn start(exchange: &Exchange, head: &[u8]) -> Result<(), String> {
         _ => exchange.start(status, pairs),
     };
     sent.map_err(|error| match error {
-        HeadError::Field(_) => match fields.iter().find(|field| !is_sound(field)) {
+        HeadError::Field(_) => match fields
+            .iter()
+            .find(|(name, value)| !is_valid_field(name, value))
+        {
             Some((name, value)) => format!(
                 "field `{}: {}`: a name is a token, a value has no line break and no NUL",
                 String::from_utf8_lossy(name).escape_debug(),
@@ -48,14 +51,6 @@ fn parse(head: &[u8]) -> Option<(u16, Vec<Field<'_>>)> {
 fn take(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk()?;
     rest.split_at_checked(u32::from_be_bytes(*length) as usize)
-}
-
-/// The name is a token (RFC 9110 section 5.6.2), the value has no line break.
-fn is_sound((name, value): &Field<'_>) -> bool {
-    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-    !name.is_empty()
-        && name.iter().all(is_token)
-        && !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0))
 }
 
 #[cfg(test)]

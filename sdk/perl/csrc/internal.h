@@ -78,15 +78,13 @@ struct tutti_perl {
 	char *chunk;
 };
 
+/* state.c */
 /* The interpreter of this thread; NULL in threads that the application has made. */
 extern __thread tutti_perl *tutti_current;
 /* All of this process, for the thread that hears questions to read. */
 extern tutti_perl *volatile tutti_first;
 /* This is a process that the application has forked. */
 extern volatile int tutti_is_forked;
-
-/* lifecycle.c */
-void tutti_log_error(pTHX_ SV *error, const char *while_doing);
 
 /* where.c */
 void tutti_where_prepare(tutti_perl *perl);
@@ -102,14 +100,15 @@ void tutti_request_prepare(pTHX_ tutti_perl *perl);
 SV *tutti_environ(pTHX_ tutti_perl *perl);
 void tutti_environ_release(pTHX_ tutti_perl *perl);
 
-/* response.c */
+/* response.c: `response` is an array */
 void tutti_respond(pTHX_ tutti_perl *perl, SV *response);
 void tutti_finish(tutti_perl *perl);
 void tutti_start(pTHX_ tutti_perl *perl, AV *response, SSize_t length);
 
 /* streaming.c */
 void tutti_streaming_define(pTHX_ tutti_perl *perl);
-void tutti_delay(pTHX_ tutti_perl *perl, SV *callback);
+/* Sends what the application has returned: a response, or code that gives one later. */
+void tutti_send_answer(pTHX_ tutti_perl *perl, SV *response);
 extern const char tutti_gone[];
 
 #endif

@@ -8,10 +8,6 @@
 
 EXTERN_C void boot_DynaLoader(pTHX_ CV *cv);
 
-__thread tutti_perl *tutti_current;
-volatile int tutti_is_forked;
-tutti_perl *volatile tutti_first;
-
 /* Loads the script as plackup does; see docs/perl.md. Nothing of it runs for a request. */
 static const char LOADER[] =
 	"package Tutti::Loader;\n"
@@ -85,7 +81,7 @@ static SV *text_of(pTHX_ SV *error)
 	return text;
 }
 
-void tutti_log_error(pTHX_ SV *error, const char *while_doing)
+static void log_error(pTHX_ SV *error, const char *while_doing)
 {
 	SV *text = text_of(aTHX_ error);
 	SV *line = sv_2mortal(newSVpvf("%s%" SVf, while_doing, SVfARG(text)));
@@ -115,7 +111,7 @@ XS_INTERNAL(xs_handle)
 	if (tutti_is_forked) {
 		my_exit(0);
 	}
-	tutti_respond(aTHX_ perl, response);
+	tutti_send_answer(aTHX_ perl, response);
 	perl->is_done = true;
 	XSRETURN_EMPTY;
 }
@@ -297,7 +293,7 @@ static void run_cleanup(pTHX_ HV *environ, AV *handlers)
 		PUTBACK;
 		call_sv(sv_mortalcopy(*handler), G_EVAL | G_DISCARD | G_VOID);
 		if (SvTRUE(ERRSV)) {
-			tutti_log_error(aTHX_ ERRSV, "in a cleanup handler: ");
+			log_error(aTHX_ ERRSV, "in a cleanup handler: ");
 		}
 		FREETMPS;
 		LEAVE;
@@ -337,7 +333,7 @@ static void handle(pTHX_ tutti_perl *perl)
 	/* Not by $@: an exception may be false. */
 	if (!perl->is_done) {
 		if (SvROK(ERRSV) || strNE(SvPV_nolen(ERRSV), tutti_gone)) {
-			tutti_log_error(aTHX_ ERRSV, "");
+			log_error(aTHX_ ERRSV, "");
 		}
 		give_up(perl);
 	}

@@ -293,15 +293,6 @@ static void respond_lines(pTHX_ tutti_perl *perl, AV *response, SV *body)
 
 void tutti_respond(pTHX_ tutti_perl *perl, SV *response)
 {
-	SvGETMAGIC(response);
-	if (!SvROK(response)) {
-		croak("the application must return an array or a code reference, not %s", SvOK(response) ? "a plain value" : "undef");
-	}
-	SV *referent = SvRV(response);
-	if (SvTYPE(referent) == SVt_PVCV || (SvTYPE(referent) != SVt_PVAV && SvAMAGIC(response))) {
-		tutti_delay(aTHX_ perl, response);
-		return;
-	}
 	AV *array = array_of(aTHX_ response, "the response");
 	SSize_t count = av_len(array) + 1;
 	if (count < 3) {

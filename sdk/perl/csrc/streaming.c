@@ -120,7 +120,8 @@ void tutti_streaming_define(pTHX_ tutti_perl *perl)
 	perl->writers = gv_stashpvs("Tutti::Writer", GV_ADD);
 }
 
-void tutti_delay(pTHX_ tutti_perl *perl, SV *callback)
+/* Calls the code that the application has returned in place of a response, with a responder. */
+static void delay(pTHX_ tutti_perl *perl, SV *callback)
 {
 	dSP;
 	CV *responder = newXS(NULL, xs_respond, __FILE__);
@@ -133,4 +134,18 @@ void tutti_delay(pTHX_ tutti_perl *perl, SV *callback)
 		croak("the application returned from its callback without having called the responder (psgi.nonblocking is false)");
 	}
 	tutti_finish(perl);
+}
+
+void tutti_send_answer(pTHX_ tutti_perl *perl, SV *response)
+{
+	SvGETMAGIC(response);
+	if (!SvROK(response)) {
+		croak("the application must return an array or a code reference, not %s", SvOK(response) ? "a plain value" : "undef");
+	}
+	SV *referent = SvRV(response);
+	if (SvTYPE(referent) == SVt_PVCV || (SvTYPE(referent) != SVt_PVAV && SvAMAGIC(response))) {
+		delay(aTHX_ perl, response);
+	} else {
+		tutti_respond(aTHX_ perl, response);
+	}
 }

@@ -36,7 +36,7 @@ static zval *earlier(zend_string *name)
 		return NULL;
 	}
 	const zend_constant *constant = Z_PTR_P(entry);
-	bool is_earlier = ZEND_CONSTANT_MODULE_NUMBER(constant) == PHP_USER_CONSTANT && tutti_declared_before(EG(zend_constants), entry, life.older);
+	bool is_earlier = ZEND_CONSTANT_MODULE_NUMBER(constant) == PHP_USER_CONSTANT && tutti_is_before(EG(zend_constants), entry, life.older);
 	return is_earlier && !zend_hash_exists(&life.redefined, constant->name) ? entry : NULL;
 }
 
@@ -45,7 +45,7 @@ static bool redefine(zval *entry, zval *value)
 {
 	zend_constant *constant = Z_PTR_P(entry);
 	if (!zend_is_identical(&constant->value, value)) {
-		if (tutti_declared_before(EG(zend_constants), entry, life.of_boot)) {
+		if (tutti_is_before(EG(zend_constants), entry, life.of_boot)) {
 			return false;
 		}
 		zval old;

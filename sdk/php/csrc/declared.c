@@ -45,11 +45,6 @@ static zend_op_array *(*php_compile)(zend_file_handle *handle, int type);
 static zend_string *(*php_resolve)(zend_string *name);
 static zif_handler php_class_alias;
 
-bool tutti_declared_before(const HashTable *table, const zval *entry, uint32_t older)
-{
-	return (uint32_t) ((const Bucket *) entry - table->arData) < older;
-}
-
 /* The code declares something when it runs. */
 static bool has_declarations(const zend_op_array *code)
 {
@@ -233,7 +228,7 @@ static int declare_class(zend_execute_data *execute_data)
 		zval *name = RT_CONSTANT(opline, opline->op1);
 		zval *entry = zend_hash_find(EG(class_table), Z_STR_P(name));
 		const zend_class_entry *class = entry ? Z_CE_P(entry) : NULL;
-		if (class && class->type == ZEND_USER_CLASS && tutti_declared_before(EG(class_table), entry, life.classes)
+		if (class && class->type == ZEND_USER_CLASS && tutti_is_before(EG(class_table), entry, life.classes)
 		    && is_from(class->info.user.filename, execute_data) && line_of(Z_STR_P(name + 1)) == class->info.user.line_start) {
 			EX(opline)++;
 			return ZEND_USER_OPCODE_CONTINUE;
@@ -249,7 +244,7 @@ static int declare_function(zend_execute_data *execute_data)
 		zval *entry = zend_hash_find(EG(function_table), Z_STR_P(RT_CONSTANT(opline, opline->op1)));
 		const zend_function *function = entry ? Z_PTR_P(entry) : NULL;
 		const zend_op_array *again = EX(func)->op_array.dynamic_func_defs[opline->op2.num];
-		if (function && function->type == ZEND_USER_FUNCTION && tutti_declared_before(EG(function_table), entry, life.functions)
+		if (function && function->type == ZEND_USER_FUNCTION && tutti_is_before(EG(function_table), entry, life.functions)
 		    && is_from(function->op_array.filename, execute_data) && function->op_array.line_start == again->line_start) {
 			EX(opline)++;
 			return ZEND_USER_OPCODE_CONTINUE;
@@ -267,8 +262,8 @@ static PHP_FUNCTION(resident_class_alias)
 		size_t skip = Z_STRLEN_P(alias) > 0 && Z_STRVAL_P(alias)[0] == '\\';
 		zend_string *name = zend_string_init(Z_STRVAL_P(alias) + skip, Z_STRLEN_P(alias) - skip, 0), *lower = zend_string_tolower(name);
 		zval *entry = zend_hash_find(EG(class_table), lower);
-		bool is_earlier = entry && tutti_declared_before(EG(class_table), entry, life.classes);
-		bool is_of_boot = is_earlier && tutti_declared_before(EG(class_table), entry, life.boot_classes);
+		bool is_earlier = entry && tutti_is_before(EG(class_table), entry, life.classes);
+		bool is_of_boot = is_earlier && tutti_is_before(EG(class_table), entry, life.boot_classes);
 		/* To load the class may move the table. */
 		const zend_class_entry *known = is_earlier ? Z_CE_P(entry) : NULL;
 		const zend_class_entry *meant = known ? zend_lookup_class(Z_STR_P(class)) : NULL;
@@ -374,12 +369,12 @@ static place declared_in(const char *name, size_t len)
 	const HashTable *classes = EG(class_table), *functions = EG(function_table);
 	const zval *class = zend_hash_find(classes, lower), *function = zend_hash_find(functions, lower);
 	zend_string_release(lower);
-	if (class && Z_CE_P(class)->type == ZEND_USER_CLASS && tutti_declared_before(classes, class, life.classes)) {
-		return (place) {Z_CE_P(class)->info.user.filename, Z_CE_P(class)->info.user.line_start, tutti_declared_before(classes, class, life.boot_classes)};
+	if (class && Z_CE_P(class)->type == ZEND_USER_CLASS && tutti_is_before(classes, class, life.classes)) {
+		return (place) {Z_CE_P(class)->info.user.filename, Z_CE_P(class)->info.user.line_start, tutti_is_before(classes, class, life.boot_classes)};
 	}
-	if (function && Z_FUNC_P(function)->type == ZEND_USER_FUNCTION && tutti_declared_before(functions, function, life.functions)) {
+	if (function && Z_FUNC_P(function)->type == ZEND_USER_FUNCTION && tutti_is_before(functions, function, life.functions)) {
 		const zend_op_array *code = &Z_FUNC_P(function)->op_array;
-		return (place) {code->filename, code->line_start, tutti_declared_before(functions, function, life.boot_functions)};
+		return (place) {code->filename, code->line_start, tutti_is_before(functions, function, life.boot_functions)};
 	}
 	return (place) {NULL, 0, false};
 }

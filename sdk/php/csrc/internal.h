@@ -9,17 +9,29 @@
 extern sapi_module_struct tutti_sapi_module;
 extern const zend_function_entry tutti_functions[];
 
+/* state.c */
 /* The worker should leave after this request. */
 extern int tutti_recycle;
 /* The response is complete; what the script still writes goes nowhere. */
 extern int tutti_finished;
+/* The application is a resident script. */
+extern bool tutti_resident;
+/* The script of a resident application boots: no request, but $_SERVER has what is known. */
+extern bool tutti_booting;
+/* The folder of the adapters for frameworks. */
+extern const char *tutti_adapters;
+
+/* True if the entry is one of the first `older` ones of the table. */
+static inline bool tutti_is_before(const HashTable *table, const zval *entry, uint32_t older)
+{
+	return (uint32_t) ((const Bucket *) entry - table->arData) < older;
+}
 
 /* variables.c */
 void tutti_variables_startup(void);
 void tutti_variables_request(void);
 void tutti_register_variables(zval *array);
 char *tutti_getenv(const char *name, size_t len);
-int tutti_finish_response(int script_goes_on);
 
 /* timer.c: while true no time limit is needed, because the request has no input that takes time. */
 extern bool tutti_nothing_to_parse;
@@ -27,19 +39,15 @@ void tutti_timer_startup(void);
 
 /* request.c */
 void tutti_request_startup(void);
+void tutti_request_worker(void);
+int tutti_finish_response(int script_goes_on);
 void tutti_describe_request(const tutti_request *request);
 void tutti_forget_request(void);
 void tutti_run_script(const tutti_script *script);
 /* True if the process stands in the folder last set; or says that it does, in one that has no number. */
 bool tutti_standing(bool now);
 
-/* sapi.c: the folder of the adapters for frameworks */
-extern const char *tutti_adapters;
-
 /* resident.c */
-extern bool tutti_resident;
-/* The script of a resident application boots: no request, but $_SERVER has what is known. */
-extern bool tutti_booting;
 extern const zend_function_entry tutti_resident_functions[];
 int tutti_resident_startup(void);
 void tutti_resident_worker(void);
@@ -70,8 +78,6 @@ void tutti_declared_end_life(void);
 void tutti_declared_end_request(void);
 bool tutti_declared_changed(void);
 bool tutti_declared_conflict(void);
-/* The entry is one of the first `older` ones of the table. */
-bool tutti_declared_before(const HashTable *table, const zval *entry, uint32_t older);
 
 /* constants.c */
 void tutti_constants_startup(void);

@@ -10,9 +10,6 @@
 #include <unistd.h>
 #include "internal.h"
 
-int tutti_recycle;
-int tutti_finished;
-
 /* Number of the folder this process stands in, as last set here; 0 when a script may have moved. */
 static uint64_t standing_in;
 static zif_handler php_chdir;
@@ -33,11 +30,8 @@ static PHP_FUNCTION(noting_chdir)
 	php_chdir(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
 
-void tutti_php_worker_started(uint32_t worker)
+void tutti_request_worker(void)
 {
-	tutti_locks_worker(worker);
-	tutti_resident_worker();
-	tutti_where_worker();
 	/* A preloaded script may have drawn numbers in the prototype: each worker must draw its own. */
 	RANDOM_G(combined_lcg_seeded) = false;
 	RANDOM_G(mt19937_seeded) = false;

@@ -19,9 +19,6 @@
 #include <unistd.h>
 #include "internal.h"
 
-bool tutti_resident;
-bool tutti_booting;
-
 /* Shared by all workers of this application. */
 static struct {
 	_Atomic uint64_t resets;       /* how often one has called opcache_reset() */

@@ -179,8 +179,6 @@ static int sapi_end_of_request(void)
 	return SUCCESS;
 }
 
-const char *tutti_adapters;
-
 static PHP_MINIT_FUNCTION(tutti)
 {
 	/* Where the adapters for frameworks are. */
@@ -268,40 +266,16 @@ int tutti_php_startup(const char *ini_file, const char *ini_entries, int is_resi
 	return !tutti_resident || tutti_resident_startup();
 }
 
+void tutti_php_worker_started(uint32_t worker)
+{
+	tutti_locks_worker(worker);
+	tutti_resident_worker();
+	tutti_where_worker();
+	tutti_request_worker();
+}
+
 void tutti_php_shutdown(void)
 {
 	php_module_shutdown();
 	sapi_shutdown();
-}
-
-static zend_ini_entry *directive(const char *name, size_t len)
-{
-	return zend_hash_str_find_ptr(EG(ini_directives), name, len);
-}
-
-int tutti_php_has_directive(const char *name, size_t len)
-{
-	return directive(name, len) != NULL;
-}
-
-int tutti_php_lock_directive(const char *name, size_t len)
-{
-	zend_ini_entry *entry = directive(name, len);
-	if (!entry) {
-		return 0;
-	}
-	entry->modifiable = ZEND_INI_SYSTEM;
-	return 1;
-}
-
-int64_t tutti_php_directive(const char *name, size_t len)
-{
-	zend_ini_entry *entry = directive(name, len);
-	return entry && entry->value ? ZEND_STRTOL(ZSTR_VAL(entry->value), NULL, 0) : 0;
-}
-
-int tutti_php_opcache_enabled(void)
-{
-	zend_ini_entry *entry = directive(ZEND_STRL("opcache.enable"));
-	return entry && entry->value && zend_ini_parse_bool(entry->value);
 }

@@ -6,6 +6,7 @@ use std::{borrow::BorrowMut, io};
 
 use tutti_worker::{
     BodyView, Common, Describe, HeadError, Host, Requests, Served, Start, StartError,
+    is_valid_field,
 };
 
 use crate::{
@@ -188,8 +189,8 @@ impl<E: BorrowMut<tutti_worker::Exchange>> Exchange for Wire<E> {
         log::error(&format!("response head cannot be sent as it is: {error}"));
         if let HeadError::Field(_) = error {
             // As web servers do, a field that is none is left out: the page itself may be good.
-            let sound = fields.iter().filter(|field| is_sound(field));
-            let pairs = sound.map(|field| (field.name(), field.value()));
+            let pairs = fields.iter().map(|field| (field.name(), field.value()));
+            let pairs = pairs.filter(|(name, value)| is_valid_field(name, value));
             if self.0.borrow_mut().start(status, pairs).is_ok() {
                 return;
             }
@@ -218,15 +219,4 @@ impl<E: BorrowMut<tutti_worker::Exchange>> Exchange for Wire<E> {
     fn is_client_gone(&self) -> bool {
         self.0.borrow().is_client_gone()
     }
-}
-
-/// The name is a token (RFC 9110 section 5.6.2), the value has no line break.
-fn is_sound(field: &Field) -> bool {
-    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-    !field.name().is_empty()
-        && field.name().iter().all(is_token)
-        && !field
-            .value()
-            .iter()
-            .any(|byte| matches!(byte, b'\r' | b'\n' | 0))
 }

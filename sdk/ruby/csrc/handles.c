@@ -117,16 +117,6 @@ static VALUE log_text(VALUE self, VALUE text, VALUE is_warning)
 	return Qnil;
 }
 
-/* call of `rack.early_hints`: a hash of headers. */
-static VALUE early_hints(VALUE self, VALUE headers)
-{
-	tutti_thread *thread = tutti_serving(self);
-	if (!thread->is_started) {
-		tutti_send_early_hints(thread, headers);
-	}
-	return Qnil;
-}
-
 VALUE tutti_errors_new(void)
 {
 	VALUE errors = rb_class_new_instance(0, NULL, rb_const_get(tutti.module, rb_intern("Errors")));
@@ -143,8 +133,4 @@ void tutti_handles_define(void)
 	rb_define_method(input, "over?", is_over, 0);
 	rb_define_singleton_method(tutti.module, "log", log_text, 2);
 	tutti.input_class = input;
-	VALUE hints = rb_define_class_under(tutti.module, "EarlyHints", rb_cObject);
-	rb_undef_alloc_func(hints);
-	rb_define_method(hints, "call", early_hints, 1);
-	tutti.early_hints_class = hints;
 }

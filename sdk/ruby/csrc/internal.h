@@ -79,14 +79,23 @@ typedef struct {
 	bool multiprocess;
 } tutti_state;
 
+/* serving.c */
 extern tutti_state tutti;
 /* All of this process, for a signal handler to read. */
 extern tutti_thread *volatile tutti_first;
 /* This is a process that the application has forked. */
 extern volatile int tutti_is_forked;
+/* Calls `work` without the GVL, with `thread->serving` in its hands. */
+void tutti_away(tutti_thread *thread, void *(*work)(void *), void *argument);
+/* Adds to the body. False: the client has gone. */
+bool tutti_write(tutti_thread *thread, VALUE bytes);
+void tutti_finish(tutti_thread *thread);
 
-/* lifecycle.c */
-void tutti_log_exception(VALUE exception, const char *while_doing);
+/* The bytes of a string, which must live, and stay as it is, as long as they are used. */
+static inline tutti_bytes tutti_bytes_of(VALUE string)
+{
+	return (tutti_bytes) { RSTRING_PTR(string), (size_t) RSTRING_LEN(string) };
+}
 
 /* request.c */
 void tutti_request_prepare(void);
@@ -94,11 +103,7 @@ VALUE tutti_environment(tutti_thread *thread);
 
 /* response.c */
 void tutti_respond(tutti_thread *thread, VALUE response);
-void tutti_finish(tutti_thread *thread);
 void tutti_response_prepare(void);
-/* Sends 103 with these headers, a hash. */
-void tutti_send_early_hints(tutti_thread *thread, VALUE headers);
-bool tutti_write(tutti_thread *thread, VALUE bytes);
 
 /* handles.c */
 void tutti_handles_define(void);
@@ -115,7 +120,5 @@ VALUE tutti_take_over(tutti_thread *thread);
 /* streaming.c */
 void tutti_streaming_define(void);
 void tutti_stream_to(tutti_thread *thread, VALUE callable);
-/* Calls `work` without the GVL, with `thread->serving` in its hands. */
-void tutti_away(tutti_thread *thread, void *(*work)(void *), void *argument);
 
 #endif

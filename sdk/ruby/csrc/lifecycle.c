@@ -7,10 +7,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-tutti_state tutti;
-tutti_thread *volatile tutti_first;
-volatile int tutti_is_forked;
-
 static ID id_rest, id_flush, id_call, id_load, id_describe, id_fork, id_settle, id_hook, id_finished, id_status, id_join, id_push, id_pop;
 
 /* A process that the application forks has no request: the one it sees is its parent's. */
@@ -55,7 +51,7 @@ static VALUE text_of(VALUE exception)
 	return !state && RB_TYPE_P(text, T_STRING) ? text : rb_str_new_cstr("an exception that cannot be printed");
 }
 
-void tutti_log_exception(VALUE exception, const char *while_doing)
+static void log_exception(VALUE exception, const char *while_doing)
 {
 	VALUE line = rb_str_concat(rb_str_new_cstr(while_doing), text_of(exception));
 	host_log(TUTTI_LOG_ERROR, RSTRING_PTR(line), (size_t) RSTRING_LEN(line));
@@ -323,7 +319,7 @@ static void fail(tutti_thread *thread, VALUE exception)
 		log_exit(thread, status);
 		thread->is_over = true;
 	} else if (!is_of_the_client(thread, exception)) {
-		tutti_log_exception(exception, "");
+		log_exception(exception, "");
 	}
 	if (tutti_is_forked) {
 		end_forked(1);
@@ -359,7 +355,7 @@ static void serve_request(tutti_thread *thread, const tutti_request *request)
 				log_exit(thread, exit_status(exception));
 				thread->is_over = true;
 			} else {
-				tutti_log_exception(exception, "in a handler of rack.response_finished: ");
+				log_exception(exception, "in a handler of rack.response_finished: ");
 			}
 		}
 	}
@@ -403,7 +399,7 @@ static void serve_requests(tutti_thread *thread)
 		rb_protect(wait, (VALUE) &call, &state);
 		if (state) {
 			VALUE exception = take_exception();
-			tutti_log_exception(exception, "while no request was served: ");
+			log_exception(exception, "while no request was served: ");
 			thread->is_over = NIL_P(exception);
 		}
 		/* An exception may have come before the wait, or with a request. */

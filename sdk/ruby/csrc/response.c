@@ -9,21 +9,6 @@
 static ID id_text, id_each, id_close, id_to_i, id_call, id_to_path, id_to_ary;
 static VALUE hijack_name, unframed_class;
 
-void tutti_response_prepare(void)
-{
-	id_text = rb_intern("text");
-	id_each = rb_intern("each");
-	id_close = rb_intern("close");
-	id_to_i = rb_intern("to_i");
-	id_call = rb_intern("call");
-	id_to_path = rb_intern("to_path");
-	id_to_ary = rb_intern("to_ary");
-	hijack_name = rb_interned_str_cstr("rack.hijack");
-	rb_gc_register_mark_object(hijack_name);
-	unframed_class = rb_const_get(tutti.module, rb_intern("Unframed"));
-	rb_gc_register_mark_object(unframed_class);
-}
-
 typedef struct {
 	tutti_thread *thread;
 	VALUE body;
@@ -37,11 +22,6 @@ typedef struct {
 static bool has_no_body(unsigned status)
 {
 	return status < 200 || status == 204 || status == 304;
-}
-
-static tutti_bytes bytes_of(VALUE string)
-{
-	return (tutti_bytes) { RSTRING_PTR(string), (size_t) RSTRING_LEN(string) };
 }
 
 /* Makes room for so many bytes of the head; what there is of it may move. */
@@ -101,8 +81,8 @@ static void add_lines(answer *answer, VALUE name, VALUE value)
 		return;
 	}
 	VALUE string = text_of(value);
-	tutti_bytes rest = bytes_of(string);
-	tutti_bytes title = bytes_of(name);
+	tutti_bytes rest = tutti_bytes_of(string);
+	tutti_bytes title = tutti_bytes_of(name);
 	for (;;) {
 		const char *end = rest.len ? memchr(rest.data, '\n', rest.len) : NULL;
 		tutti_bytes line = { rest.data, end ? (size_t) (end - rest.data) : rest.len };
@@ -119,7 +99,7 @@ static void add_lines(answer *answer, VALUE name, VALUE value)
 static void add(answer *answer, VALUE name, VALUE value)
 {
 	VALUE title = text_of(name);
-	tutti_bytes text = bytes_of(title);
+	tutti_bytes text = tutti_bytes_of(title);
 	if (text.len >= 5 && memcmp(text.data, "rack.", 5) == 0) {
 		/* For the server, not for the client. */
 		if (rb_str_equal(title, hijack_name) == Qtrue) {
@@ -128,7 +108,7 @@ static void add(answer *answer, VALUE name, VALUE value)
 		return;
 	}
 	bool says_length = tutti_is(text, "content-length") && !NIL_P(value);
-	if (tutti_is(text, "transfer-encoding") && RB_TYPE_P(value, T_STRING) && tutti_is(bytes_of(value), "chunked")) {
+	if (tutti_is(text, "transfer-encoding") && RB_TYPE_P(value, T_STRING) && tutti_is(tutti_bytes_of(value), "chunked")) {
 		answer->is_framed = true;
 		return;
 	}
@@ -185,7 +165,7 @@ static void read_head(answer *answer, VALUE status, VALUE headers)
 	}
 }
 
-void tutti_send_early_hints(tutti_thread *thread, VALUE headers)
+static void send_early_hints(tutti_thread *thread, VALUE headers)
 {
 	answer answer = { .thread = thread, .body = Qnil, .hijack = Qnil };
 	thread->field_count = thread->text_len = 0;
@@ -195,6 +175,16 @@ void tutti_send_early_hints(tutti_thread *thread, VALUE headers)
 	if (fault) {
 		rb_raise(rb_eArgError, "the early hints cannot be sent: %s", fault);
 	}
+}
+
+/* call of `rack.early_hints`: a hash of headers. */
+static VALUE early_hints(VALUE self, VALUE headers)
+{
+	tutti_thread *thread = tutti_serving(self);
+	if (!thread->is_started) {
+		send_early_hints(thread, headers);
+	}
+	return Qnil;
 }
 
 /* Sends status and fields; `length`, if not negative, becomes the content-length where there is none. */
@@ -212,45 +202,6 @@ static void start(answer *answer, int64_t length)
 		rb_raise(rb_eArgError, "the head of the response cannot be sent: %s", fault);
 	}
 	thread->is_started = true;
-}
-
-void tutti_finish(tutti_thread *thread)
-{
-	if (!thread->is_ended && thread->request && !tutti_is_forked) {
-		thread->is_ended = true;
-		host_finish(thread->serving);
-	}
-}
-
-typedef struct {
-	tutti_thread *thread;
-	tutti_bytes bytes;
-	int result;
-} writing;
-
-static void *write_away(void *argument)
-{
-	writing *call = argument;
-	call->result = host_write(call->thread->serving, call->bytes.data, call->bytes.len);
-	return NULL;
-}
-
-/* Adds to the body. False: the client has gone. Waits without the GVL where it has to. */
-bool tutti_write(tutti_thread *thread, VALUE string)
-{
-	tutti_bytes bytes = bytes_of(string);
-	if (bytes.len == 0) {
-		return true;
-	}
-	if (bytes.len <= host_room(thread->serving)) {
-		return host_write(thread->serving, bytes.data, bytes.len) == 0;
-	}
-	/* Another thread may change the string meanwhile. */
-	VALUE frozen = rb_str_new_frozen(string);
-	writing call = { .thread = thread, .bytes = bytes_of(frozen) };
-	tutti_away(thread, write_away, &call);
-	RB_GC_GUARD(frozen);
-	return call.result == 0;
 }
 
 static VALUE piece_of(VALUE piece)
@@ -440,4 +391,23 @@ void tutti_respond(tutti_thread *thread, VALUE response)
 	RB_GC_GUARD(array);
 	RB_GC_GUARD(answer.body);
 	tutti_finish(thread);
+}
+
+void tutti_response_prepare(void)
+{
+	id_text = rb_intern("text");
+	id_each = rb_intern("each");
+	id_close = rb_intern("close");
+	id_to_i = rb_intern("to_i");
+	id_call = rb_intern("call");
+	id_to_path = rb_intern("to_path");
+	id_to_ary = rb_intern("to_ary");
+	hijack_name = rb_interned_str_cstr("rack.hijack");
+	rb_gc_register_mark_object(hijack_name);
+	unframed_class = rb_const_get(tutti.module, rb_intern("Unframed"));
+	rb_gc_register_mark_object(unframed_class);
+	VALUE hints = rb_define_class_under(tutti.module, "EarlyHints", rb_cObject);
+	rb_undef_alloc_func(hints);
+	rb_define_method(hints, "call", early_hints, 1);
+	tutti.early_hints_class = hints;
 }

@@ -1,32 +1,6 @@
-/* Waiting for a request without holding the other threads up, and the stream of an answer whose body is called (Rack 3,
- * "Streaming Body").
- */
+/* The stream of a response whose body is called (Rack 3, "Streaming Body"). */
 
 #include "internal.h"
-
-typedef struct {
-	void *(*work)(void *);
-	void *argument;
-} away;
-
-static VALUE go(VALUE argument)
-{
-	const away *call = (const away *) argument;
-	rb_thread_call_without_gvl(call->work, call->argument, NULL, NULL);
-	return Qnil;
-}
-
-void tutti_away(tutti_thread *thread, void *(*work)(void *), void *argument)
-{
-	away call = { work, argument };
-	int state;
-	thread->is_away = true;
-	rb_protect(go, (VALUE) &call, &state);
-	thread->is_away = false;
-	if (state) {
-		rb_jump_tag(state);
-	}
-}
 
 static VALUE stream_class;
 static ID id_call, id_wait;

@@ -75,12 +75,7 @@ impl Field {
 
     /// True if it can be sent: the name is a token (RFC 9110 section 5.6.2), the value has no line break and no NUL.
     pub fn is_sound(&self) -> bool {
-        let is_token =
-            |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-        let breaks = |byte: &u8| matches!(byte, b'\r' | b'\n' | 0);
-        !self.name().is_empty()
-            && self.name().iter().all(is_token)
-            && !self.value().iter().any(breaks)
+        tutti_worker::is_valid_field(self.name(), self.value())
     }
 }
 

@@ -471,6 +471,41 @@ fn it_is_renewed_before_it_ends() {
     assert!(pair.pebble.accounts() == 1);
 }
 
+/// Issue 28, 5.6.
+#[test]
+fn a_person_has_it_renewed_at_once_but_not_within_a_pause() {
+    let pair = Pair::start(LONG_PAUSE, |_| {});
+    pair.configure(&json!({}), &json!("example.com"));
+    pair.wait_for_certificate();
+    let renew = |name: &str| {
+        let path = format!("/control/certificates/{name}/renew");
+        pair.server.call("POST", &path, &Value::Null)
+    };
+    let name = "acme:test:example.com";
+    let (first, count) = (shown(&pair), pair.pebble.issued());
+    let reply = renew(name);
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert_eq!(pair.pebble.issued(), count + 1);
+    wait_until("the new one is shown", || shown(&pair) != first);
+    assert_eq!(pair.status()["state"], "valid");
+    assert_eq!(renew("nothing").status, 404);
+
+    // An authority that is gone is asked once, and again after the pause.
+    let closed = ClosedPort::new();
+    let nowhere = format!("https://{}/dir", closed.address());
+    pair.configure(&json!({"directory": nowhere}), &json!("example.com"));
+    let failed = renew(name);
+    assert_eq!(failed.status, 500, "{}", failed.text());
+    let refused = renew(name);
+    assert_eq!(refused.status, 500, "{}", refused.text());
+    assert!(
+        refused.text().contains("the next order is in"),
+        "{}",
+        refused.text()
+    );
+    assert_eq!(pair.status()["failures"], 1);
+}
+
 #[test]
 fn an_account_may_be_bound_to_another() {
     let pair = Pair::start("1", |wanted| {

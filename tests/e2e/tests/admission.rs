@@ -406,6 +406,8 @@ fn names_and_passwords_of_configuration_and_file_let_in() {
         assert_eq!(ask(&server, "/", &wrong).status, 401, "{wrong:?}");
     }
     assert!(!server.log().contains("secret"), "{}", server.log());
+    // Issue 28, 5.5: every user can read the hashes.
+    server.wait_for_log(&format!("hint: `chmod o= {}`", file.display()));
     // The file is read again, as editors write it and as `htpasswd` does.
     let next = server.write("passwords.new", format!("bert:{CHANGED}\n"));
     fs::rename(next, &file).unwrap();

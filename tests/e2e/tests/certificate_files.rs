@@ -51,6 +51,15 @@ fn files_are_served_renewed_and_kept() {
     assert!(shown.json().get(&name).is_some(), "{}", shown.text());
     assert!(!shown.text().contains("PRIVATE"), "{}", shown.text());
 
+    // Issue 28, 5.5: only a key that every user can read is logged.
+    let warning = format!("chmod o= {}", authority.path("privkey.pem").display());
+    assert!(!server.log().contains("chmod"), "{}", server.log());
+    let mode = fs::Permissions::from_mode(0o644);
+    fs::set_permissions(authority.path("privkey.pem"), mode).unwrap();
+    let reply = server.call("POST", "/control/reload", &Value::Null);
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    server.wait_for_log(&warning);
+
     // The one who renews them tells nobody.
     issue(&authority);
     wait_until("the new one is shown", || {
@@ -60,6 +69,15 @@ fn files_are_served_renewed_and_kept() {
     });
     server.wait_for_log("is renewed from its file");
     let (_, second) = authority.shown_by(&server);
+    // Issue 28, 5.6: one that a person asks for is read at once.
+    issue(&authority);
+    let encoded = name.replace('/', "%2F");
+    let path = format!("/control/certificates/{encoded}/renew");
+    let reply = server.call("POST", &path, &Value::Null);
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    let (_, third) = authority.shown_by(&server);
+    assert_ne!(second, third);
+    let second = third;
     // Issue 28, 5.2: a server without `--config` reads them again when it is told to reload.
     let reply = server.call("POST", "/control/reload", &Value::Null);
     assert_eq!(reply.status, 200, "{}", reply.text());

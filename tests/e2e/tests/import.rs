@@ -6,18 +6,20 @@
     reason = "a test fails by panicking"
 )]
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use tutti_e2e::documents::examples;
-use tutti_testkit::server::binaries;
+use tutti_testkit::server::{binaries, built};
+use tutti_testkit::{skip, wait_until};
 
 const PAGE: &str = include_str!("../../../docs/import.md");
 
 fn tutti(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(binaries().join("tutti"));
-    command
+    built("tutti-import");
+    Command::new(built("tutti"))
         .current_dir(folder)
         .args(arguments)
         .output()
@@ -114,4 +116,64 @@ fn exit_statuses_tell_what_has_happened() {
         std::fs::read_to_string(folder.path().join("old.json")).unwrap(),
         "precious"
     );
+}
+
+/// A folder for programs, on the file system of those that were built.
+fn folder_for_programs() -> tempfile::TempDir {
+    tempfile::tempdir_in(binaries()).unwrap()
+}
+
+#[test]
+fn the_readers_are_a_program_that_is_found_behind_a_link() {
+    let folder = folder_for_programs();
+    let link = folder.path().join("tutti");
+    std::os::unix::fs::symlink(built("tutti"), &link).unwrap();
+    std::fs::write(folder.path().join("site.conf"), "server { listen 8080 }").unwrap();
+    let pipe = folder.path().join("site.pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+
+    // It reads the pipe until that has a writer, and is the process that was started: a signal ends it.
+    let mut child = Command::new(&link)
+        .args(["import", "nginx", "--check"])
+        .arg(&pipe)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let program = built("tutti-import").canonicalize().unwrap();
+    let runs = format!("/proc/{}/exe", child.id());
+    wait_until("it is the other program", || {
+        std::fs::read_link(&runs).is_ok_and(|path| path == program)
+    });
+    let ended = Command::new("kill")
+        .arg("-TERM")
+        .arg(child.id().to_string())
+        .status();
+    assert!(ended.unwrap().success());
+    assert_eq!(child.wait().unwrap().signal(), Some(15));
+}
+
+#[test]
+fn a_missing_program_is_named() {
+    let packaged = Path::new("/usr/lib/tutti/tutti-import");
+    if packaged.exists() {
+        skip!("the package `tutti` is installed");
+    }
+    let folder = folder_for_programs();
+    let alone = folder.path().join("tutti");
+    std::fs::hard_link(built("tutti"), &alone).unwrap();
+    let failed = Command::new(&alone)
+        .args(["import", "nginx", "site.conf"])
+        .output()
+        .unwrap();
+    assert_eq!((failed.status.code(), failed.stdout.len()), (Some(2), 0));
+    let said = text(&failed.stderr);
+    let beside = folder.path().join("tutti-import");
+    for named in [beside.as_path(), packaged] {
+        assert!(said.contains(&format!("`{}`", named.display())), "{said}");
+    }
+    assert!(said.contains("hint: the package `tutti` has it"), "{said}");
+    // Its arguments are known without it.
+    let help = Command::new(&alone).args(["import", "--help"]).output();
+    assert!(text(&help.unwrap().stdout).contains("--check"));
 }

@@ -640,7 +640,11 @@ fn the_dashboard_and_the_alerts_ask_for_what_there_is() {
     let read = |name: &str| fs::read_to_string(Path::new(MONITORING).join(name)).unwrap();
     let dashboard: Value = serde_json::from_str(&read("grafana.json")).unwrap();
     let mut expressions = Vec::new();
+    let mut ids = std::collections::BTreeSet::new();
     for panel in dashboard["panels"].as_array().unwrap() {
+        // Grafana shows one of two panels that share an id.
+        let id = panel["id"].as_u64().unwrap();
+        assert!(ids.insert(id), "two panels have the id {id}");
         for target in panel["targets"].as_array().into_iter().flatten() {
             expressions.push(target["expr"].as_str().unwrap().to_owned());
         }

@@ -40,16 +40,16 @@ const RECORD_MAGIC: &[u8; 4] = b"TRec";
 const LIVE: &[u8; 4] = b"Live";
 
 /// Bytes before the first segment: a page.
-pub const HEAD_BYTES: u64 = 4096;
+pub(crate) const HEAD_BYTES: u64 = 4096;
 /// Bytes of a segment before its first record.
-pub const SEGMENT_HEAD_BYTES: u64 = 48;
+pub(crate) const SEGMENT_HEAD_BYTES: u64 = 48;
 /// Bytes of a record before its metadata.
-pub const RECORD_HEAD_BYTES: usize = 48;
+pub(crate) const RECORD_HEAD_BYTES: usize = 48;
 /// Bytes of the state, with which a record begins.
-pub const STATE_BYTES: usize = 4;
+pub(crate) const STATE_BYTES: usize = 4;
 
 /// Most bytes of metadata: heads are no larger, keys neither.
-pub const MOST_METADATA: usize = 128 * 1024;
+pub(crate) const MOST_METADATA: usize = 128 * 1024;
 
 /// A segment is no larger unless a record needs it: less goes at once.
 const USUAL_SEGMENT: u64 = 64 << 20;
@@ -61,16 +61,16 @@ type Tag = [u8; 16];
 
 /// The parts of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Geometry {
+pub(crate) struct Geometry {
     /// Bytes of a segment.
-    pub segment: u64,
+    pub(crate) segment: u64,
     /// Number of segments.
-    pub segments: u32,
+    pub(crate) segments: u32,
 }
 
 impl Geometry {
     /// Those of a file of at most `size` bytes with bodies of at most `object`.
-    pub fn new(size: u64, object: u64) -> Self {
+    pub(crate) fn new(size: u64, object: u64) -> Self {
         let room = size.saturating_sub(HEAD_BYTES);
         let record = object
             .saturating_add((RECORD_HEAD_BYTES + MOST_METADATA) as u64)
@@ -81,7 +81,7 @@ impl Geometry {
     }
 
     /// Where a segment begins.
-    pub fn start(&self, number: u32) -> u64 {
+    pub(crate) fn start(&self, number: u32) -> u64 {
         HEAD_BYTES.saturating_add(u64::from(number).saturating_mul(self.segment))
     }
 
@@ -95,16 +95,16 @@ impl Geometry {
 
 /// The head of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileHead {
+pub(crate) struct FileHead {
     /// Its parts.
-    pub geometry: Geometry,
+    pub(crate) geometry: Geometry,
     /// The secret that everything in it is sealed with.
-    pub secret: [u8; 32],
+    pub(crate) secret: [u8; 32],
 }
 
 impl FileHead {
     /// Its bytes.
-    pub fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.extend_from_slice(FILE_MAGIC);
         out.extend_from_slice(&VERSION.to_le_bytes());
@@ -117,7 +117,7 @@ impl FileHead {
     }
 
     /// The head that these bytes begin with; `None`: they are none of this version.
-    pub fn decode(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         let magic = reader.take(8)?;
         let version = reader.u32()?;
@@ -136,16 +136,16 @@ impl FileHead {
 
 /// The head of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SegmentHead {
+pub(crate) struct SegmentHead {
     /// Of two segments the later has the higher.
-    pub sequence: u64,
+    pub(crate) sequence: u64,
     /// The number that was drawn for it.
-    pub drawn: [u8; 16],
+    pub(crate) drawn: [u8; 16],
 }
 
 impl SegmentHead {
     /// Its bytes, as the head of this segment.
-    pub fn encode(&self, secret: &[u8; 32], number: u32) -> Vec<u8> {
+    pub(crate) fn encode(&self, secret: &[u8; 32], number: u32) -> Vec<u8> {
         let mut out = Vec::new();
         out.extend_from_slice(SEGMENT_MAGIC);
         out.extend_from_slice(&self.sequence.to_le_bytes());
@@ -156,7 +156,7 @@ impl SegmentHead {
     }
 
     /// The head that these bytes begin with; `None`: nobody has begun this segment.
-    pub fn decode(bytes: &[u8], secret: &[u8; 32], number: u32) -> Option<Self> {
+    pub(crate) fn decode(bytes: &[u8], secret: &[u8; 32], number: u32) -> Option<Self> {
         let mut reader = Reader(bytes);
         let magic = reader.take(8)?;
         let head = Self {
@@ -178,7 +178,7 @@ impl SegmentHead {
     }
 
     /// The seal of the records in it.
-    pub fn seal(&self, secret: &[u8; 32], number: u32) -> Seal {
+    pub(crate) fn seal(&self, secret: &[u8; 32], number: u32) -> Seal {
         let mut key = mac(secret);
         key.update(b"records");
         key.update(&number.to_le_bytes());
@@ -189,7 +189,7 @@ impl SegmentHead {
 
 /// The seal of the records of one segment.
 #[derive(Clone, Debug)]
-pub struct Seal(Hmac<Sha256>);
+pub(crate) struct Seal(Hmac<Sha256>);
 
 impl Seal {
     fn metadata(&self, place: u64, lengths: (u32, u32), metadata: &[u8]) -> Tag {
@@ -210,20 +210,20 @@ impl Seal {
 
 /// The head of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecordHead {
+pub(crate) struct RecordHead {
     /// It may be used.
-    pub is_live: bool,
+    pub(crate) is_live: bool,
     /// Bytes of its metadata.
-    pub metadata: u32,
+    pub(crate) metadata: u32,
     /// Bytes of its body.
-    pub body: u32,
+    pub(crate) body: u32,
     metadata_tag: Tag,
     body_tag: Tag,
 }
 
 impl RecordHead {
     /// The bytes of a live record at this place of the file, but for its body; `None`: it is too large.
-    pub fn encode(seal: &Seal, place: u64, metadata: &[u8], body: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) fn encode(seal: &Seal, place: u64, metadata: &[u8], body: &[u8]) -> Option<Vec<u8>> {
         if metadata.len() > MOST_METADATA {
             return None;
         }
@@ -240,7 +240,7 @@ impl RecordHead {
     }
 
     /// The head that these bytes begin with. What it says is to be checked with [`seals`](Self::seals).
-    pub fn decode(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         let state = reader.take(STATE_BYTES)?;
         let magic = reader.take(4)?;
@@ -255,18 +255,18 @@ impl RecordHead {
     }
 
     /// Bytes of the whole record.
-    pub fn length(&self) -> u64 {
+    pub(crate) fn length(&self) -> u64 {
         RECORD_HEAD_BYTES as u64 + u64::from(self.metadata) + u64::from(self.body)
     }
 
     /// True if it was written with these metadata at this place.
-    pub fn seals(&self, seal: &Seal, place: u64, metadata: &[u8]) -> bool {
+    pub(crate) fn seals(&self, seal: &Seal, place: u64, metadata: &[u8]) -> bool {
         metadata.len() == self.metadata as usize
             && seal.metadata(place, (self.metadata, self.body), metadata) == self.metadata_tag
     }
 
     /// True if it was written with this body at this place.
-    pub fn seals_body(&self, seal: &Seal, place: u64, body: &[u8]) -> bool {
+    pub(crate) fn seals_body(&self, seal: &Seal, place: u64, body: &[u8]) -> bool {
         body.len() == self.body as usize && seal.body(place, body) == self.body_tag
     }
 }

@@ -19,7 +19,7 @@ const ASSUMED: u8 = 2;
 const AUTHORIZED: u8 = 4;
 
 /// The metadata of a response as bytes; `None`: something in it is too long.
-pub fn write(stored: &Stored, now: Moment) -> Option<Vec<u8>> {
+pub(crate) fn write(stored: &Stored, now: Moment) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     out.extend_from_slice(&stored.status.to_le_bytes());
     let freshness = &stored.freshness;
@@ -68,7 +68,7 @@ pub fn write(stored: &Stored, now: Moment) -> Option<Vec<u8>> {
 }
 
 /// The response with these metadata and this body; `None`: they are damaged.
-pub fn read(metadata: &[u8], body: Bytes, now: Moment) -> Option<Stored> {
+pub(crate) fn read(metadata: &[u8], body: Bytes, now: Moment) -> Option<Stored> {
     let mut reader = Reader(metadata);
     let status = reader.u16().filter(|status| (200..600).contains(status))?;
     let mut freshness = Freshness {

@@ -11,7 +11,7 @@ use crate::purge::Purge;
 use crate::stored::Stored;
 
 /// Responses on disk. All but [`read`](Self::read) are short and may be called on listen threads.
-pub trait Tier: Debug + Send + Sync {
+pub(crate) trait Tier: Debug + Send + Sync {
     /// Bytes of the largest body that it keeps.
     fn largest(&self) -> usize;
 
@@ -50,7 +50,7 @@ pub trait Tier: Debug + Send + Sync {
 
 /// A response that was read.
 #[derive(Debug)]
-pub enum Loaded {
+pub(crate) enum Loaded {
     /// It is in memory anyway.
     Shared(Arc<Stored>),
     /// It comes from this place of the file.
@@ -59,7 +59,7 @@ pub enum Loaded {
 
 /// Counts of a store on disk.
 #[derive(Debug, Default)]
-pub struct TierCounts {
+pub(crate) struct TierCounts {
     /// Responses that were read.
     pub read: AtomicU64,
     /// Responses that were written.

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use data_encoding::BASE64URL_NOPAD;
-use tutti_acme_names::{Proof, check, is_mail_address, is_web_address};
 use tutti_document::{Diagnostic, Node, Pointer, shorten, suggest};
+use tutti_options::acme_names::{Proof, check, is_mail_address, is_web_address};
 use tutti_options::table::Opt;
 
 use super::builder::Builder;

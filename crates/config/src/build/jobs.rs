@@ -6,11 +6,11 @@ use tutti_document::{Diagnostic, Node, Pointer, shorten};
 
 use super::builder::Builder;
 use super::reader::Reader;
+use crate::cron::Fault;
 use crate::model::{
     Command, Destination, Pass, SCHEDULE_PREFIX, Schedule, Spooler, Times, Timetable,
 };
 use crate::table::{ScheduleOptions, SpoolerOptions};
-use tutti_cron::Fault;
 use tutti_options::Options as _;
 use tutti_options::mules::fault_of;
 use tutti_options::table::Opt;

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use data_encoding::BASE64;
 use tutti_document::{Diagnostic, Node, Pointer, Value, shorten};
-use tutti_openssl::Settings;
 
 use super::builder::Builder;
 use super::reader::{Reader, each};
@@ -13,6 +12,7 @@ use crate::model::{
     AcmeCertificate, Authority, AuthorityFile, CertificateFile, StoredName, TicketKey, Tickets,
     Tls, TlsClients, TlsSession, UpstreamTls,
 };
+use crate::openssl::{self, Settings};
 use crate::table::{
     CertificateSourceOptions, ClientVerify, TlsOptions, TlsSessionOptions, UpstreamOptions,
     UpstreamTlsOptions,
@@ -200,7 +200,7 @@ impl<'d> Builder<'d> {
             let Some(value) = member.node.as_str() else {
                 continue;
             };
-            let Err(refusal) = tutti_openssl::command(&member.name, value, &mut settings) else {
+            let Err(refusal) = openssl::command(&member.name, value, &mut settings) else {
                 continue;
             };
             let mut diagnostic = Diagnostic::new(pointer.child(&member.name), refusal.message);

@@ -47,11 +47,11 @@ pub struct AcmeCertificate {
 impl AcmeCertificate {
     /// True for the name of a bundle of such a certificate. It need not be there yet.
     pub fn is_named_by(bundle: &str) -> bool {
-        tutti_acme_names::is_bundle(bundle)
+        tutti_options::acme_names::is_bundle(bundle)
     }
 
     /// The name of its bundle: another one for other names.
     pub fn bundle(&self) -> String {
-        tutti_acme_names::bundle(&self.account, &self.names)
+        tutti_options::acme_names::bundle(&self.account, &self.names)
     }
 }

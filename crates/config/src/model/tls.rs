@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tutti_document::Pointer;
 
-pub use tutti_openssl::TlsProtocol;
+pub use crate::openssl::TlsProtocol;
 
 use super::stored::StoredName;
 use super::written_at::WrittenAt;

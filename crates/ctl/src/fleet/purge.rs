@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use clap::{ArgGroup, Args};
 use serde_json::json;
+use tutti_dialer::random_below;
 use tutti_fleet_store::purges::{self, Purge, What};
 use tutti_fleet_store::records::{Answer, read_all};
 use tutti_fleet_store::store::Entry;
 use tutti_fleet_store::{keys, now, random_word};
-use tutti_pauses::random_below;
 
 use super::arguments::{OutputArguments, nodes};
 use super::put::read_time;

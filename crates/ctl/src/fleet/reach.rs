@@ -7,8 +7,8 @@ use std::sync::Arc;
 use clap::Args;
 use tutti_config::Format;
 use tutti_config::model::Source;
-use tutti_etcd::{Endpoint, Options, Tls};
 use tutti_fleet_store::etcd::EtcdStore;
+use tutti_fleet_store::etcd_client::{Endpoint, Options, Tls};
 use tutti_fleet_store::records::{Answer, Head, Version, digest, read_all};
 use tutti_fleet_store::store::{Entries, Entry, Store, StoreError};
 use tutti_fleet_store::{keys, patience};
@@ -128,7 +128,7 @@ impl StoreArguments {
 }
 
 fn read(name: &str, text: &str, format: Format) -> Result<Source, Failure> {
-    let source = tutti_config::source::of_text(text, format);
+    let source = tutti_config::source::of_text(text.as_bytes(), format);
     source.map_err(|faults| {
         excerpt::shown(
             format!("`{name}` is no source"),

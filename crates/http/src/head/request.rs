@@ -1,5 +1,7 @@
 //! The head of a request: parsed in place, checked as a whole, and read through a view.
 
+use std::borrow::Cow;
+
 use httparse::{Request, Status};
 
 use crate::body::BodyLength;
@@ -571,6 +573,18 @@ impl<'a> RequestView<'a> {
     /// The values of all fields of this name, ASCII case ignored.
     pub fn get_all<'n>(&self, name: &'n [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
         self.head.storage.get_all(name, self.buffer)
+    }
+
+    /// The values of all fields of this name, joined by commas as one list (RFC 9110 §5.3).
+    pub fn get_list(&self, known: Known) -> Option<Cow<'a, [u8]>> {
+        let first = self.get(known)?;
+        let mut list = Cow::Borrowed(first);
+        for field in self.fields().filter(|field| field.known == known).skip(1) {
+            let list = list.to_mut();
+            list.extend_from_slice(b", ");
+            list.extend_from_slice(field.value);
+        }
+        Some(list)
     }
 
     /// True if the client says that it takes trailer fields (RFC 9110 §10.1.4).

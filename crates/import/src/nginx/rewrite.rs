@@ -255,13 +255,6 @@ impl Compiler<'_> {
             .replace("$is_args$query_string", "")
             .replace("$request_uri", "$uri")
             .replace("${request_uri}", "$uri");
-        let kept = ["", "$args", "$query_string", "${args}", "${query_string}"];
-        if let Some(query) = query.filter(|query| !kept.contains(query)) {
-            let problem =
-                format!("the query `{query}` is not added: `rewrite` leaves the query as it came");
-            let hint = "most applications look at the path instead (`REQUEST_URI`); see what this one needs";
-            self.findings.lost(place, name, &problem, hint);
-        }
         let mut text = self.text(site, &path, place, name)?;
         for piece in &mut text.0 {
             if let Piece::Text(text) = piece {
@@ -269,7 +262,23 @@ impl Compiler<'_> {
                 *text = text.replace('%', "%25");
             }
         }
+        if let Some(query) = query.and_then(|query| new_query(query, name == "rewrite")) {
+            let added = self.text(site, &query, place, name)?;
+            self.add_query(&mut text, added, place, name);
+        }
         Some(text.template())
+    }
+
+    /// Appends a query to the path of a `rewrite`. The value of a script is always part of the path.
+    fn add_query(&mut self, path: &mut Text, query: Text, place: &Place, name: &str) {
+        let mut pieces = path.0.iter().chain(&query.0);
+        if pieces.any(|piece| matches!(piece, Piece::Script(_))) {
+            let problem = "its query is not carried over: a script in `rewrite` gives a path alone";
+            let hint = "most applications look at the path instead (`REQUEST_URI`); see what this one needs";
+            return self.findings.lost(place, name, problem, hint);
+        }
+        path.push("?");
+        path.extend(query);
     }
 
     /// True if Tutti can compile a pattern; else it is told.
@@ -282,6 +291,19 @@ impl Compiler<'_> {
                 false
             }
         }
+    }
+}
+
+/// The query of a `rewrite` for nginx's, without the client's arguments, which follow by themselves; a `?` at its end leaves them out.
+/// `None`: the client's query stays as it is. `follows`: nginx appends the client's arguments where nothing is said of them.
+fn new_query(query: &str, follows: bool) -> Option<String> {
+    const ARGUMENTS: [&str; 4] = ["$args", "$query_string", "${args}", "${query_string}"];
+    let before = ARGUMENTS.iter().find_map(|name| query.strip_suffix(name));
+    match before.map(|before| before.strip_suffix('&').unwrap_or(before)) {
+        Some("") => None,
+        Some(before) => Some(before.to_owned()),
+        None if follows || query.is_empty() => Some(query.to_owned()),
+        None => Some(format!("{query}?")),
     }
 }
 

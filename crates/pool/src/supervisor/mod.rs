@@ -385,6 +385,10 @@ impl Supervisor {
     }
 
     fn finish(mut self) {
+        assert!(
+            self.table.is_empty(),
+            "a process would outlive its application"
+        );
         self.first_start.end();
         self.shared.set_admission(Admit::Stopped);
         for generation in &self.abandoned {

@@ -4,6 +4,7 @@
 //! workers with the same number in a segment, or a process that nobody here knows and nobody kills.
 
 use std::num::{NonZeroU32, NonZeroU64};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -131,6 +132,10 @@ impl ProcessTable {
             let Some(number) = self.free_number(&generation, threads.get()) else {
                 return;
             };
+            assert!(
+                self.is_free(&generation, number..number + threads.get()),
+                "two workers of one segment would have the number {number}"
+            );
             let limit = limit();
             for number in number..number + threads.get() {
                 generation.segment.set_request_limit(number, limit);
@@ -160,15 +165,22 @@ impl ProcessTable {
         let numbers = generation.segment.layout().workers;
         let mut number = 0;
         while number + threads <= numbers {
-            let is_taken = self.workers.iter().any(|worker| {
-                worker.number == number && Arc::ptr_eq(&worker.generation, generation)
-            });
-            if !is_taken {
+            if self.is_free(generation, number..number + threads) {
                 return Some(number);
             }
             number += threads;
         }
         None
+    }
+
+    /// True if no worker of a segment has one of these numbers.
+    fn is_free(&self, generation: &Arc<Generation>, numbers: Range<u32>) -> bool {
+        !self.workers.iter().any(|worker| {
+            let own = worker.numbers();
+            own.start < numbers.end
+                && numbers.start < own.end
+                && Arc::ptr_eq(&worker.generation, generation)
+        })
     }
 
     /// Tells those workers to leave of which `is_told` says so.

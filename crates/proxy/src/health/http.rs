@@ -8,6 +8,7 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::task::JoinSet;
 use tutti_config::model::HttpVersion;
+use tutti_dialer::error_chain;
 use tutti_upstream::{Connection, Upstream};
 
 /// Most bytes that are read of an answer's body.
@@ -44,7 +45,7 @@ pub(crate) async fn ask(
     let body = Limited::new(answer.into_body(), BODY_BYTES).collect().await;
     match body {
         Err(error) if error.is::<hyper::Error>() => {
-            Err(format!("its answer breaks off: {}", causes(&*error)))
+            Err(format!("its answer breaks off: {}", error_chain(&*error)))
         }
         _ => Ok(status),
     }
@@ -109,7 +110,7 @@ async fn send(
     request: Request<Full<Bytes>>,
     is_http2: bool,
 ) -> Result<(Response<Incoming>, JoinSet<hyper::Result<()>>), String> {
-    let words = |error: hyper::Error| causes(&error);
+    let words = |error: hyper::Error| error_chain(&error);
     if is_http2 && upstream.tls().is_some() && connection.protocol() != Some(b"h2") {
         return Err("it does not agree to speak HTTP/2 (ALPN `h2`)".to_owned());
     }
@@ -126,18 +127,6 @@ async fn send(
         sender.send_request(request).await
     };
     Ok((answer.map_err(words)?, driver))
-}
-
-/// An error with what brought it about.
-fn causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        next = cause.source();
-    }
-    text
 }
 
 /// A `HealthCheckRequest` (a string, field 1), as gRPC frames it: not compressed, and its length.

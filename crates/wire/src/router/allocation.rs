@@ -15,6 +15,11 @@ impl Segment {
         }
         let slot = lock(&self.free).take()?;
         let private = self.slots.get(slot)?;
+        assert_eq!(
+            private.owner.load(Ordering::Relaxed),
+            NO_OWNER,
+            "slot {slot} is in use and was given out again"
+        );
         private.owner.store(thread, Ordering::Relaxed);
         private.flags.store(PRIVATE_TOUCHED, Ordering::Relaxed);
         private.response_consumed.store(0, Ordering::Relaxed);
@@ -46,9 +51,15 @@ impl Segment {
                 return false;
             }
         }
-        if private.owner.swap(NO_OWNER, Ordering::AcqRel) == NO_OWNER {
+        let owner = private.owner.swap(NO_OWNER, Ordering::AcqRel);
+        if owner == NO_OWNER {
             return true;
         }
+        assert!(
+            owner < self.shared.geometry.layout.threads,
+            "slot {} belonged to thread {owner}, which does not exist",
+            slot.0
+        );
         // A dead worker's state must not be taken for the next use's. Else it may stay: not touching it saves a cache miss.
         if private.flags.load(Ordering::Relaxed) & PRIVATE_DIED != 0
             && let Some(state) = self.shared.state(slot.0)
@@ -76,6 +87,11 @@ impl Segment {
             let Some(private) = self.slots.get(slot) else {
                 continue;
             };
+            assert_eq!(
+                private.owner.load(Ordering::Relaxed),
+                NO_OWNER,
+                "slot {slot} is in use and its memory would be discarded"
+            );
             let flags = private.flags.fetch_and(!PRIVATE_TOUCHED, Ordering::Relaxed);
             if flags & PRIVATE_TOUCHED != 0 {
                 self.shared.discard_slot(slot);

@@ -47,7 +47,10 @@ impl Segment {
 
     /// The fate of the request in a slot, should the worker have died; `None`: it has none, or is done with it.
     pub fn fate(&self, slot: SlotId, worker: u32) -> Option<Fate> {
-        let state = self.state(slot)?;
+        self.fate_of(slot, self.state(slot)?, worker)
+    }
+
+    fn fate_of(&self, slot: SlotId, state: State, worker: u32) -> Option<Fate> {
         if u32::from(state.worker) != worker {
             return None;
         }
@@ -69,9 +72,15 @@ impl Segment {
         let control = self.shared.slot(slot)?;
         let private = self.slots.get(slot)?;
         let state = State::unpack(control.state.load(Ordering::Acquire))?;
-        let fate = self.fate(SlotId(slot), worker);
+        // By the state that was read above: another worker of the application may write another one at any time.
+        let fate = self.fate_of(SlotId(slot), state, worker);
         match fate {
             Some(Fate::Requeued) => {
+                assert_eq!(
+                    state.kind,
+                    Kind::Taken,
+                    "only a request that has not begun is queued again"
+                );
                 private.requeues.fetch_add(1, Ordering::Relaxed);
                 let mut producer = lock(&self.producer);
                 self.make_room(&mut producer);

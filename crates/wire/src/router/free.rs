@@ -20,6 +20,10 @@ impl Free {
 
     pub(super) fn take(&mut self) -> Option<u32> {
         if let Some(slot) = self.given_back.pop() {
+            assert!(
+                slot < self.unused,
+                "slot {slot} was given back, but never out"
+            );
             return Some(slot);
         }
         let slot = self.unused;
@@ -27,11 +31,24 @@ impl Free {
             return None;
         }
         self.unused += 1;
+        assert!(self.unused <= self.slots, "more slots than there are");
         Some(slot)
     }
 
     pub(super) fn give_back(&mut self, slot: u32) {
+        assert!(
+            slot < self.unused,
+            "slot {slot} was given back, but never out"
+        );
+        debug_assert!(
+            !self.given_back.contains(&slot),
+            "slot {slot} was given back twice"
+        );
         self.given_back.push(slot);
+        assert!(
+            self.given_back.len() <= self.unused as usize,
+            "more slots were given back than out"
+        );
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -15,6 +15,7 @@ pub(super) struct Producer {
 
 impl Producer {
     pub(super) fn new(cells: u32) -> Self {
+        assert!(cells.is_power_of_two(), "{cells} cells are no ring");
         Self {
             tail: 1,
             first: 1,
@@ -32,6 +33,7 @@ impl Producer {
     }
 
     pub(super) fn record(&mut self, position: u64, slot: u32) {
+        debug_assert_eq!(position, self.tail, "positions are given in order");
         let mask = self.slots.len() as u64 - 1;
         if let Some(place) = self.slots.get_mut((position & mask) as usize) {
             *place = slot;

@@ -40,6 +40,12 @@ impl Segment {
         let (Some(state), Some(queue)) = (self.state_word(slot), self.shared.queue()) else {
             return false;
         };
+        // Read by the router once: what a worker writes meanwhile does not count.
+        let may_wait = |kind| matches!(kind, Kind::Queued | Kind::Taken);
+        assert!(
+            from.is_none_or(|from| may_wait(from.kind)),
+            "a request that has begun must not be queued again"
+        );
         let position = producer.tail;
         let queued = State::of(Kind::Queued, position).pack();
         match from {
@@ -96,6 +102,10 @@ impl Segment {
             }
             position = position.wrapping_add(1);
         }
+        assert!(
+            live.len() as u64 <= cells,
+            "more requests than cells are queued again"
+        );
         producer.first = producer.tail;
         if let Some(queue) = self.shared.queue() {
             queue.head.store(producer.tail, Ordering::Release);

@@ -2,11 +2,11 @@
 //!
 //! Everything a worker wrote is loaded once into a local and checked against the router's own counters.
 
-use super::{PRIVATE_DIED, PRIVATE_HEAD_READ, PRIVATE_WEBSOCKET, Private, Segment};
+use super::{NO_OWNER, PRIVATE_DIED, PRIVATE_HEAD_READ, PRIVATE_WEBSOCKET, Private, Segment};
 use crate::idle::notify_sleeper;
 use crate::layout::{
     END_ABORTED, END_COMPLETE, HEAD_CAPACITY, HEAD_IN_RING, HEAD_INLINE, HEAD_NONE, MODE_LOOP,
-    PLACE_INLINE, PLACE_SPOOL, RESPONSE_CAPACITY, STREAM_CAPACITY, SlotControl,
+    PLACE_INLINE, PLACE_SPOOL, REQUEST_CAPACITY, RESPONSE_CAPACITY, STREAM_CAPACITY, SlotControl,
 };
 use crate::message::{HEAD_LENGTH, Opcode, Piece, PieceHead};
 use crate::request::{BodyRef, RequestHead, TooLarge, encode_into};
@@ -74,6 +74,12 @@ impl Segment {
         let Some((control, private)) = self.parts(slot) else {
             return;
         };
+        debug_assert_ne!(
+            private.owner.load(Ordering::Relaxed),
+            NO_OWNER,
+            "a request is written into slot {}, which is free",
+            slot.0
+        );
         let kept = private.flags.load(Ordering::Relaxed)
             & !(PRIVATE_DIED | PRIVATE_HEAD_READ | PRIVATE_WEBSOCKET);
         let upgrade = if is_websocket { PRIVATE_WEBSOCKET } else { 0 };
@@ -105,6 +111,7 @@ impl Segment {
             return Err(TooLarge { length: 0 });
         };
         let length = encode_into(region, head, body)?;
+        debug_assert!(length <= REQUEST_CAPACITY, "a request longer than its area");
         self.reset(slot, head.websocket);
         control
             .router
@@ -232,6 +239,7 @@ impl Segment {
             return Err(Violation::Head);
         }
         let head = ResponseHead::interim(status, self.head_bytes(slot, fields, length)?)?;
+        debug_assert!(fields + length <= HEAD_CAPACITY, "beyond the head area");
         private
             .interims_read
             .store(fields + length, Ordering::Relaxed);
@@ -365,6 +373,7 @@ impl Segment {
                     .ok_or(Violation::Ring)
             };
             readable.spans = [span(start, first)?, span(0, amount - first)?];
+            debug_assert_eq!(readable.len(), amount as usize, "spans of what is there");
         } else if readable.finished {
             return Err(Violation::Head);
         }
@@ -376,6 +385,7 @@ impl Segment {
         let Some((control, private)) = self.parts(slot) else {
             return;
         };
+        debug_assert!(count <= RESPONSE_CAPACITY as usize, "more than was there");
         let count = (count as u64).min(u64::from(RESPONSE_CAPACITY));
         let consumed = private.response_consumed.load(Ordering::Relaxed) + count;
         private.response_consumed.store(consumed, Ordering::Relaxed);
@@ -422,6 +432,10 @@ impl Segment {
         let Some(region) = self.shared.region(slot.0, Region::Stream) else {
             return false;
         };
+        debug_assert!(
+            bytes.len() <= STREAM_CAPACITY as usize,
+            "more than the ring"
+        );
         let written = private.stream_written.load(Ordering::Relaxed);
         let start = written as usize & (STREAM_CAPACITY as usize - 1);
         let (first, second) = bytes.split_at(bytes.len().min(STREAM_CAPACITY as usize - start));
@@ -478,6 +492,7 @@ impl Segment {
         let wanted = HEAD_LENGTH + rest.len().min(crate::message::MIN_PIECE);
         let room = self.stream_room(control, private, wanted);
         let count = PieceHead::fit(rest.len(), room)?;
+        debug_assert!(HEAD_LENGTH + count <= room, "a piece is published whole");
         let head = PieceHead {
             opcode,
             is_last: is_end && count == rest.len(),
@@ -514,6 +529,11 @@ impl Segment {
         let second_content = second
             .skip(HEAD_LENGTH.saturating_sub(first.len))
             .truncated(head.length - first_content.len);
+        debug_assert_eq!(
+            first_content.len + second_content.len,
+            head.length,
+            "a piece is read whole"
+        );
         Ok(Some(Piece {
             head,
             spans: [first_content, second_content],

@@ -299,6 +299,8 @@ impl Exchange {
 
     /// Gives `count` bytes of the stream ring, which have been copied, back to the router.
     pub(super) fn stream_release(&self, control: &SlotControl, count: usize) {
+        debug_assert!(!self.ended.get(), "the slot is the router's");
+        debug_assert!(count <= STREAM_CAPACITY as usize, "more than the ring");
         control
             .worker
             .stream_consumed
@@ -404,6 +406,7 @@ impl Exchange {
 
     /// Bytes in the ring that the router has not been told of.
     pub(super) fn unannounced(&self) -> u64 {
+        debug_assert!(self.written.get() >= self.signalled.get());
         self.written.get() - self.signalled.get()
     }
 
@@ -431,6 +434,12 @@ impl Exchange {
     }
 
     pub(super) fn put(&self, bytes: &[u8]) -> Result<(), ClientGone> {
+        debug_assert!(!self.ended.get(), "the slot is the router's");
+        let written = self.written.get() + bytes.len() as u64;
+        debug_assert!(
+            filled(written, self.consumed.get(), RESPONSE_CAPACITY).is_some(),
+            "bytes that the router has not read are written over"
+        );
         let ring = self
             .core
             .shared
@@ -442,7 +451,7 @@ impl Exchange {
         if !ring.write(start, first) || !ring.write(0, second) {
             return Err(ClientGone);
         }
-        self.written.set(self.written.get() + bytes.len() as u64);
+        self.written.set(written);
         Ok(())
     }
 
@@ -462,6 +471,7 @@ impl Exchange {
 
     /// Makes the head and the bytes in the ring the router's to read.
     pub(super) fn publish(&self) {
+        debug_assert!(!self.ended.get(), "the slot is the router's");
         if let Some(control) = self.control() {
             let worker = &control.worker;
             worker
@@ -521,6 +531,7 @@ impl Exchange {
         if has_begun || self.is_client_gone() || self.body_rewind().is_err() {
             return false;
         }
+        debug_assert_eq!(self.head_place.get(), HEAD_NONE);
         self.ended.set(true);
         self.set_state(Kind::Taken);
         if self.counted.replace(false) {
@@ -530,11 +541,12 @@ impl Exchange {
     }
 
     fn end(&self, how: u32) {
+        debug_assert!(matches!(how, END_COMPLETE | END_ABORTED));
+        self.publish();
         self.ended.set(true);
         let Some(control) = self.control() else {
             return;
         };
-        self.publish();
         control.worker.end.store(how, Ordering::Release);
         let thread = control.router.thread.load(Ordering::Relaxed);
         if let Some(entry) = self.core.entry()

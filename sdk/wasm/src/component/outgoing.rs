@@ -3,6 +3,7 @@
 //! HTTP/1.1, a connection for each; TLS with the system's certificates. What must never happen: a request to a host that nobody named.
 
 use std::future::Future;
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
@@ -15,12 +16,9 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use rustls::ClientConfig;
 use tokio::time::{Sleep, timeout};
-use tokio_rustls::TlsConnector;
+use tutti_dialer::{client_config, dial, system_authorities};
 use tutti_options::wasm::Destination;
 use wasmtime_wasi_http::io::TokioIo;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
@@ -46,15 +44,14 @@ impl Network {
         Self { allowed, tls }
     }
 
-    fn connector(&self) -> TlsConnector {
-        let config = self.tls.get_or_init(|| {
-            let mut roots = RootCertStore::empty();
-            // One that cannot be read is no certificate that anybody shows.
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-            let config = ClientConfig::builder().with_root_certificates(roots);
-            Arc::new(config.with_no_client_auth())
-        });
-        TlsConnector::from(Arc::clone(config))
+    /// Trusts the root certificates of the system.
+    fn tls(&self) -> Result<&Arc<ClientConfig>, Error> {
+        if let Some(config) = self.tls.get() {
+            return Ok(config);
+        }
+        let config = system_authorities().and_then(|roots| client_config(roots, None));
+        let config = config.map_err(|why| Error::Tls(io::Error::other(why)))?;
+        Ok(self.tls.get_or_init(|| Arc::new(config)))
     }
 }
 
@@ -196,30 +193,26 @@ async fn connect(
     network: &Network,
     target: &Target,
 ) -> Result<(http1::SendRequest<WasiBody>, Connection), Error> {
-    let host = target.host.trim_start_matches('[').trim_end_matches(']');
-    let stream = TcpStream::connect((host, target.port))
-        .await
-        .map_err(Error::Connect)?;
-    stream.set_nodelay(true).map_err(Error::Connect)?;
-    if !target.is_tls {
-        return handshake(stream).await;
-    }
-    let name = ServerName::try_from(host.to_owned()).map_err(|_| Error::DnsError {
-        rcode: Some("not a valid name".to_owned()),
-        info_code: None,
+    let tls = match target.is_tls {
+        true => Some(network.tls()?),
+        false => None,
+    };
+    let peer = tutti_dialer::Target {
+        host: &target.host,
+        port: target.port,
+        addresses: None,
+        tls,
+        server_name: None,
+        patience: None,
+    };
+    let stream = dial(&peer).await.map_err(|error| match error {
+        tutti_dialer::Error::Connect(error) => Error::Connect(error),
+        tutti_dialer::Error::Tls(error) => Error::Tls(error),
+        _ => Error::DnsError {
+            rcode: Some("not a valid name".to_owned()),
+            info_code: None,
+        },
     })?;
-    let stream = network
-        .connector()
-        .connect(name, stream)
-        .await
-        .map_err(Error::Tls)?;
-    handshake(stream).await
-}
-
-async fn handshake<S>(stream: S) -> Result<(http1::SendRequest<WasiBody>, Connection), Error>
-where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     Ok((
         sender,

@@ -1,0 +1,72 @@
+//! The stores of a configuration and their files.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+use super::file_tier::Disk;
+use crate::store::Store;
+
+/// Those of `stores` that are on disk, and not among the `known`.
+pub fn without_files<'s>(
+    stores: &'s [Arc<Store>],
+    known: &'s [Arc<Store>],
+) -> impl Iterator<Item = &'s Arc<Store>> {
+    let is_new = |store: &&Arc<Store>| {
+        store.limits().disk.is_some() && !known.iter().any(|known| Arc::ptr_eq(known, store))
+    };
+    stores.iter().filter(is_new)
+}
+
+/// Gives those of `stores` that are on disk, and not among the `known`, the files that `file` has for their names. One without a file is
+/// in memory only. `report` takes lines for the log.
+pub fn open(
+    stores: &[Arc<Store>],
+    known: &[Arc<Store>],
+    mut file: impl FnMut(&str) -> Option<File>,
+    report: &(impl Fn(&str) + Clone + Send + Sync + 'static),
+) {
+    for store in without_files(stores, known) {
+        let started = file(store.name()).map_or(Ok(()), |file| start(store, file, report.clone()));
+        if let Err(error) = started {
+            report(&format!(
+                "the cache `{}` is in memory only: {error}",
+                store.name()
+            ));
+        }
+    }
+}
+
+fn start(
+    store: &Store,
+    file: File,
+    report: impl Fn(&str) + Send + Sync + 'static,
+) -> io::Result<()> {
+    let Some(limits) = &store.limits().disk else {
+        return Ok(());
+    };
+    let memory = store.limits().memory;
+    let disk = Disk::start(store.name(), file, limits, memory, Box::new(report))?;
+    store.set_tier(Arc::new(disk));
+    Ok(())
+}
+
+/// Lets go of the files of stores that are not used any more: others may have the same.
+pub fn rest_replaced(previous: &[Arc<Store>], next: &[Arc<Store>]) {
+    let is_used = |store: &&Arc<Store>| next.iter().any(|next| Arc::ptr_eq(next, store));
+    for store in previous.iter().filter(|store| !is_used(store)) {
+        // Whoever has the file next waits for it by itself.
+        drop(store.rest());
+    }
+}
+
+/// Has stores written to disk, and lets go of their files; completes when that is done.
+pub fn rest(stores: &[Arc<Store>]) -> impl Future<Output = ()> + Send + use<> {
+    let resting: Vec<_> = stores.iter().filter_map(|store| store.rest()).collect();
+    async move {
+        for one in resting {
+            // Its thread has ended before.
+            let _ = one.await;
+        }
+    }
+}

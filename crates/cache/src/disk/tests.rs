@@ -1,0 +1,117 @@
+use std::fs::File;
+use std::sync::Arc;
+
+use tempfile::NamedTempFile;
+use tutti_http::FieldLines;
+
+use super::file_tier::Disk;
+use super::tier::{Loaded, Tier};
+use crate::{DiskLimits, Freshness, Key, Purge, Stored, Vary};
+
+const MEMORY: usize = 1 << 20;
+
+fn limits() -> DiskLimits {
+    DiskLimits {
+        folder: None,
+        size: 4 << 20,
+        object: 256 << 10,
+    }
+}
+
+fn start(file: &NamedTempFile) -> Disk {
+    let opened = File::options().read(true).write(true).open(file.path());
+    let report = Box::new(|line: &str| panic!("{line}"));
+    Disk::start("one", opened.unwrap(), &limits(), MEMORY, report).unwrap()
+}
+
+fn key(text: &str) -> Key {
+    Key::new(text.as_bytes().to_vec(), b"a", b"", std::iter::empty())
+}
+
+fn stored(text: &str, bytes: usize) -> Arc<Stored> {
+    let freshness = Freshness {
+        received: 0,
+        initial_age: 0,
+        lifetime: 1000,
+        stale_while_revalidate: 0,
+        stale_if_error: 0,
+        always_validates: false,
+        is_assumed: false,
+        allows_authorized: false,
+    };
+    let head = (200, FieldLines::of("Surrogate-Key", text.as_bytes()));
+    let tags = ["Surrogate-Key".to_owned()];
+    let stored = Stored::new(key(text), Vary::default(), head, freshness, &tags);
+    Arc::new(stored.with_body(vec![b'x'; bytes].into()))
+}
+
+fn body(disk: &Disk, text: &str) -> Option<usize> {
+    match disk.read(&key(text), &|_| Vec::new(), &mut |_| true)? {
+        Loaded::Shared(stored) => Some(stored.body.len()),
+        Loaded::Read(stored, _) => Some(stored.body.len()),
+    }
+}
+
+/// Waits until the thread has done all that it was told.
+fn settle(disk: &Disk) {
+    disk.settled().blocking_recv().unwrap();
+}
+
+#[test]
+fn of_two_one_has_the_file_and_purges_of_the_other_count() {
+    let file = NamedTempFile::new().unwrap();
+    let first = start(&file);
+    for text in ["a", "b", "c"] {
+        first.keep(&stored(text, 1000), true);
+    }
+    settle(&first);
+    let second = start(&file);
+    assert_eq!((body(&first, "a"), body(&second, "a")), (Some(1000), None));
+    second.purge(&Purge::Key(b"a".to_vec()));
+    second.purge(&Purge::Tag(b"b".to_vec()));
+    // A newer one is kept while the file is another's, and stands in place of the one there.
+    second.keep(&stored("c", 2000), true);
+    assert_eq!(body(&second, "c"), Some(2000));
+    first.close().blocking_recv().unwrap();
+    assert!(!first.status().is_open && body(&first, "a").is_none());
+    settle(&second);
+    let found = |disk: &Disk| ["a", "b", "c"].map(|text| body(disk, text));
+    assert_eq!(found(&second), [None, None, Some(2000)]);
+    second.close().blocking_recv().unwrap();
+    let third = start(&file);
+    settle(&third);
+    assert_eq!(found(&third), [None, None, Some(2000)]);
+}
+
+#[test]
+fn responses_are_found_again_and_replaced_ones_are_not() {
+    let file = NamedTempFile::new().unwrap();
+    for round in 0..3 {
+        let disk = start(&file);
+        settle(&disk);
+        assert_eq!(body(&disk, "a"), (round > 0).then_some(1000 + round - 1));
+        disk.keep(&stored("a", 1000 + round), true);
+        settle(&disk);
+        assert_eq!(disk.status().entries, 1);
+        disk.close().blocking_recv().unwrap();
+    }
+}
+
+#[test]
+fn the_oldest_go_and_the_index_is_bounded() {
+    let file = NamedTempFile::new().unwrap();
+    let disk = start(&file);
+    // Keys so long that the index is full before the file is.
+    let text = |number: usize| format!("{number:04} {}", "k".repeat(4000));
+    for number in 0..400 {
+        disk.keep(&stored(&text(number), 10), false);
+    }
+    settle(&disk);
+    let status = disk.status();
+    assert!(status.entries < 100, "{status:?}");
+    assert_eq!(
+        (body(&disk, &text(0)), body(&disk, &text(399))),
+        (None, Some(10))
+    );
+    assert!(file.as_file().metadata().unwrap().len() <= limits().size);
+}

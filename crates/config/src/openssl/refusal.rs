@@ -1,0 +1,41 @@
+//! Why a command cannot be carried out.
+
+/// A command that cannot be carried out.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Refusal {
+    /// The reason.
+    pub(crate) message: String,
+    /// Values that would do.
+    pub(crate) expected: Option<String>,
+    /// The cure.
+    pub(crate) suggestion: Option<String>,
+    /// The name of the command is at fault, not its value.
+    pub(crate) is_name: bool,
+}
+
+impl Refusal {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Refusal {
+            message: message.into(),
+            expected: None,
+            suggestion: None,
+            is_name: false,
+        }
+    }
+
+    pub(crate) fn expect(mut self, expected: impl Into<String>) -> Self {
+        self.expected = Some(expected.into());
+        self
+    }
+
+    pub(crate) fn suggest(mut self, suggestion: impl Into<String>) -> Self {
+        self.suggestion = Some(suggestion.into());
+        self
+    }
+}
+
+/// Names in backticks, separated by commas.
+pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    names.join(", ")
+}

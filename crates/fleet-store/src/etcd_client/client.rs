@@ -1,0 +1,290 @@
+//! Keys, transactions and leases of one member.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::calls::Calls;
+use super::error::Error;
+use super::messages::{
+    Authenticate, AuthenticateAnswer, CREATE, Compaction, CompactionAnswer, Compare, Compared,
+    DeleteRange, EQUAL, LeaseGrant, LeaseGrantAnswer, LeaseKeepAlive, LeaseKeepAliveAnswer,
+    LeaseLeases, LeaseLeasesAnswer, LeaseRevoke, LeaseRevokeAnswer, Put, PutAnswer, Range,
+    RangeAnswer, Request, RequestOp, Txn, TxnAnswer, VALUE,
+};
+use super::pairs::{Pair, end_of};
+use super::transport::{Endpoint, Options, Transport};
+use super::watch::Watch;
+
+/// The least time that a member has to look at a password. It does so slowly on purpose (bcrypt, 0.1 seconds of a processor by default), and
+/// goes on when nobody waits any more: many who give up and ask again would keep it from answering anybody.
+const PATIENCE_FOR_PASSWORDS: Duration = Duration::from_secs(20);
+
+/// An answer that no etcd gives.
+fn foreign(what: &str) -> Error {
+    Error::Foreign(what.to_owned())
+}
+
+/// A change of a key in a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// It has this value from now on.
+    Put(Pair),
+    /// The same until a lease ends.
+    Hold(Pair, i64),
+    /// There is no such key any more.
+    Delete(Vec<u8>),
+}
+
+/// The outcome of a keep-alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeepAlive {
+    /// The lease goes on.
+    Held,
+    /// There is no such lease any more, and nothing that was under it.
+    Lost,
+}
+
+/// A connection to a member. Clones are the same one.
+#[derive(Clone)]
+pub struct Client {
+    calls: Arc<Calls>,
+    endpoint: Endpoint,
+    local: Option<IpAddr>,
+}
+
+impl Client {
+    /// Connects to a member, and says who calls.
+    ///
+    /// # Errors
+    /// It is not there, not to be trusted, or does not know the user.
+    pub async fn connect(endpoint: &Endpoint, options: &Options) -> Result<Client, Error> {
+        let connecting = Transport::connect(endpoint, options);
+        let transport = match timeout(options.patience, connecting).await {
+            Ok(connected) => connected?,
+            Err(_) => return Err(Error::Silent(options.patience.as_secs_f64())),
+        };
+        let local = transport.local;
+        let mut calls = Calls::new(transport, endpoint, options.patience);
+        if let Some((name, password)) = &options.user {
+            let question = Authenticate {
+                name: name.clone(),
+                password: password.clone(),
+            };
+            let method = "etcdserverpb.Auth/Authenticate";
+            calls.set_patience(options.patience.max(PATIENCE_FOR_PASSWORDS));
+            let answer: AuthenticateAnswer = calls.call(method, &question).await?;
+            calls.authorize(&answer.token)?;
+            calls.set_patience(options.patience);
+        }
+        Ok(Client {
+            calls: Arc::new(calls),
+            endpoint: endpoint.clone(),
+            local,
+        })
+    }
+
+    /// The member that it is connected to.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// The address of this machine from which it is connected.
+    pub fn local_address(&self) -> Option<IpAddr> {
+        self.local
+    }
+
+    /// All keys that begin with these bytes, and the revision that they are of.
+    ///
+    /// # Errors
+    /// As of every call.
+    pub async fn list(&self, prefix: &[u8]) -> Result<(Vec<Pair>, i64), Error> {
+        self.range(prefix, false).await
+    }
+
+    /// The names of all keys that begin with these bytes.
+    ///
+    /// # Errors
+    /// As of every call.
+    pub async fn keys(&self, prefix: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+        let (pairs, _) = self.range(prefix, true).await?;
+        Ok(pairs.into_iter().map(|pair| pair.key).collect())
+    }
+
+    /// The number of keys that begin with these bytes.
+    ///
+    /// # Errors
+    /// As of every call.
+    pub async fn count(&self, prefix: &[u8]) -> Result<u64, Error> {
+        let question = Range {
+            key: prefix.to_vec(),
+            end: end_of(prefix),
+            keys_only: true,
+            count_only: true,
+        };
+        let answer: RangeAnswer = self.calls.call("etcdserverpb.KV/Range", &question).await?;
+        u64::try_from(answer.count).map_err(|_| foreign("a number of keys is negative"))
+    }
+
+    async fn range(&self, prefix: &[u8], keys_only: bool) -> Result<(Vec<Pair>, i64), Error> {
+        let question = Range {
+            key: prefix.to_vec(),
+            end: end_of(prefix),
+            keys_only,
+            count_only: false,
+        };
+        let answer: RangeAnswer = self.calls.call("etcdserverpb.KV/Range", &question).await?;
+        let revision = answer.header.unwrap_or_default().revision;
+        // The next one is asked for.
+        if revision < 1 || revision == i64::MAX {
+            return Err(foreign("a revision is out of range"));
+        }
+        if answer.more || usize::try_from(answer.count) != Ok(answer.pairs.len()) {
+            return Err(foreign("a list is not whole"));
+        }
+        if !answer.pairs.iter().all(|pair| pair.key.starts_with(prefix)) {
+            return Err(foreign("a list has keys that were not asked for"));
+        }
+        let pairs = answer.pairs.into_iter().map(|pair| Pair {
+            key: pair.key,
+            value: pair.value,
+        });
+        Ok((pairs.collect(), revision))
+    }
+
+    /// Makes all changes if each key has the value that is expected (`None`: there is no such key), else none; true if it did.
+    ///
+    /// # Errors
+    /// As of every call. Then it is not known whether they were made.
+    pub async fn swap(
+        &self,
+        expected: &[(Vec<u8>, Option<Vec<u8>>)],
+        operations: Vec<Operation>,
+    ) -> Result<bool, Error> {
+        let compare = |(key, value): &(Vec<u8>, Option<Vec<u8>>)| Compare {
+            result: EQUAL,
+            target: if value.is_some() { VALUE } else { CREATE },
+            key: key.clone(),
+            to: Some(match value {
+                Some(value) => Compared::Value(value.clone()),
+                None => Compared::Create(0),
+            }),
+        };
+        let put = |pair: Pair, lease| {
+            Request::Put(Put {
+                key: pair.key,
+                value: pair.value,
+                lease,
+            })
+        };
+        let operation = |operation| RequestOp {
+            request: Some(match operation {
+                Operation::Put(pair) => put(pair, 0),
+                Operation::Hold(pair, lease) => put(pair, lease),
+                Operation::Delete(key) => Request::Delete(DeleteRange { key }),
+            }),
+        };
+        let question = Txn {
+            compare: expected.iter().map(compare).collect(),
+            success: operations.into_iter().map(operation).collect(),
+        };
+        let answer: TxnAnswer = self.calls.call("etcdserverpb.KV/Txn", &question).await?;
+        Ok(answer.succeeded)
+    }
+
+    /// Gives a key a value that ends with the lease.
+    ///
+    /// # Errors
+    /// As of every call; also where there is no such lease.
+    pub async fn put(&self, key: &[u8], value: &[u8], lease: i64) -> Result<(), Error> {
+        let question = Put {
+            key: key.to_vec(),
+            value: value.to_vec(),
+            lease,
+        };
+        let PutAnswer {} = self.calls.call("etcdserverpb.KV/Put", &question).await?;
+        Ok(())
+    }
+
+    /// Begins a lease for so long.
+    ///
+    /// # Errors
+    /// As of every call.
+    pub async fn grant(&self, length: Duration) -> Result<i64, Error> {
+        let question = LeaseGrant {
+            seconds: i64::try_from(length.as_secs()).unwrap_or(i64::MAX).max(1),
+        };
+        let method = "etcdserverpb.Lease/LeaseGrant";
+        let answer: LeaseGrantAnswer = self.calls.call(method, &question).await?;
+        match answer.error.as_str() {
+            // A value that is put under no lease would stay for ever.
+            "" if answer.id == 0 => Err(foreign("a lease has no number")),
+            "" => Ok(answer.id),
+            error => Err(Error::Foreign(error.to_owned())),
+        }
+    }
+
+    /// Has a lease go on.
+    ///
+    /// # Errors
+    /// As of every call.
+    pub async fn keep_alive(&self, lease: i64) -> Result<KeepAlive, Error> {
+        let question = LeaseKeepAlive { id: lease };
+        let method = "etcdserverpb.Lease/LeaseKeepAlive";
+        let exchange = async {
+            let stream = self.calls.open(method).await;
+            let mut stream = stream?;
+            stream.say(&question)?;
+            stream.next::<LeaseKeepAliveAnswer>().await
+        };
+        match self.calls.in_time(exchange).await? {
+            Some(answer) if answer.id != lease => Err(foreign("an answer is about another lease")),
+            Some(answer) if answer.seconds > 0 => Ok(KeepAlive::Held),
+            _ => Ok(KeepAlive::Lost),
+        }
+    }
+
+    /// Ends a lease, and everything under it.
+    ///
+    /// # Errors
+    /// As of every call.
+    pub async fn revoke(&self, lease: i64) -> Result<(), Error> {
+        let question = LeaseRevoke { id: lease };
+        let method = "etcdserverpb.Lease/LeaseRevoke";
+        let LeaseRevokeAnswer {} = self.calls.call(method, &question).await?;
+        Ok(())
+    }
+
+    /// All leases.
+    ///
+    /// # Errors
+    /// As of every call.
+    pub async fn leases(&self) -> Result<Vec<i64>, Error> {
+        let method = "etcdserverpb.Lease/LeaseLeases";
+        let answer: LeaseLeasesAnswer = self.calls.call(method, &LeaseLeases {}).await?;
+        Ok(answer.leases.into_iter().map(|lease| lease.id).collect())
+    }
+
+    /// Forgets all revisions before this one.
+    ///
+    /// # Errors
+    /// As of every call.
+    pub async fn compact(&self, revision: i64) -> Result<(), Error> {
+        let question = Compaction { revision };
+        let CompactionAnswer {} = self
+            .calls
+            .call("etcdserverpb.KV/Compact", &question)
+            .await?;
+        Ok(())
+    }
+
+    /// Watches all keys that begin with these bytes, from a revision on.
+    ///
+    /// # Errors
+    /// As of every call.
+    pub async fn watch(&self, prefix: &[u8], revision: i64) -> Result<Watch, Error> {
+        Watch::begin(&self.calls, prefix, revision).await
+    }
+}

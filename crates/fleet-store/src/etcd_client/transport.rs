@@ -1,0 +1,125 @@
+//! A connection to a member: TCP, TLS where it is asked for, HTTP/2 with keep-alive.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::client::conn::http2::{Builder, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::ClientConfig;
+use tokio::task::JoinSet;
+use tutti_dialer::{Target, authorities, client_config, dial, error_chain, system_authorities};
+
+use super::error::Error;
+use super::outgoing::Outgoing;
+
+/// Where a member is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// It speaks TLS.
+    pub is_secure: bool,
+    /// Its name or address.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.is_secure { "https" } else { "http" };
+        match self.host.contains(':') {
+            true => write!(f, "{scheme}://[{}]:{}", self.host, self.port),
+            false => write!(f, "{scheme}://{}:{}", self.host, self.port),
+        }
+    }
+}
+
+/// How members are reached over TLS. Texts are PEM.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tls {
+    /// Who vouches for members; `None`: the authorities of the system.
+    pub ca: Option<String>,
+    /// The certificate that is shown to them, with its chain, and the key.
+    pub identity: Option<(String, String)>,
+    /// The name that their certificates are for, where that is not the endpoint's.
+    pub server_name: Option<String>,
+}
+
+/// How an etcd is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Its members.
+    pub endpoints: Vec<Endpoint>,
+    /// How those with `https` are reached.
+    pub tls: Tls,
+    /// Name and password.
+    pub user: Option<(String, String)>,
+    /// How long a member may take to connect or to answer, and a watch be silent before it is asked.
+    pub patience: Duration,
+}
+
+/// A connection of HTTP/2. Dropping it ends it.
+pub(crate) struct Transport {
+    pub(crate) sender: SendRequest<Outgoing>,
+    /// The address that this end of it has.
+    pub(crate) local: Option<IpAddr>,
+    /// Ends with this.
+    _driver: JoinSet<hyper::Result<()>>,
+}
+
+impl Transport {
+    /// Connects.
+    ///
+    /// # Errors
+    /// Nobody is there, or nobody who can be trusted.
+    pub(crate) async fn connect(
+        endpoint: &Endpoint,
+        options: &Options,
+    ) -> Result<Transport, Error> {
+        let tls = match endpoint.is_secure {
+            true => Some(Arc::new(tls_config(&options.tls).map_err(Error::Unusable)?)),
+            false => None,
+        };
+        let target = Target {
+            host: &endpoint.host,
+            port: endpoint.port,
+            addresses: None,
+            tls: tls.as_ref(),
+            server_name: options.tls.server_name.as_deref(),
+            patience: None,
+        };
+        let stream = dial(&target).await.map_err(|error| match error {
+            tutti_dialer::Error::Name(_) => Error::Unusable(error.to_string()),
+            _ => Error::Connection(error.to_string()),
+        })?;
+        let local = stream.socket().local_address();
+        let (sender, connection) = Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .keep_alive_interval(options.patience)
+            .keep_alive_timeout(options.patience)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| Error::Connection(error_chain(&error)))?;
+        // The next caller notices its end.
+        let mut driver = JoinSet::new();
+        driver.spawn(connection);
+        Ok(Transport {
+            sender,
+            local: local.map(|address| address.ip()),
+            _driver: driver,
+        })
+    }
+}
+
+fn tls_config(tls: &Tls) -> Result<ClientConfig, String> {
+    let roots = match &tls.ca {
+        Some(text) => authorities(text.as_bytes()).map_err(|error| format!("`ca`: {error}"))?,
+        None => system_authorities().map_err(|why| format!("{why}, or name a file in `ca`"))?,
+    };
+    let identity = tls.identity.as_ref();
+    let identity = identity.map(|(chain, key)| (chain.as_bytes(), key.as_bytes()));
+    let mut config = client_config(roots, identity)?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(config)
+}

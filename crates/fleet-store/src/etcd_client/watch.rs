@@ -1,0 +1,144 @@
+//! Events of keys as they come.
+//!
+//! A watch can hang without a word: the member is stopped, or the way to it is cut. So one that is silent is asked for its progress, and
+//! is given up where nothing comes then.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::calls::{Calls, Stream};
+use super::error::Error;
+use super::messages::{
+    DELETE, PUT, WatchAnswer, WatchCreate, WatchEvent, WatchOrder, WatchProgress, WatchRequest,
+};
+use super::pairs::{Pair, end_of};
+
+/// A change of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// It has this value now.
+    Put(Pair),
+    /// There is no such key any more.
+    Delete(Vec<u8>),
+}
+
+/// A watch under way.
+pub struct Watch {
+    stream: Stream,
+    patience: Duration,
+    revision: i64,
+    cluster: u64,
+    prefix: Vec<u8>,
+    // The connection lives as long as the watch.
+    _calls: Arc<Calls>,
+}
+
+impl Watch {
+    pub(crate) async fn begin(
+        calls: &Arc<Calls>,
+        prefix: &[u8],
+        start: i64,
+    ) -> Result<Watch, Error> {
+        let create = WatchRequest {
+            order: Some(WatchOrder::Create(WatchCreate {
+                key: prefix.to_vec(),
+                end: end_of(prefix),
+                start,
+                progress: true,
+            })),
+        };
+        let beginning = async {
+            let mut stream = calls.open("etcdserverpb.Watch/Watch").await?;
+            stream.say(&create)?;
+            let first = stream.next::<WatchAnswer>().await?;
+            let ended = || Error::Ended("it has not begun".to_owned());
+            let first = first.ok_or_else(ended)?;
+            if !(first.created || first.canceled) || !first.events.is_empty() {
+                let text = "a watch begins with something else than its beginning";
+                return Err(Error::Foreign(text.to_owned()));
+            }
+            Ok::<_, Error>((stream, first))
+        };
+        let (stream, first) = calls.in_time(beginning).await?;
+        let mut watch = Watch {
+            stream,
+            patience: calls.patience(),
+            revision: 0,
+            prefix: prefix.to_vec(),
+            cluster: first.header.clone().unwrap_or_default().cluster,
+            _calls: Arc::clone(calls),
+        };
+        watch.accept(&first)?;
+        Ok(watch)
+    }
+
+    /// The next events.
+    ///
+    /// # Errors
+    /// It has ended or hangs: whoever needs to know lists again.
+    pub async fn next(&mut self) -> Result<Vec<Event>, Error> {
+        let progress = WatchRequest {
+            order: Some(WatchOrder::Progress(WatchProgress {})),
+        };
+        let mut is_asked = false;
+        loop {
+            let heard = timeout(self.patience, self.stream.next::<WatchAnswer>()).await;
+            let answer = match heard {
+                Ok(answer) => answer?,
+                Err(_) if is_asked => return Err(Error::Silent(self.patience.as_secs_f64())),
+                Err(_) => {
+                    self.stream.say(&progress)?;
+                    is_asked = true;
+                    continue;
+                }
+            };
+            let Some(answer) = answer else {
+                return Err(Error::Ended("etcd has closed it".to_owned()));
+            };
+            is_asked = false;
+            self.accept(&answer)?;
+            if !answer.events.is_empty() {
+                let events = answer.events.into_iter();
+                return events.map(|one| event(one, &self.prefix)).collect();
+            }
+        }
+    }
+
+    /// Looks whether the watch goes on as before.
+    fn accept(&mut self, answer: &WatchAnswer) -> Result<(), Error> {
+        if answer.compacted > 0 {
+            return Err(Error::Ended(
+                "the revisions it needs are compacted".to_owned(),
+            ));
+        }
+        if answer.canceled {
+            return Err(Error::Ended(answer.reason.replace(char::is_control, " ")));
+        }
+        let header = answer.header.clone().unwrap_or_default();
+        // A store that was restored from a copy has other revisions, or is another cluster.
+        if header.revision < self.revision || header.cluster != self.cluster {
+            return Err(Error::Ended("this is not the store that it was".to_owned()));
+        }
+        self.revision = header.revision;
+        Ok(())
+    }
+}
+
+/// Reads an event. One that cannot be read ends the watch: what it is about has to be listed anew.
+fn event(event: WatchEvent, prefix: &[u8]) -> Result<Event, Error> {
+    let foreign = |what: &str| Error::Foreign(what.to_owned());
+    let pair = event.pair.ok_or_else(|| foreign("an event has no key"))?;
+    if !pair.key.starts_with(prefix) {
+        return Err(foreign("an event is about a key that is not watched"));
+    }
+    match event.kind {
+        DELETE => Ok(Event::Delete(pair.key)),
+        PUT => Ok(Event::Put(Pair {
+            key: pair.key,
+            value: pair.value,
+        })),
+        _ => Err(foreign("an event is of no type that there is")),
+    }
+}

@@ -1,0 +1,138 @@
+//! Counts requests for several servers in a Valkey or a Redis: one round trip and one atomic operation for each request.
+//!
+//! [`Store::count`] is called on listen threads. A thread of the store's own keeps the connection. Where there is none, a request is told
+//! so at once; where the answer does not come in time, after that time, and after a few of these the connection is given up and made
+//! anew beside the requests. The caller decides what is done without an answer.
+//!
+//! | Module | holds |
+//! |---|---|
+//! | `script` | the operation, its keys and its answers |
+//! | `surroundings` | the ways to files, to names and to the log |
+//! | `files` | the content of the files that a connection needs |
+//! | `connecting` | a connection: TCP, TLS, password, and a trial |
+//! | `keeping` | the connection there is, and the thread that keeps it |
+//!
+//! Must never: hold up a listen thread, keep a request longer than its time, or let what clients send become a name of a key.
+
+mod connecting;
+mod files;
+mod keeping;
+mod script;
+mod surroundings;
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tokio::time::timeout;
+use tutti_config::model::LimitStore;
+
+use self::keeping::Kept;
+pub use self::script::{Bound, Taken};
+pub use self::surroundings::{Event, Pinned, Surroundings};
+
+/// The store does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Away;
+
+/// A store of counts.
+pub struct Store {
+    /// As it is configured.
+    pub model: Arc<LimitStore>,
+    kept: Arc<Kept>,
+    has_begun: AtomicBool,
+    answered: AtomicU64,
+    failed: AtomicU64,
+}
+
+/// A store at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// It answers.
+    pub is_connected: bool,
+    /// Why it does not.
+    pub error: Option<String>,
+    /// Requests that it has counted.
+    pub answered: u64,
+    /// Requests for which there was no answer.
+    pub failed: u64,
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("name", &self.model.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kept.fmt(f)
+    }
+}
+
+impl Store {
+    /// One that is not connected.
+    pub fn new(model: &Arc<LimitStore>) -> Arc<Self> {
+        Arc::new(Self {
+            model: Arc::clone(model),
+            kept: Arc::new(Kept::new(model)),
+            has_begun: AtomicBool::new(false),
+            answered: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+        })
+    }
+
+    /// True if it is this one.
+    pub fn is(&self, model: &LimitStore) -> bool {
+        *self.model == *model
+    }
+
+    /// Begins to connect, unless it has. Its thread ends when nobody has the store any more.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn begin(&self, around: impl FnOnce() -> Arc<dyn Surroundings>) -> io::Result<()> {
+        match self.has_begun.swap(true, Ordering::Relaxed) {
+            true => Ok(()),
+            false => keeping::start(Arc::downgrade(&self.kept), around()),
+        }
+    }
+
+    /// Counts a request of this key of a limit.
+    ///
+    /// # Errors
+    /// There is no answer, or none in time.
+    pub async fn count(&self, limit: &str, key: &[u8], bound: Bound) -> Result<Taken, Away> {
+        let Some(open) = self.kept.open() else {
+            self.failed.fetch_add(1, Ordering::Relaxed);
+            return Err(Away);
+        };
+        let name = script::key(&self.model.options.prefix, limit, key);
+        let asked = timeout(self.model.options.timeout, open.ask(&name, bound)).await;
+        let why = match asked {
+            Ok(Ok(answer)) => {
+                open.has_answered();
+                self.answered.fetch_add(1, Ordering::Relaxed);
+                return Ok(answer);
+            }
+            Ok(Err(why)) => Some(why),
+            Err(_) => None,
+        };
+        self.failed.fetch_add(1, Ordering::Relaxed);
+        open.has_failed(why, self.model.options.timeout);
+        Err(Away)
+    }
+
+    /// As it is now.
+    pub fn status(&self) -> Status {
+        Status {
+            is_connected: self.kept.open().is_some(),
+            error: self.kept.error(),
+            answered: self.answered.load(Ordering::Relaxed),
+            failed: self.failed.load(Ordering::Relaxed),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The fate of directives that are not read: some close their section, the others are reported.
+//!
+//! Must never: take a directive that no list has for harmless.
+
+use super::grammar::Directive;
+use super::known;
+use crate::finding::Findings;
+
+/// Directives that refuse requests, or answer them in place of files: the names, and the cure.
+const CLOSING: &[(&[&str], &str)] = &[
+    (
+        &["sslrequire"],
+        "write it as a `match` with a script (`docs/scripting.md`)",
+    ),
+    (
+        &[
+            "luahookaccesschecker",
+            "luahookauthchecker",
+            "luahookfixups",
+            "luahookmaptostorage",
+            "luahooktranslatename",
+            "luamaphandler",
+            "luaquickhandler",
+            "perlaccesshandler",
+            "perlauthenhandler",
+            "perlauthzhandler",
+            "perlfixuphandler",
+            "perlheaderparserhandler",
+            "perltranshandler",
+            "perlmaptostoragehandler",
+        ],
+        "write the check as a script (`docs/scripting.md`), or as conditions of a `match`",
+    ),
+    (
+        &["secruleengine", "securityengine"],
+        "leave the web application firewall in front; take this directive out of the source to import the site without it",
+    ),
+    (
+        &[
+            "virtualdocumentroot",
+            "virtualdocumentrootip",
+            "virtualscriptalias",
+            "virtualscriptaliasip",
+        ],
+        "`share` may have `$host` in it (`docs/variables.md`)",
+    ),
+    (
+        &[
+            "jkmount",
+            "jkmountfile",
+            "jkautoalias",
+            "passengerenabled",
+            "passengerapproot",
+            "passengerbaseuri",
+            "railsbaseuri",
+            "rackbaseuri",
+            "wsgihandlerscript",
+        ],
+        "make it an application, or leave it to Apache, behind a `proxy`",
+    ),
+];
+
+/// True for a directive that closes its section: it refuses requests in a way that Tutti does not have, answers in place of files, or is in
+/// no list of this file and may be a check of any module.
+pub(super) fn closes(directive: &Directive) -> bool {
+    let key = directive.key.as_str();
+    if key == REFUSES {
+        return true;
+    }
+    if directive.block.is_some() || matches!(directive.word(0).as_str(), "off" | "none") {
+        return false;
+    }
+    if key == "rewriteoptions" {
+        let mut words = directive.arguments.iter();
+        return words.any(|word| word.to_ascii_lowercase().starts_with("inherit"));
+    }
+    if key == "setoutputfilter" {
+        return directive
+            .argument(0)
+            .to_ascii_uppercase()
+            .contains("INCLUDES");
+    }
+    closing(key).is_some() || !known::is_known(key)
+}
+
+/// The key of a directive that refuses all requests that its section is about. No file has it: other directives are made of it.
+pub(super) const REFUSES: &str = "(refuses)";
+
+fn closing(key: &str) -> Option<&'static str> {
+    let found = CLOSING.iter().find(|(names, _)| names.contains(&key));
+    found.map(|(_, hint)| *hint)
+}
+
+/// Reports what is not read, in all sections.
+pub(super) fn tell_all(directives: &[Directive], findings: &mut Findings) {
+    for directive in directives {
+        tell_all(directive.inner(), findings);
+        tell(directive, findings);
+    }
+}
+
+fn tell(directive: &Directive, findings: &mut Findings) {
+    let key = directive.key.as_str();
+    let place = &directive.place;
+    match key {
+        "virtualhost" | "directory" | "directorymatch" | "files" | "filesmatch" | "location"
+        | "locationmatch" | "proxy" | "limit" | "limitexcept" => return,
+        "if" | "elseif" | "else" | "proxymatch" if directive.block.is_some() => {
+            let hint = "write what is in it as a step with a `match`";
+            findings.lost(place, &format!("<{}>", directive.name), "its condition is not carried over: of what is in it only what refuses holds, for everybody", hint);
+            return;
+        }
+        "options" => return options(directive, findings),
+        _ => {}
+    }
+    if closes(directive) {
+        let (problem, hint) = match (closing(key), key) {
+            (Some(hint), _) => (
+                "Tutti has nothing like it: the place that it is for answers 403 to everybody",
+                hint,
+            ),
+            (None, "rewriteoptions") => (
+                "rules are not inherited: the place answers 403 to everybody",
+                "write the rules that are meant into this section",
+            ),
+            (None, "setoutputfilter") => (
+                "there are no server-side includes: the place answers 403, so that their source is not shown",
+                "let an application put pages together",
+            ),
+            (None, _) => (
+                "this directive is not known, and may keep clients out: its place answers 403 to everybody",
+                "take it out of the source if it does not, and import again",
+            ),
+        };
+        findings.lost(place, &directive.name, problem, hint);
+        return;
+    }
+    if known::is_settled(key) {
+        return;
+    }
+    let (problem, hint) = known::lost(key);
+    findings.lost(place, &directive.name, problem, hint);
+}
+
+fn options(directive: &Directive, findings: &mut Findings) {
+    let has = |word: &str| {
+        directive.arguments.iter().any(|argument| {
+            argument.trim_start_matches('+').eq_ignore_ascii_case(word)
+                && !argument.starts_with('-')
+        })
+    };
+    let lost = |findings: &mut Findings, what: &str, problem: &str, hint: &str| {
+        findings.lost(
+            &directive.place,
+            &format!("{} {what}", directive.name),
+            problem,
+            hint,
+        )
+    };
+    if has("MultiViews") {
+        lost(
+            findings,
+            "MultiViews",
+            "files are found by their whole name",
+            "name them in full",
+        );
+    }
+    if has("SymLinksIfOwnerMatch") {
+        lost(
+            findings,
+            "SymLinksIfOwnerMatch",
+            "nobody looks for the owner of a link: none is followed here",
+            "take `follow_symlinks` out if only people you trust can make links there",
+        );
+    }
+    if has("Includes") || has("IncludesNOEXEC") {
+        lost(
+            findings,
+            "Includes",
+            "there are no server-side includes",
+            "let an application put pages together",
+        );
+    }
+}

@@ -1,0 +1,373 @@
+//! `RewriteCond`, and the texts of mod_rewrite with their variables.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::grammar::Directive;
+use super::section::Mapping;
+use crate::template::{Piece, Text, regex};
+use crate::template::{QUERY, captures, script_text};
+
+/// The meaning of texts where they stand.
+#[derive(Clone, Debug)]
+pub(super) struct Meaning {
+    pub(super) mapping: Mapping,
+    /// Variables of `E=`.
+    pub(super) environment: BTreeMap<String, Text>,
+    /// Those that a rule of the list sets; until then, they are empty.
+    pub(super) set_later: BTreeSet<String>,
+    /// Those that a rule set in a way that cannot be written.
+    pub(super) unknown: BTreeSet<String>,
+    /// The client's address is another one than the source means.
+    pub(super) doubts_address: bool,
+    /// The name of the server.
+    pub(super) server: String,
+}
+
+/// The captures that a text may use, as expressions that give an array or null.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Captures<'c> {
+    /// `$1`: those of the rule.
+    pub(super) rule: Option<&'c str>,
+    /// `%1`: those of the condition before.
+    pub(super) condition: Option<&'c str>,
+}
+
+impl Meaning {
+    /// Reads a text; the variable that is not known, else.
+    pub(super) fn text(&self, source: &str, captures: Captures<'_>) -> Result<Text, String> {
+        let mut text = Text::default();
+        let mut characters = source.chars().peekable();
+        while let Some(character) = characters.next() {
+            let next = characters.peek().copied();
+            match (character, next) {
+                ('\\', Some(escaped)) => {
+                    text.push(&escaped.to_string());
+                    characters.next();
+                }
+                ('$' | '%', Some(digit)) if digit.is_ascii_digit() => {
+                    characters.next();
+                    let groups = if character == '$' {
+                        captures.rule
+                    } else {
+                        captures.condition
+                    };
+                    let groups = groups.ok_or_else(|| format!("{character}{digit}"))?;
+                    text.extend(script_text(format!("({groups} ?? [])[{digit}] ?? ''")));
+                }
+                ('%', Some('{')) => {
+                    characters.next();
+                    let mut name = String::new();
+                    loop {
+                        match characters.next() {
+                            Some('}') => break,
+                            Some(letter) => name.push(letter),
+                            None => return Err(format!("%{{{name}")),
+                        }
+                    }
+                    text.extend(self.variable(&name)?);
+                }
+                // A map of `RewriteMap`.
+                ('$', Some('{')) => return Err("${…}".to_owned()),
+                (other, _) => text.push(&other.to_string()),
+            }
+        }
+        Ok(text)
+    }
+
+    fn variable(&self, name: &str) -> Result<Text, String> {
+        let plain = |name: &str| Ok(Text(vec![Piece::Variable(name.to_owned())]));
+        let field = |name: &str| {
+            plain(&format!(
+                "header_{}",
+                name.to_ascii_lowercase().replace('-', "_")
+            ))
+        };
+        if let Some((kind, name)) = name.split_once(':') {
+            return match kind.to_ascii_uppercase().as_str() {
+                "HTTP" => field(name),
+                "ENV" => self.environment(name),
+                "SSL" | "LA-U" | "LA-F" => Err(format!("%{{{kind}:{name}}}")),
+                _ => Err(format!("%{{{kind}:{name}}}")),
+            };
+        }
+        match name.to_ascii_uppercase().as_str() {
+            "REQUEST_URI" => plain("uri"),
+            "REQUEST_FILENAME" | "SCRIPT_FILENAME" => Ok(self.file()),
+            "DOCUMENT_ROOT" => Ok(Text::literal(self.mapping.folder.clone())),
+            "HTTP_HOST" => field("host"),
+            "HTTP_USER_AGENT" => field("user-agent"),
+            "HTTP_REFERER" => field("referer"),
+            "HTTP_COOKIE" => field("cookie"),
+            "HTTP_ACCEPT" => field("accept"),
+            "HTTP_FORWARDED" => field("forwarded"),
+            "QUERY_STRING" => Ok(script_text(format!("({QUERY})"))),
+            "REQUEST_METHOD" => plain("method"),
+            "REQUEST_SCHEME" => Ok(script_text(
+                "vars.tls_protocol ? 'https' : 'http'".to_owned(),
+            )),
+            "HTTPS" => Ok(script_text("vars.tls_protocol ? 'on' : 'off'".to_owned())),
+            "REMOTE_ADDR" if !self.doubts_address => plain("remote_addr"),
+            "SERVER_NAME" => Ok(if self.server.is_empty() {
+                Text(vec![Piece::Variable("host".to_owned())])
+            } else {
+                Text::literal(self.server.clone())
+            }),
+            "THE_REQUEST" => plain("request_line"),
+            "IS_SUBREQ" => Ok(Text::literal("false")),
+            "REMOTE_IDENT" => Ok(Text::literal("")),
+            other => Err(format!("%{{{other}}}")),
+        }
+    }
+
+    /// A variable of the environment. No rule has redirected a request that comes here, so that `REDIRECT_…` are empty; other modules
+    /// may have set the rest.
+    fn environment(&self, name: &str) -> Result<Text, String> {
+        let is_empty = || self.set_later.contains(name) || name.starts_with("REDIRECT_");
+        match (self.environment.get(name), name) {
+            _ if self.unknown.contains(name) => Err(format!("%{{ENV:{name}}}")),
+            (Some(text), _) => Ok(text.clone()),
+            (None, "HTTPS") => Ok(script_text("vars.tls_protocol ? 'on' : ''".to_owned())),
+            (None, _) if is_empty() => Ok(Text::literal("")),
+            (None, _) => Err(format!("%{{ENV:{name}}}")),
+        }
+    }
+
+    /// The path of the file that is asked for.
+    fn file(&self) -> Text {
+        let mut text = Text::literal(self.mapping.folder.clone());
+        if self.mapping.at.is_empty() {
+            text.0.push(Piece::Variable("uri".to_owned()));
+        } else {
+            text.extend(script_text(format!(
+                "(vars.uri ?? '').slice({})",
+                self.mapping.at.chars().count()
+            )));
+        }
+        text
+    }
+}
+
+/// A condition, carried over.
+#[derive(Clone, Debug)]
+pub(super) enum Condition {
+    /// A look at the file that is asked for.
+    Asked { test: char, negated: bool },
+    /// A look at another file.
+    File { path: Text, negated: bool },
+    /// The protocol.
+    Scheme(&'static str),
+    /// An expression for the path, and whether it is not to match.
+    Path { expression: String, negated: bool },
+    /// An expression of JavaScript.
+    Test(String),
+    /// It always holds, or never.
+    Always(bool),
+}
+
+/// A condition and its captures.
+#[derive(Clone, Debug)]
+pub(super) struct Compiled {
+    pub(super) condition: Condition,
+    pub(super) captures: Option<String>,
+    /// `[OR]`
+    pub(super) or_next: bool,
+}
+
+/// Flags in brackets.
+pub(super) fn flags(text: &str) -> Vec<(String, String)> {
+    let inner = text.trim_start_matches('[').trim_end_matches(']');
+    let flags = inner
+        .split(',')
+        .map(str::trim)
+        .filter(|flag| !flag.is_empty());
+    flags
+        .map(|flag| match flag.split_once('=') {
+            Some((name, value)) => (name.to_ascii_uppercase(), value.to_owned()),
+            None => (flag.to_ascii_uppercase(), String::new()),
+        })
+        .collect()
+}
+
+/// Reads a condition; why not, else.
+pub(super) fn compile(
+    directive: &Directive,
+    meaning: &Meaning,
+    captured: Captures<'_>,
+) -> Result<Compiled, String> {
+    let (subject, pattern) = (directive.argument(0), directive.argument(1));
+    let flags = flags(directive.argument(2));
+    let has = |names: [&str; 2]| flags.iter().any(|(name, _)| names.contains(&name.as_str()));
+    let ignore_case = has(["NC", "NOCASE"]);
+    let or_next = has(["OR", "ORNEXT"]);
+    let (negated, pattern) = match pattern.strip_prefix('!') {
+        Some(rest) => (true, rest),
+        None => (false, pattern),
+    };
+    let done = |condition, captures| {
+        Ok(Compiled {
+            condition,
+            captures,
+            or_next,
+        })
+    };
+    if subject.eq_ignore_ascii_case("expr") {
+        return Err("`expr` has another grammar".to_owned());
+    }
+    if let Some(test) = pattern.strip_prefix('-').filter(|test| test.len() == 1) {
+        let test = test.chars().next().unwrap_or('f');
+        return done(file_test(subject, test, negated, meaning, captured)?, None);
+    }
+    if pattern.starts_with('-') && pattern.len() == 3 {
+        return Err(format!("`{pattern}` compares numbers"));
+    }
+    if subject.eq_ignore_ascii_case("%{HTTPS}") {
+        let is_on = matches!(pattern, "=on" | "on" | "^on$" | "^on" | "on$");
+        let is_off = matches!(pattern, "=off" | "off" | "^off$" | "^off" | "off$");
+        if is_on || is_off {
+            return done(
+                Condition::Scheme(if is_on != negated { "https" } else { "http" }),
+                None,
+            );
+        }
+    }
+    let text = meaning
+        .text(subject, captured)
+        .map_err(|unknown| format!("there is nothing like `{unknown}`"))?;
+    let not = |test: String| if negated { format!("!({test})") } else { test };
+    if let Some(value) = pattern.strip_prefix('=') {
+        let value = value.trim_matches('"');
+        if let Some(known) = text.as_literal() {
+            let same = if ignore_case {
+                known.eq_ignore_ascii_case(value)
+            } else {
+                known == value
+            };
+            return done(Condition::Always(same != negated), None);
+        }
+        let test = format!(
+            "{} === {}",
+            text.expression(),
+            crate::template::quoted(value)
+        );
+        return done(Condition::Test(not(test)), None);
+    }
+    if pattern.starts_with(['<', '>']) {
+        return Err(format!("`{pattern}` compares in order"));
+    }
+    let unwritable = || format!("`{pattern}` cannot be written in JavaScript");
+    let captures = captures(pattern, ignore_case, &text).ok_or_else(unwritable)?;
+    let is_path = text == Text(vec![Piece::Variable("uri".to_owned())]);
+    if is_path {
+        let expression = anchored("", pattern, ignore_case).ok_or_else(unwritable)?;
+        return done(
+            Condition::Path {
+                expression,
+                negated,
+            },
+            Some(captures),
+        );
+    }
+    let expression = regex(pattern, ignore_case).ok_or_else(unwritable)?;
+    let test = format!("{expression}.test({})", text.expression());
+    done(Condition::Test(not(test)), Some(captures))
+}
+
+fn file_test(
+    subject: &str,
+    test: char,
+    negated: bool,
+    meaning: &Meaning,
+    captured: Captures<'_>,
+) -> Result<Condition, String> {
+    // A link is served as the file that it leads to.
+    let test = match test {
+        'f' | 'F' | 's' | 'U' | 'x' => 'f',
+        'd' => 'd',
+        'e' => 'e',
+        'l' | 'h' | 'L' => 'l',
+        other => return Err(format!("`-{other}` is no test of a file")),
+    };
+    let asked = [
+        "%{REQUEST_FILENAME}",
+        "%{SCRIPT_FILENAME}",
+        "%{DOCUMENT_ROOT}%{REQUEST_URI}",
+        "%{DOCUMENT_ROOT}/%{REQUEST_URI}",
+    ];
+    if asked.contains(&subject.to_ascii_uppercase().as_str()) {
+        return Ok(Condition::Asked { test, negated });
+    }
+    if test != 'f' {
+        return Err(format!(
+            "`-{test}` of another path than the one that is asked for"
+        ));
+    }
+    let path = meaning
+        .text(subject, captured)
+        .map_err(|unknown| format!("there is nothing like `{unknown}`"))?;
+    Ok(Condition::File { path, negated })
+}
+
+/// An expression that is looked for in what follows `base` and a slash (in the whole path, where `base` is `""` and no folder's), so that it
+/// begins where a path begins. Its groups keep their numbers.
+pub(super) fn anchored(base: &str, source: &str, ignore_case: bool) -> Option<String> {
+    let mut parts = Vec::new();
+    for one in super::section::alternatives_of(source) {
+        let (begins, body) = match one.strip_prefix('^') {
+            Some(body) => (true, body),
+            None => (false, one),
+        };
+        // An anchor in a group means the beginning of the rest, which cannot be said.
+        let mut before = ' ';
+        for character in body.chars() {
+            if character == '^' && !matches!(before, '[' | '\\') {
+                return None;
+            }
+            before = character;
+        }
+        parts.push(if begins {
+            body.to_owned()
+        } else {
+            format!(".*?{body}")
+        });
+    }
+    let body = match parts.as_slice() {
+        [only] => only.clone(),
+        _ => format!("(?:{})", parts.join("|")),
+    };
+    let body = if ignore_case {
+        format!("(?i:{body})")
+    } else {
+        body
+    };
+    Some(format!("{}{body}", super::section::escaped(base)))
+}
+
+/// True for an expression that every path has.
+pub(super) fn is_everything(source: &str) -> bool {
+    matches!(
+        source,
+        "" | "^" | ".*" | "^.*" | "^.*$" | ".*$" | "(.*)" | "^(.*)" | "^(.*)$" | "(.*)$" | "$"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions_of_a_folder_become_those_of_a_path() {
+        for (base, source, expected) in [
+            ("/", r"^index\.php$", Some(r"/index\.php$")),
+            ("/blog/", "a|^b", Some("/blog/(?:.*?a|b)")),
+            ("/", "(^a|b)", None),
+            ("", "^/x", Some("/x")),
+            ("/", "[^/]+", Some("/.*?[^/]+")),
+        ] {
+            assert_eq!(
+                anchored(base, source, false).as_deref(),
+                expected,
+                "{base} {source}"
+            );
+        }
+    }
+}

@@ -1,0 +1,592 @@
+//! The content of a folder: scripts by their handler, folders by their index, files.
+
+use serde_json::{Map, Value, json};
+use tutti_config::pattern::Pattern;
+use tutti_config::table::DECODED;
+
+use super::access;
+use super::grammar::Directive;
+use super::headers::Variant;
+use super::section::{Mapping, Section, Stage, Where};
+use super::site::{Compiler, Spot};
+use crate::output::{step, when};
+use crate::template::{Piece, Text, quoted};
+
+/// Names of scripts of PHP, under whatever ending.
+const PHP_NAMES: &str = r"(?i).+\.ph(?:p[0-9]?|ar|tml|t|ps)(?:\.|$)";
+
+/// Who answers for files of a kind.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Handler {
+    /// PHP within Apache.
+    Php,
+    /// PHP-FPM or another server of FastCGI: the address, and the folder of scripts that is named there.
+    Fastcgi(String),
+    /// Nothing but files.
+    Files,
+    /// A program that Tutti does not run: its source must not be handed out.
+    Closed,
+    /// Scripts that Apache does not run here, whoever else is named for them.
+    Stopped,
+}
+
+/// Files with a handler.
+#[derive(Clone, Debug)]
+struct Handled {
+    place: Where,
+    wide: Where,
+    handler: Handler,
+    directive: Option<Directive>,
+    /// All of its files end with `.php`.
+    is_plain: bool,
+}
+
+impl Compiler<'_> {
+    /// The steps of a place's content; the last one takes every request. `fallback`: for what is not there; `scripts`: for scripts that
+    /// are not there, which have a handler and so no `FallbackResource`.
+    pub(super) fn content(
+        &mut self,
+        spot: &Spot,
+        fallback: Option<Value>,
+        scripts: Option<Value>,
+    ) -> Vec<Value> {
+        let mut steps = self.local_redirects(spot);
+        let handled = self.handlers(spot);
+        let index = self.index(spot);
+        for one in &handled {
+            match &one.handler {
+                Handler::Files => {
+                    for variant in self.variants(spot, &one.place, true) {
+                        let share = self.files(spot, &fallback, &variant);
+                        steps.push(step(variant.place.conditions(), share));
+                    }
+                }
+                Handler::Closed | Handler::Stopped => {
+                    steps.push(step(one.wide.conditions(), access::refusal()))
+                }
+                Handler::Php | Handler::Fastcgi(_) => {
+                    steps.extend(self.scripts(spot, one, &scripts));
+                }
+            }
+        }
+        let list = self.list(spot, &fallback);
+        if !index.is_empty() || list.is_some() {
+            let last = list.or_else(|| fallback.clone());
+            let chain = self.index_chain(spot, &index, &handled, last);
+            steps.push(step(when("uri", "*/"), chain));
+        }
+        for variant in self.variants(spot, &Where::default(), true) {
+            let share = self.files(spot, &fallback, &variant);
+            steps.push(step(variant.place.conditions(), share));
+        }
+        steps
+    }
+
+    fn local_redirects(&mut self, spot: &Spot) -> Vec<Value> {
+        let mut found = Vec::new();
+        for section in spot
+            .site
+            .sections
+            .iter()
+            .rev()
+            .filter(|section| section.stage != Stage::Server)
+        {
+            let Some(place) = section.place(&spot.sub, false) else {
+                continue;
+            };
+            for directive in section
+                .directives
+                .iter()
+                .filter(|directive| super::redirect::NAMES.contains(&directive.key.as_str()))
+            {
+                found.push((directive.clone(), place.clone()));
+            }
+        }
+        found
+            .iter()
+            .filter_map(|(directive, place)| self.redirect(directive, place, Some(spot)))
+            .collect()
+    }
+
+    /// The steps for files that a program answers.
+    fn scripts(&mut self, spot: &Spot, handled: &Handled, fallback: &Option<Value>) -> Vec<Value> {
+        let mut steps = Vec::new();
+        let Some(directive) = &handled.directive else {
+            return steps;
+        };
+        let mut place = handled.wide.clone();
+        if !handled.is_plain {
+            place.begins(r".*\.php(?:/|$)");
+        }
+        let action = self.php(spot, &handled.handler, directive);
+        for variant in self.variants(spot, &place, false) {
+            let mut action = match action.clone() {
+                Some(action) => action,
+                // It has been told.
+                None => when("return", 503),
+            };
+            self.fields(spot, &mut action, true, &variant);
+            let action = Value::Object(action);
+            match fallback {
+                None => steps.push(step(variant.place.conditions(), action)),
+                Some(fallback) => {
+                    let mut with_path = variant.place.clone();
+                    with_path.begins(r".*\.php/");
+                    steps.push(step(
+                        with_path.conditions(),
+                        self.with_path_info(spot, &action, fallback),
+                    ));
+                    steps.push(step(
+                        variant.place.conditions(),
+                        self.look(spot, &action, fallback),
+                    ));
+                }
+            }
+        }
+        if !handled.is_plain {
+            // Other names of scripts: nobody may read their source.
+            steps.push(step(handled.wide.conditions(), access::refusal()));
+            let hint = "rename scripts so that they end with `.php`";
+            self.findings.note(
+                &directive.place,
+                &directive.name,
+                "only files that end with `.php` run; the others it names answer 403",
+                hint,
+            );
+        }
+        steps
+    }
+
+    /// Looks whether the script of a path with more behind it is there.
+    fn with_path_info(&mut self, spot: &Spot, found: &Value, fallback: &Value) -> Value {
+        let cut = spot.base.at.chars().count();
+        let path = format!(
+            "{} + (vars.uri ?? '').slice({cut}).replace(/(\\.php)\\/[^]*$/, '$1')",
+            quoted(&spot.base.folder)
+        );
+        let path = Text(vec![Piece::Script(path)]).template();
+        json!({"share": path, "index": "", "found": found, "fallback": fallback})
+    }
+
+    /// Looks whether the file that is asked for is there.
+    fn look(&mut self, spot: &Spot, found: &Value, fallback: &Value) -> Value {
+        let mut share = self.share(spot);
+        share.insert("found".to_owned(), found.clone());
+        share.insert("fallback".to_owned(), fallback.clone());
+        share.into()
+    }
+
+    /// Steps that look whether the file that is asked for is there; the last one takes every request.
+    pub(super) fn file_test(&mut self, spot: &Spot, found: &Value, fallback: &Value) -> Vec<Value> {
+        let mut steps = Vec::new();
+        let is_script = |one: &Handled| matches!(one.handler, Handler::Php | Handler::Fastcgi(_));
+        if self.handlers(spot).iter().any(is_script) {
+            steps.push(step(
+                when("uri", "~\\.php/"),
+                self.with_path_info(spot, found, fallback),
+            ));
+        }
+        steps.push(json!({"action": self.look(spot, found, fallback)}));
+        steps
+    }
+
+    /// The step that looks whether there is a folder with an index.
+    pub(super) fn folder_test(
+        &mut self,
+        spot: &Spot,
+        found: &Value,
+        fallback: &Value,
+    ) -> Vec<Value> {
+        let mut action = fallback.clone();
+        for name in self
+            .index(spot)
+            .iter()
+            .rev()
+            .filter(|name| !name.starts_with('/'))
+        {
+            let mut share = self.share_of(spot, name);
+            share.insert("found".to_owned(), found.clone());
+            share.insert("fallback".to_owned(), action);
+            action = share.into();
+        }
+        vec![step(when("uri", "*/"), action)]
+    }
+
+    /// A share of the path that is asked for, below the folder.
+    fn share(&self, spot: &Spot) -> Map<String, Value> {
+        self.share_of(spot, "")
+    }
+
+    pub(super) fn share_of(&self, spot: &Spot, name: &str) -> Map<String, Value> {
+        let Mapping { at, folder } = &spot.base;
+        let mut path = Text::literal(folder.clone());
+        path.0.push(Piece::Variable("uri".to_owned()));
+        path.push(name);
+        let mut share = when("share", path.template());
+        share.insert("index".to_owned(), "".into());
+        if !at.is_empty() {
+            share.insert("prefix".to_owned(), at.clone().into());
+        }
+        let options: Vec<&Directive> = spot
+            .sections()
+            .filter_map(|section| {
+                section
+                    .directives
+                    .iter()
+                    .rfind(|directive| directive.is("options"))
+            })
+            .collect();
+        let follows = options
+            .iter()
+            .find_map(|options| follows(options))
+            .unwrap_or(true);
+        if !follows {
+            share.insert("follow_symlinks".to_owned(), false.into());
+        }
+        share
+    }
+
+    /// The action for files.
+    fn files(&mut self, spot: &Spot, fallback: &Option<Value>, variant: &Variant) -> Value {
+        let mut share = self.share(spot);
+        // Where a rule takes slashes away, a redirect that adds one would go round in circles.
+        if let (Some(fallback), true) = (fallback, strips_slashes(spot)) {
+            let mut served = share.clone();
+            self.fields(spot, &mut served, false, variant);
+            share.insert("found".to_owned(), served.into());
+            share.insert("fallback".to_owned(), fallback.clone());
+            return share.into();
+        }
+        if let Some(fallback) = fallback {
+            share.insert("fallback".to_owned(), fallback.clone());
+        }
+        self.fields(spot, &mut share, false, variant);
+        share.into()
+    }
+
+    /// The names of `DirectoryIndex`.
+    fn index(&mut self, spot: &Spot) -> Vec<String> {
+        match spot.setting("directoryindex") {
+            Some(index) if index.word(0) == "disabled" => Vec::new(),
+            Some(index) => index
+                .arguments
+                .iter()
+                .filter(|name| !name.is_empty())
+                .cloned()
+                .collect(),
+            None => vec!["index.html".to_owned()],
+        }
+    }
+
+    /// The action for a path that ends with a slash: the first index that is there, looked at as if it had been asked for; `last` where
+    /// there is none.
+    fn index_chain(
+        &mut self,
+        spot: &Spot,
+        index: &[String],
+        handled: &[Handled],
+        last: Option<Value>,
+    ) -> Value {
+        let mut action = last.unwrap_or_else(|| json!({"return": 404}));
+        for name in index.iter().rev() {
+            if name.starts_with('/') {
+                let destination = self.settled(spot, name);
+                action = json!({"rewrite": Text::literal(name.replace('%', "%25").replace('?', "%3F")).template(), "pass": destination});
+                continue;
+            }
+            let mut share = self.share_of(spot, name);
+            let sample = format!("{}/{name}", spot.sub.at);
+            let is_handled = handled.iter().any(|one| may_hold(&one.wide, &sample));
+            if is_handled || is_named(spot, name) {
+                let mut path = Text(vec![Piece::Variable("uri".to_owned())]);
+                path.push(&name.replace('%', "%25"));
+                // On the settled way, the index goes back to its beginning, with a path that ends with no slash.
+                let entry = if spot.entry.is_empty() {
+                    self.settled(spot, &spot.base.at.clone())
+                } else {
+                    spot.entry.clone()
+                };
+                share.insert(
+                    "found".to_owned(),
+                    json!({"rewrite": path.template(), "pass": entry}),
+                );
+                share.insert("fallback".to_owned(), action);
+                action = share.into();
+            } else {
+                share.insert("fallback".to_owned(), action);
+                let variants = self.variants(spot, &Where::default(), true);
+                let variant = variants
+                    .into_iter()
+                    .find(|variant| variant.is_for(name))
+                    .unwrap_or_default();
+                self.fields(spot, &mut share, false, &variant);
+                action = share.into();
+            }
+        }
+        action
+    }
+
+    /// The handlers of files, the one that goes first at the front.
+    fn handlers(&mut self, spot: &Spot) -> Vec<Handled> {
+        let mut all = Vec::new();
+        for section in spot.site.sections.iter().rev() {
+            for directive in section.directives.iter().rev() {
+                let Some((handler, names)) = self.handler(directive) else {
+                    continue;
+                };
+                let mut inner = section.clone();
+                if let Some(names) = names {
+                    inner.file = Some(names);
+                }
+                let (Some(wide), place) =
+                    (inner.place(&spot.sub, true), inner.place(&spot.sub, false))
+                else {
+                    continue;
+                };
+                let is_plain = inner.file.as_deref().is_some_and(is_plain_php)
+                    || matches!(&inner.location, Some(super::section::Location::Match(source)) if source.contains(r"\.php"));
+                let place = place.unwrap_or_default();
+                all.push(Handled {
+                    place,
+                    wide,
+                    handler,
+                    directive: Some(directive.clone()),
+                    is_plain,
+                });
+            }
+        }
+        all.sort_by_key(|one: &Handled| one.handler != Handler::Stopped);
+        all.extend(self.unhandled(spot, &all));
+        all
+    }
+
+    /// Scripts of PHP for which the source names no handler: that is in a file which was not given, and their source is not shown.
+    fn unhandled(&mut self, spot: &Spot, handled: &[Handled]) -> Option<Handled> {
+        let sample = format!("{}/index.php", spot.sub.at);
+        if handled.iter().any(|one| may_hold(&one.wide, &sample)) {
+            return None;
+        }
+        let inner = Section {
+            stage: Stage::Files,
+            folder: None,
+            file: Some(PHP_NAMES.to_owned()),
+            location: None,
+            methods: None,
+            is_unknown: false,
+            test: None,
+            directives: Vec::new(),
+        };
+        let wide = inner.place(&spot.sub, true)?;
+        let mut sections = spot.site.sections.iter();
+        let names_php = |directive: &&Directive| {
+            directive.key.starts_with("php_")
+                || directive.arguments.iter().any(|word| word.contains(".php"))
+        };
+        let named = sections.find_map(|section| section.directives.iter().find(names_php));
+        let problem = "no handler for scripts of PHP is named: they answer 403, so that their source is not shown";
+        let hint = "give the file with the handler as well: `mods-enabled/php….conf`, or `conf-enabled/php…-fpm.conf` and the pool";
+        if let Some(named) = named {
+            self.findings.lost(&named.place, &named.name, problem, hint);
+        }
+        Some(Handled {
+            place: wide.clone(),
+            wide,
+            handler: Handler::Closed,
+            directive: None,
+            is_plain: false,
+        })
+    }
+
+    /// The handler of a directive, and an expression for names of files where it is about endings.
+    fn handler(&mut self, directive: &Directive) -> Option<(Handler, Option<String>)> {
+        let value = directive.argument(0);
+        let php = |value: &str| {
+            value.starts_with("application/x-httpd-php")
+                || value.starts_with("php") && value.ends_with("-script")
+        };
+        match directive.key.as_str() {
+            "sethandler" => Some((self.named_handler(value, directive), None)),
+            "addhandler" | "addtype"
+                if directive.arguments.len() > 1 && (directive.is("addhandler") || php(value)) =>
+            {
+                let is_program =
+                    directive.is("addhandler") && !matches!(value, "type-map" | "default-handler");
+                if !(php(value) || is_program) {
+                    return None;
+                }
+                let endings: Vec<String> = directive
+                    .arguments
+                    .iter()
+                    .skip(1)
+                    .map(|ending| super::section::escaped(ending.trim_start_matches('.')))
+                    .collect();
+                // `x.php.txt` has the ending, too.
+                let names = format!(r"(?i).+\.(?:{})(?:\.|$)", endings.join("|"));
+                Some((self.named_handler(value, directive), Some(names)))
+            }
+            "addoutputfilter" | "addoutputfilterbytype"
+                if value.to_ascii_uppercase().contains("INCLUDES") =>
+            {
+                let endings: Vec<String> = directive
+                    .arguments
+                    .iter()
+                    .skip(1)
+                    .map(|ending| super::section::escaped(ending.trim_start_matches('.')))
+                    .collect();
+                self.closed(directive, "server-side includes");
+                Some((
+                    Handler::Closed,
+                    Some(format!(r"(?i).+\.(?:{})(?:\.|$)", endings.join("|"))),
+                ))
+            }
+            "addtype" | "forcetype" | "removehandler" | "removetype" => self.taken_away(directive),
+            "php_flag" | "php_admin_flag"
+                if value == "engine" && matches!(directive.word(1).as_str(), "off" | "0") =>
+            {
+                self.not_run(directive);
+                Some((Handler::Stopped, Some(PHP_NAMES.to_owned())))
+            }
+            _ => None,
+        }
+    }
+
+    /// A handler or a type that scripts had, and have no longer.
+    fn taken_away(&mut self, directive: &Directive) -> Option<(Handler, Option<String>)> {
+        let skipped = usize::from(directive.is("addtype"));
+        let mut endings = directive
+            .arguments
+            .iter()
+            .skip(skipped)
+            .map(|ending| ending.trim_start_matches('.').to_ascii_lowercase());
+        if !(directive.is("forcetype") || endings.any(|ending| ending.starts_with("ph"))) {
+            return None;
+        }
+        let hint = "take it out if the scripts ran all the same, as they do with `SetHandler`";
+        self.findings.lost(
+            &directive.place,
+            &directive.name,
+            "scripts of PHP answer 403 here, neither run nor shown",
+            hint,
+        );
+        Some((Handler::Stopped, Some(PHP_NAMES.to_owned())))
+    }
+
+    fn not_run(&mut self, directive: &Directive) {
+        let hint = "take the scripts away, or leave it so";
+        self.findings.note(
+            &directive.place,
+            &directive.name,
+            "scripts that do not run answer 403 here; Apache hands out their source",
+            hint,
+        );
+    }
+
+    fn named_handler(&mut self, value: &str, directive: &Directive) -> Handler {
+        if let Some(target) = value.strip_prefix("proxy:") {
+            let target = target.trim_end_matches('/');
+            if let Some((socket, _)) = target
+                .split_once('|')
+                .filter(|(_, rest)| rest.starts_with("fcgi:"))
+            {
+                return Handler::Fastcgi(socket.to_owned());
+            }
+            if let Some(address) = target.strip_prefix("fcgi://") {
+                return Handler::Fastcgi(address.split('/').next().unwrap_or(address).to_owned());
+            }
+        }
+        let is_php = value.starts_with("application/x-httpd-php")
+            || value.starts_with("php") && value.ends_with("-script");
+        match value {
+            "application/x-httpd-php-source" => {}
+            _ if is_php => return Handler::Php,
+            "none" | "None" | "default-handler" | "type-map" | "send-as-is" => {
+                return Handler::Files;
+            }
+            "server-status" | "server-info" => {
+                let hint = "`tutti status`, `\"pass\": \"metrics\"` (`docs/metrics.md`)";
+                self.findings.note(
+                    &directive.place,
+                    &directive.name,
+                    "Apache's own pages answer 403",
+                    hint,
+                );
+                return Handler::Closed;
+            }
+            _ => self.closed(directive, &format!("the handler `{value}`")),
+        }
+        Handler::Closed
+    }
+
+    fn closed(&mut self, directive: &Directive, what: &str) {
+        let hint = "leave these files to Apache, behind a `proxy`";
+        self.findings.lost(&directive.place, &directive.name, &format!("{what}: Tutti has nothing like it; its files answer 403, so that nobody reads their source"), hint);
+    }
+}
+
+/// True if `Options` follows links; nothing, if it says nothing. Links of the owner alone are none that Tutti could tell: it follows none.
+pub(super) fn follows(options: &Directive) -> Option<bool> {
+    let has = |word: &str| {
+        let mut words = options.arguments.iter();
+        words.any(|argument| argument.eq_ignore_ascii_case(word))
+    };
+    let is_absolute = options
+        .arguments
+        .first()
+        .is_some_and(|first| !first.starts_with(['+', '-']));
+    if has("SymLinksIfOwnerMatch") || has("+SymLinksIfOwnerMatch") || has("-FollowSymLinks") {
+        Some(false)
+    } else if has("FollowSymLinks") || has("+FollowSymLinks") || has("All") {
+        Some(true)
+    } else {
+        is_absolute.then_some(false)
+    }
+}
+
+/// True if an expression for names has none but those that end with `.php`.
+fn is_plain_php(source: &str) -> bool {
+    matches!(
+        source,
+        r"\.php$" | r".+\.php$" | r"[^.]+\.php$" | r"^.+\.php$" | r".php$"
+    )
+}
+
+/// True if a section says something about this name.
+fn is_named(spot: &Spot, name: &str) -> bool {
+    let sample = format!("{}/{name}", spot.sub.at);
+    spot.site
+        .sections
+        .iter()
+        .filter(|section| section.file.is_some() || section.location.is_some())
+        .any(|section| {
+            let Some(place) = section.place(&spot.sub, true) else {
+                return false;
+            };
+            !place.is_everywhere() && may_hold(&place, &sample)
+        })
+}
+
+/// True if a place may hold for a path.
+fn may_hold(place: &Where, path: &str) -> bool {
+    match place.conditions().get("uri").and_then(Value::as_str) {
+        Some(pattern) => Pattern::parse(pattern, DECODED)
+            .ok()
+            .is_none_or(|pattern| pattern.found_in(path.as_bytes()).unwrap_or(true)),
+        None => true,
+    }
+}
+
+/// True if a rule redirects paths that end with a slash to those without.
+fn strips_slashes(spot: &Spot) -> bool {
+    let conditions = spot.sections().flat_map(|section| &section.directives);
+    let mut conditions = conditions.filter(|directive| directive.is("rewritecond"));
+    conditions.any(|condition| {
+        condition.argument(0) == "%{REQUEST_FILENAME}" && condition.argument(1) == "!-d"
+    }) && spot
+        .sections()
+        .flat_map(|section| &section.directives)
+        .any(|directive| {
+            directive.is("rewriterule")
+                && directive.argument(2).contains("R=301")
+                && directive.argument(1).contains(['%', '$'])
+        })
+}

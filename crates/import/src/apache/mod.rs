@@ -1,0 +1,368 @@
+//! Apache httpd: files → directives → listeners, routes, applications and upstreams.
+//!
+//! A virtual host becomes a route, a folder that is mapped (`DocumentRoot`, `Alias`) steps in it: who is let in, rewriting, content. What
+//! Apache merges for a path (`<Directory>`, `.htaccess`, `<Files>`, `<Location>`) becomes steps with conditions, the last one merged
+//! first. `tests/real/imports` replays requests against Apache and Tutti. It must never panic on any input, never leave out a thing
+//! without a finding, and never open what the source closes.
+
+mod access;
+mod closing;
+mod condition;
+mod content;
+mod effect;
+mod gateway;
+mod grammar;
+mod headers;
+mod htaccess;
+mod known;
+mod listen;
+mod lists;
+mod pages;
+mod passwords;
+mod proxy;
+mod redirect;
+mod remote;
+mod restrict;
+mod rewrite;
+mod rule;
+mod section;
+mod settings;
+mod site;
+mod tree;
+mod way;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use serde_json::Value;
+
+use crate::finding::{Findings, Place, Unreadable};
+use crate::fpm::{self, Pool};
+use crate::ini;
+use crate::output::Output;
+use crate::sources::{self, Sources};
+
+use grammar::Directive;
+use listen::Host;
+use section::{Location, Mapping, Section, Stage};
+use site::{Compiler, Site};
+use tree::Reader;
+
+/// Reads Apache's files, and pools of PHP-FPM among them.
+///
+/// # Errors
+/// A file cannot be read, or is not what it should be.
+pub(crate) fn import(
+    files: &[PathBuf],
+    sources: &dyn Sources,
+    findings: &mut Findings,
+) -> Result<Value, Unreadable> {
+    let mut pools: Vec<Pool> = Vec::new();
+    let mut own: Vec<&Path> = Vec::new();
+    for path in files {
+        let (name, text) = sources::text(path, sources)?;
+        if ini::looks_like(&text) {
+            pools.extend(fpm::pools(&ini::parse(&name, &text)?, sources)?);
+        } else {
+            own.push(path);
+        }
+    }
+    let mut reader = Reader::new(sources, false);
+    let mut all = read(&mut reader, &own)?;
+    if !reader.has_modules() {
+        reader = Reader::new(sources, true);
+        all = read(&mut reader, &own)?;
+    }
+    let mut compiler = Compiler {
+        out: Output::default(),
+        findings,
+        pools,
+        rests: BTreeMap::new(),
+        depth: 0,
+        settled: BTreeMap::new(),
+        workers: None,
+        user: None,
+        group: None,
+        has_lists: reader.has_module("autoindex_module"),
+        doubts_address: false,
+    };
+    compiler.whole(&mut reader, &all)?;
+    Ok(compiler.out.into_json())
+}
+
+fn read(reader: &mut Reader<'_>, files: &[&Path]) -> Result<Vec<Directive>, Unreadable> {
+    let mut all = Vec::new();
+    for path in files {
+        all.extend(reader.main(path)?);
+    }
+    Ok(all)
+}
+
+impl Compiler<'_> {
+    fn whole(&mut self, reader: &mut Reader<'_>, all: &[Directive]) -> Result<(), Unreadable> {
+        closing::tell_all(all, self.findings);
+        let (hosts, outer): (Vec<&Directive>, Vec<&Directive>) = all
+            .iter()
+            .partition(|directive| directive.is("virtualhost"));
+        let outer: Vec<Directive> = outer.into_iter().cloned().collect();
+        let last = |key: &str| outer.iter().rfind(|directive| directive.is(key));
+        self.workers = last("maxrequestworkers")
+            .or_else(|| last("maxclients"))
+            .and_then(|count| count.argument(0).parse().ok());
+        // A variable that nobody has defined names nobody.
+        let named = |key: &str| {
+            last(key)
+                .map(|directive| directive.argument(0).to_owned())
+                .filter(|name| !name.contains(['$', '#']))
+        };
+        (self.user, self.group) = (named("user"), named("group"));
+        let mut made: Vec<Host> = Vec::new();
+        let blocks: Vec<&[Directive]> = hosts.iter().map(|host| host.inner()).collect();
+        let remote = self.remote(&blocks, &outer);
+        for section in hosts {
+            self.doubts_address = remote.is_doubtful(section.inner(), &outer);
+            let site = Rc::new(self.build(reader, section.inner(), &outer)?);
+            let destination = self.site(&site);
+            made.push(Host {
+                site,
+                destination,
+                addresses: listen::of_host(section),
+                place: section.place.clone(),
+            });
+        }
+        let listens: Vec<Directive> = outer
+            .iter()
+            .filter(|directive| directive.is("listen"))
+            .cloned()
+            .collect();
+        let is_answered = |listen: &Directive| {
+            let port = listen.argument(0).rsplit(':').next().unwrap_or_default();
+            made.iter()
+                .flat_map(|host| &host.addresses)
+                .any(|(_, known)| known == "*" || known == port)
+        };
+        let mut main = None;
+        if made.is_empty() || !listens.iter().all(is_answered) {
+            self.doubts_address = remote.is_doubtful(&[], &outer);
+            let site = Rc::new(self.build(reader, &[], &outer)?);
+            let place = outer.first().map_or_else(
+                || Place {
+                    file: "".into(),
+                    line: 0,
+                },
+                |first| first.place.clone(),
+            );
+            let destination = self.site(&site);
+            main = Some(Host {
+                site,
+                destination,
+                addresses: Vec::new(),
+                place,
+            });
+        }
+        self.listeners(&listens, &made, main.as_ref());
+        remote.tell_listeners(&mut self.out.listeners);
+        let sites: Vec<&Site> = made
+            .iter()
+            .chain(&main)
+            .map(|host| host.site.as_ref())
+            .collect();
+        let mut flat = Vec::new();
+        for site in &sites {
+            flat.extend(site.sections.iter().flat_map(|section| &section.directives));
+        }
+        self.settings(&flat, &sites);
+        Ok(())
+    }
+
+    /// A virtual host with all that it has: its own, and what it has from the server around it.
+    fn build(
+        &mut self,
+        reader: &mut Reader<'_>,
+        own: &[Directive],
+        outer: &[Directive],
+    ) -> Result<Site, Unreadable> {
+        let plain = |directives: &[Directive]| -> Vec<Directive> {
+            directives
+                .iter()
+                .filter(|directive| directive.block.is_none())
+                .cloned()
+                .collect()
+        };
+        let mut groups = BTreeMap::new();
+        for group in outer
+            .iter()
+            .chain(own)
+            .filter(|directive| directive.is("proxy"))
+        {
+            if let Some(name) = group.argument(0).strip_prefix("balancer://") {
+                groups.insert(name.trim_end_matches('/').to_owned(), group.clone());
+            }
+        }
+        let mut sections = Vec::new();
+        section::collect(outer, None, &mut sections);
+        section::collect(own, None, &mut sections);
+        let mut site = Site {
+            name: String::new(),
+            server: String::new(),
+            sections,
+            own: plain(own),
+            outer: plain(outer),
+            mappings: Vec::new(),
+            groups,
+            proxies: outer
+                .iter()
+                .chain(own)
+                .filter(|directive| directive.is("proxy") || directive.is("proxymatch"))
+                .cloned()
+                .collect(),
+        };
+        site.server = site
+            .own
+            .iter()
+            .rfind(|directive| directive.is("servername"))
+            .map(|name| host_name(name.argument(0)))
+            .unwrap_or_default();
+        let wanted = match (site.server.as_str(), own.is_empty()) {
+            ("", true) => "main",
+            ("", false) => "site",
+            (server, _) => server,
+        };
+        site.name = self.out.route_name(wanted);
+        site.mappings = self.mappings(&site, reader);
+        let scripts = self.scripts_elsewhere(&site);
+        site.sections.extend(scripts);
+        site.sections.sort_by_key(Section::weight);
+        let found = htaccess::read(reader, &site, self.findings)?;
+        site.sections.extend(found);
+        let restrictions: Vec<Section> =
+            site.sections.iter().flat_map(restrict::sections).collect();
+        site.sections.extend(restrictions);
+        site.sections.sort_by_key(Section::weight);
+        for section in &mut site.sections {
+            passwords::check(section, reader.sources, self.findings);
+        }
+        Ok(site)
+    }
+
+    /// The folders of a site, in the order in which Apache looks for them.
+    fn mappings(&mut self, site: &Site, reader: &Reader<'_>) -> Vec<Mapping> {
+        let mut mappings: Vec<Mapping> = Vec::new();
+        for alias in site.all(&["alias"]) {
+            let (from, to) = (alias.argument(0), alias.argument(1));
+            if from.len() > 1 && from.ends_with('/') && !to.ends_with('/') || !to.starts_with('/') {
+                let hint = "let both end with a slash, or neither, and write the folder in full";
+                self.findings.lost(
+                    &alias.place,
+                    &alias.name,
+                    &format!(
+                        "`{from}` and `{to}` are put together in a way that is not carried over"
+                    ),
+                    hint,
+                );
+                continue;
+            }
+            let mapping = Mapping {
+                at: from.trim_end_matches('/').to_owned(),
+                folder: to.trim_end_matches('/').to_owned(),
+            };
+            if mapping.folder.is_empty() {
+                self.findings.lost(
+                    &alias.place,
+                    &alias.name,
+                    "the whole file system is not handed out",
+                    "name a folder",
+                );
+            } else if !mappings.iter().any(|known| known.at == mapping.at) {
+                mappings.push(mapping);
+            }
+        }
+        // An alias of everything goes before `DocumentRoot`.
+        if let Some(whole) = mappings.iter().position(|mapping| mapping.at.is_empty()) {
+            let whole = mappings.remove(whole);
+            mappings.push(whole);
+            return mappings;
+        }
+        let Some(root) = site.setting("documentroot") else {
+            return mappings;
+        };
+        let folder = root.argument(0).trim_end_matches('/');
+        let folder = match reader.root.first() {
+            Some(server) if !folder.starts_with('/') => server.join(folder).display().to_string(),
+            _ => folder.to_owned(),
+        };
+        if folder.is_empty() {
+            self.findings.lost(
+                &root.place,
+                &root.name,
+                "the whole file system is not handed out",
+                "name a folder",
+            );
+        } else {
+            mappings.push(Mapping {
+                at: String::new(),
+                folder,
+            });
+        }
+        mappings
+    }
+
+    /// `ProxyPassMatch … fcgi://…`: a handler of scripts, as a section with `SetHandler` is.
+    fn scripts_elsewhere(&mut self, site: &Site) -> Vec<Section> {
+        let mut sections = Vec::new();
+        for pass in site
+            .all(&["proxypassmatch"])
+            .filter(|pass| pass.argument(1).contains("fcgi://"))
+        {
+            let target = pass.argument(1);
+            let (socket, behind) = target
+                .split_once('|')
+                .map_or((None, target), |(socket, behind)| (Some(socket), behind));
+            let rest = behind.trim_start_matches("fcgi://");
+            let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+            let folder = format!("/{}", path.trim_end_matches("$1").trim_end_matches('/'));
+            let root = site
+                .mappings
+                .last()
+                .map(|mapping| mapping.folder.clone())
+                .unwrap_or_default();
+            if path.contains('$') && folder != root && folder != "/" {
+                let hint = "write `root` of the application as it should be";
+                self.findings.lost(
+                    &pass.place,
+                    &pass.name,
+                    &format!("scripts are in `{folder}` there, and in `{root}` here"),
+                    hint,
+                );
+            }
+            let mut handler = pass.clone();
+            handler.key = "sethandler".to_owned();
+            handler.arguments = vec![match socket {
+                Some(socket) => format!("proxy:{socket}|fcgi://localhost"),
+                None => format!("proxy:fcgi://{host}"),
+            }];
+            sections.push(Section {
+                stage: Stage::Location,
+                folder: None,
+                file: None,
+                location: Some(Location::Match(pass.argument(0).to_owned())),
+                methods: None,
+                is_unknown: false,
+                test: None,
+                directives: vec![handler],
+            });
+        }
+        sections
+    }
+}
+
+/// The name of `ServerName`, without a scheme and a port.
+fn host_name(text: &str) -> String {
+    let text = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let text = match text.rsplit_once(':') {
+        Some((name, port)) if port.parse::<u16>().is_ok() => name,
+        _ => text,
+    };
+    text.to_ascii_lowercase()
+}

@@ -1,0 +1,574 @@
+//! `ProxyPass`, balancers, and the fields that Apache adds to a request that it hands on.
+
+use std::rc::Rc;
+
+use serde_json::{Map, Value, json};
+
+use super::grammar::Directive;
+use super::section::{Location, Mapping, Section, Stage, Where};
+use super::site::{Compiler, Site, Spot};
+use crate::output::{slug, step};
+use crate::template::{Piece, Text, quoted};
+use crate::units::seconds;
+
+/// A path that is handed on.
+struct Pass {
+    directive: Directive,
+    place: Where,
+    /// The path, without a slash at its end; nothing for an expression.
+    at: Option<String>,
+    from: String,
+    target: String,
+}
+
+/// Options of `ProxyPass` that say what Tutti does anyway, or how Apache keeps connections.
+const USUAL: &[&str] = &[
+    "nocanon",
+    "retry",
+    "ping",
+    "min",
+    "max",
+    "smax",
+    "acquire",
+    "disablereuse",
+    "enablereuse",
+    "flushpackets",
+    "flushwait",
+    "keepalive",
+    "ttl",
+    "upgrade",
+    "iobuffersize",
+    "receivebuffersize",
+    "route",
+    "connectiontimeout",
+    "timeout",
+    "loadfactor",
+    "status",
+    "interpolate",
+];
+
+impl Compiler<'_> {
+    /// The steps of what is handed to other servers, before those of the rest.
+    pub(super) fn proxies(&mut self, site: &Rc<Site>, mut rest: Vec<Value>) -> Vec<Value> {
+        let passes = passes(site);
+        let leaves_out = passes.iter().any(|pass| pass.target == "!");
+        let mut steps = Vec::new();
+        let content = if leaves_out {
+            let content = self.out.add_route(&format!("{}-files", site.name), rest);
+            rest = vec![json!({"action": {"pass": content}})];
+            Some(content)
+        } else {
+            None
+        };
+        for pass in &passes {
+            if let (Some(content), "!") = (&content, pass.target.as_str()) {
+                steps.push(step(pass.place.conditions(), json!({"pass": content})));
+                continue;
+            }
+            let mapping = Mapping {
+                at: pass.at.clone().unwrap_or_default(),
+                folder: String::new(),
+            };
+            let spot = Spot {
+                site: Rc::clone(site),
+                base: mapping.clone(),
+                sub: mapping.clone(),
+                name: site.name.clone(),
+                entry: String::new(),
+            };
+            let action = match self.passed(site, pass) {
+                Some(mut action) => {
+                    self.fields(
+                        &spot,
+                        &mut action,
+                        true,
+                        &super::headers::Variant::default(),
+                    );
+                    Value::Object(action)
+                }
+                // It has been told.
+                None => json!({"return": 503}),
+            };
+            let part = format!(
+                "{}-{}",
+                site.name,
+                if mapping.at.is_empty() {
+                    "proxy".to_owned()
+                } else {
+                    slug(&mapping.at)
+                }
+            );
+            let inner = self.guarded(
+                &guards(site),
+                &mapping,
+                &part,
+                vec![json!({"action": action})],
+            );
+            let action = match inner.as_slice() {
+                [only] if only.get("match").is_none() => {
+                    only.get("action").cloned().unwrap_or_default()
+                }
+                _ => json!({"pass": self.out.add_route(&part, inner)}),
+            };
+            steps.push(step(pass.place.conditions(), action));
+        }
+        steps.extend(rest);
+        steps
+    }
+
+    fn passed(&mut self, site: &Rc<Site>, pass: &Pass) -> Option<Map<String, Value>> {
+        let (authority, path) = split(&pass.target)?;
+        if pass.at.is_none() && pass.target.contains('$') {
+            let hint = "write a `rewrite` with the new path beside the server";
+            self.findings.lost(
+                &pass.directive.place,
+                &pass.directive.name,
+                "an address with parts of the path is not carried over: the place answers 503",
+                hint,
+            );
+            return None;
+        }
+        let mut action = self.server(site, &pass.directive, &authority)?;
+        let is_raw = pass
+            .directive
+            .arguments
+            .iter()
+            .any(|word| word.eq_ignore_ascii_case("nocanon"));
+        if pass.at.is_none() || pass.from == path {
+            // The path goes on as it was understood: without periods and what is encoded for nothing.
+            if !is_raw {
+                action.insert("rewrite".to_owned(), "$uri".into());
+            }
+        } else {
+            let script = format!("(vars.uri ?? '').slice({}.length)", quoted(&pass.from));
+            let text = Text(vec![
+                Piece::Text(path.replace('%', "%25")),
+                Piece::Script(script),
+            ]);
+            action.insert("rewrite".to_owned(), text.template().into());
+        }
+        self.reverse(site, pass, &path);
+        Some(action)
+    }
+
+    /// `ProxyPassReverse`
+    fn reverse(&mut self, site: &Site, pass: &Pass, path: &str) {
+        let reverse = site
+            .all(&["proxypassreverse"])
+            .find(|reverse| reverse.argument(0) == pass.from);
+        if let Some(reverse) = reverse.filter(|_| pass.from != path) {
+            let hint = "tell the application under which path it is";
+            self.findings.lost(
+                &reverse.place,
+                &reverse.name,
+                "`Location` of answers stays as the server gives it, with the server's own path",
+                hint,
+            );
+        }
+    }
+
+    /// The action that hands a request to a server or a group, without its path.
+    pub(super) fn server(
+        &mut self,
+        site: &Site,
+        directive: &Directive,
+        url: &str,
+    ) -> Option<Map<String, Value>> {
+        let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+        let (scheme, authority) = match url
+            .strip_prefix("unix:")
+            .and_then(|rest| rest.split_once('|'))
+        {
+            Some((socket, behind)) => (
+                behind
+                    .split_once("://")
+                    .map_or("http", |(scheme, _)| scheme),
+                format!("unix:{socket}"),
+            ),
+            None => (scheme, rest.to_owned()),
+        };
+        let mut action = Map::new();
+        let mut options = self.options(site, directive);
+        if scheme == "balancer" {
+            let Some(group) = site.groups.get(&authority).cloned() else {
+                let hint = "give the file with its `<Proxy balancer://…>` too";
+                self.findings.lost(
+                    &directive.place,
+                    &directive.name,
+                    &format!("there is no balancer `{authority}`"),
+                    hint,
+                );
+                return None;
+            };
+            let mut upstream = self.group(site, &group)?;
+            upstream.extend(options);
+            let name = self.out.upstream(upstream, &authority);
+            action.insert("pass".to_owned(), format!("upstreams/{name}").into());
+        } else {
+            let protocol = match scheme {
+                "http" | "ws" | "h2c" => "http",
+                "https" | "wss" | "h2" => "https",
+                "fcgi" => "fastcgi",
+                "uwsgi" | "scgi" => scheme,
+                other => {
+                    let hint = "let the server speak HTTP";
+                    self.findings.lost(
+                        &directive.place,
+                        &directive.name,
+                        &format!("`{other}` is not spoken: the place answers 503"),
+                        hint,
+                    );
+                    return None;
+                }
+            };
+            if protocol == "https" {
+                let verify = verifies(site);
+                options.insert("tls".to_owned(), json!({"verify": verify}));
+                if !verify {
+                    let hint = "take `verify` out if the server has a certificate that holds";
+                    self.findings.note(
+                        &directive.place,
+                        &directive.name,
+                        "as in Apache, the server's certificate is not looked at",
+                        hint,
+                    );
+                }
+            }
+            if matches!(scheme, "h2" | "h2c") {
+                options.insert("http_version".to_owned(), 2.into());
+            }
+            action.insert(
+                "proxy".to_owned(),
+                format!("{protocol}://{}", with_port(&authority, protocol)).into(),
+            );
+            if !options.is_empty() {
+                action.insert("proxy_options".to_owned(), options.into());
+            }
+        }
+        self.own_fields(site, directive, &authority, &mut action);
+        Some(action)
+    }
+
+    /// Times, as `ProxyPass` and the server say.
+    fn options(&mut self, site: &Site, directive: &Directive) -> Map<String, Value> {
+        let mut options = Map::new();
+        let timeout = site
+            .setting("proxytimeout")
+            .or_else(|| site.setting("timeout"))
+            .map(|timeout| timeout.argument(0).to_owned());
+        let mut read = timeout.and_then(|timeout| seconds(&timeout));
+        for option in directive.arguments.iter().skip(1) {
+            let Some((name, value)) = option.split_once('=') else {
+                continue;
+            };
+            let name = name.to_ascii_lowercase();
+            match (name.as_str(), seconds(value)) {
+                ("timeout", Some(seconds)) => read = Some(seconds),
+                ("connectiontimeout", Some(seconds)) => {
+                    drop(options.insert("connect_timeout".to_owned(), seconds.into()))
+                }
+                (name, _) if USUAL.contains(&name) => {}
+                ("stickysession", _) => {
+                    let hint = "`\"balance\": \"hash\"` with `\"key\": \"$cookie_…\"` keeps a client at one server";
+                    self.findings.lost(
+                        &directive.place,
+                        &directive.name,
+                        "`stickysession` has nothing like it",
+                        hint,
+                    );
+                }
+                ("lbmethod", _) => {}
+                _ if directive.key.starts_with("proxypass") => self.findings.lost(
+                    &directive.place,
+                    &directive.name,
+                    &format!("`{option}` has nothing like it"),
+                    "see `proxy options` in `docs/reference.md`",
+                ),
+                _ => {}
+            }
+        }
+        if let Some(read) = read.filter(|read| *read > 0.0) {
+            options.insert("read_timeout".to_owned(), read.into());
+        }
+        options
+    }
+
+    /// `Host`, and whom the request is from.
+    fn own_fields(
+        &mut self,
+        site: &Site,
+        directive: &Directive,
+        authority: &str,
+        action: &mut Map<String, Value>,
+    ) {
+        let mut fields = Map::new();
+        let preserves = site
+            .setting("proxypreservehost")
+            .is_some_and(Directive::is_on);
+        let host = authority
+            .rsplit_once(':')
+            .map_or(authority, |(host, _)| host);
+        let has_name = !authority.starts_with("unix:")
+            && action.contains_key("proxy")
+            && host != "localhost"
+            && host.parse::<std::net::IpAddr>().is_err()
+            && !host.starts_with('[');
+        let reverses = site.all(&["proxypassreverse"]).next().is_some();
+        if !preserves && (has_name || !reverses) && action.contains_key("proxy") {
+            let host = if authority.starts_with("unix:") {
+                "localhost"
+            } else {
+                authority
+            };
+            fields.insert("Host".to_owned(), host.into());
+            if reverses {
+                let hint = "`ProxyPreserveHost On`, and let the server make its redirects for the host that was asked for";
+                self.findings.lost(
+                    &directive.place,
+                    "ProxyPassReverse",
+                    "`Location` of answers stays as the server gives it",
+                    hint,
+                );
+            }
+        } else if !preserves {
+            let hint = "set `Host` in `request_headers` if the server needs its own name";
+            self.findings.note(&directive.place, &directive.name, "the server gets the host that the client asked for, so that its redirects are right", hint);
+        }
+        if site.setting("proxyaddheaders").is_none_or(Directive::is_on) {
+            let script =
+                |script: &str| Value::from(Text(vec![Piece::Script(script.to_owned())]).template());
+            fields.insert("X-Forwarded-For".to_owned(), script("headers['X-Forwarded-For'] ? headers['X-Forwarded-For'] + ', ' + remoteAddr : remoteAddr"));
+            fields.insert("X-Forwarded-Host".to_owned(), script("headers['X-Forwarded-Host'] ? headers['X-Forwarded-Host'] + ', ' + (headers.Host ?? '') : headers.Host ?? ''"));
+            let server = if site.server.is_empty() {
+                "$host".to_owned()
+            } else {
+                Text::literal(site.server.clone()).template()
+            };
+            fields.insert("X-Forwarded-Server".to_owned(), server.into());
+        }
+        let mut set: Vec<Directive> = site.outer.iter().chain(&site.own).cloned().collect();
+        set.extend(
+            site.sections
+                .iter()
+                .filter(|section| section.stage == Stage::Location)
+                .flat_map(|section| section.directives.iter().cloned()),
+        );
+        fields.extend(self.request_fields(&set));
+        if !fields.is_empty() {
+            action.insert("request_headers".to_owned(), fields.into());
+        }
+    }
+
+    /// `<Proxy balancer://…>`
+    fn group(&mut self, site: &Site, group: &Directive) -> Option<Map<String, Value>> {
+        let (mut upstream, mut servers) = (Map::new(), Map::new());
+        for member in group.inner() {
+            match member.key.as_str() {
+                "balancermember" => {
+                    let (url, place) = (member.argument(0), &member.place);
+                    let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
+                    if !matches!(scheme, "http" | "ws" | "https") {
+                        self.findings.lost(
+                            place,
+                            &member.name,
+                            &format!("`{scheme}` is not spoken in a group"),
+                            "let the server speak HTTP",
+                        );
+                        return None;
+                    }
+                    if scheme == "https" {
+                        upstream.insert("tls".to_owned(), json!({"verify": verifies(site)}));
+                    }
+                    let mut options = Map::new();
+                    for option in member.arguments.iter().skip(1) {
+                        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+                        match (name.to_ascii_lowercase().as_str(), value) {
+                            ("loadfactor", factor) => {
+                                if let Ok(factor) = factor.parse::<f64>() {
+                                    options.insert("weight".to_owned(), factor.into());
+                                }
+                            }
+                            ("status", "+H" | "H") => {
+                                drop(options.insert("backup".to_owned(), true.into()))
+                            }
+                            ("status", "+D" | "D") => {
+                                drop(options.insert("weight".to_owned(), 0.into()))
+                            }
+                            (name, _) if USUAL.contains(&name) => {}
+                            _ => self.findings.lost(
+                                place,
+                                &member.name,
+                                &format!("`{option}` has nothing like it"),
+                                "see `upstream server` in `docs/reference.md`",
+                            ),
+                        }
+                    }
+                    let authority = rest.split('/').next().unwrap_or(rest);
+                    servers.insert(with_port(authority, scheme), options.into());
+                }
+                "proxyset" => {
+                    for option in &member.arguments {
+                        match option.split_once('=') {
+                            Some(("lbmethod", "bybusyness")) => drop(
+                                upstream.insert("balance".to_owned(), "least_connections".into()),
+                            ),
+                            Some(("lbmethod", "byrequests" | "bytraffic")) => {}
+                            Some((name, _))
+                                if USUAL.contains(&name.to_ascii_lowercase().as_str()) => {}
+                            _ => {
+                                let hint = "`\"balance\": \"hash\"` with `\"key\": \"$cookie_…\"` keeps a client at one server";
+                                self.findings.lost(
+                                    &member.place,
+                                    &member.name,
+                                    &format!("`{option}` has nothing like it"),
+                                    hint,
+                                );
+                            }
+                        }
+                    }
+                }
+                // Who may is asked with the sections.
+                "require" | "order" | "allow" | "deny" | "requireany" | "requireall"
+                | "requirenone" => {}
+                _ => self.findings.lost(
+                    &member.place,
+                    &member.name,
+                    "there is no option for it in `upstreams`",
+                    "see `upstream` in `docs/reference.md`",
+                ),
+            }
+        }
+        upstream.insert("servers".to_owned(), servers.into());
+        Some(upstream)
+    }
+}
+
+/// True if certificates of servers are looked at.
+fn verifies(site: &Site) -> bool {
+    let verify = site.setting("sslproxyverify");
+    verify.is_some_and(|verify| verify.word(0) == "require")
+}
+
+/// Who may, for what is handed on: `<Proxy>`, and sections without folders. What is said of some servers refuses for all.
+pub(super) fn guards(site: &Site) -> Vec<Section> {
+    let mut all = Vec::new();
+    for proxy in &site.proxies {
+        let directives = proxy
+            .inner()
+            .iter()
+            .filter(|directive| directive.key != "balancermember");
+        all.push(Section {
+            stage: Stage::Folder,
+            folder: None,
+            file: None,
+            location: None,
+            methods: None,
+            is_unknown: proxy.argument(0) != "*",
+            test: None,
+            directives: directives.cloned().collect(),
+        });
+    }
+    all.extend(site.sections.iter().cloned());
+    all
+}
+
+/// The paths that are handed on, in the order in which Apache looks: sections first, the last one of them before the others.
+fn passes(site: &Site) -> Vec<Pass> {
+    let mut passes = Vec::new();
+    for section in site
+        .sections
+        .iter()
+        .rev()
+        .filter(|section| section.stage == Stage::Location && section.file.is_none())
+    {
+        for directive in section
+            .directives
+            .iter()
+            .filter(|directive| matches!(directive.key.as_str(), "proxypass" | "proxypassmatch"))
+        {
+            let mut place = Where::default();
+            let (at, from) = match &section.location {
+                Some(Location::Path(path)) => {
+                    place.path(path);
+                    (Some(path.trim_end_matches('/').to_owned()), path.clone())
+                }
+                Some(Location::Match(source)) => {
+                    place.found(source);
+                    (None, String::new())
+                }
+                None => continue,
+            };
+            passes.push(Pass {
+                directive: directive.clone(),
+                place,
+                at,
+                from,
+                target: directive.argument(0).to_owned(),
+            });
+        }
+    }
+    for directive in site.all(&["proxypass", "proxypassmatch"]) {
+        let (from, target) = (
+            directive.argument(0).to_owned(),
+            directive.argument(1).to_owned(),
+        );
+        // They are handlers of scripts.
+        if directive.is("proxypassmatch") && target.contains("fcgi://") {
+            continue;
+        }
+        let mut place = Where::default();
+        let at = if directive.is("proxypass") {
+            place.path(&from);
+            Some(from.trim_end_matches('/').to_owned())
+        } else {
+            place.found(&from);
+            None
+        };
+        passes.push(Pass {
+            directive: directive.clone(),
+            place,
+            at,
+            from,
+            target,
+        });
+    }
+    passes
+}
+
+/// A URL without its path, and the path.
+fn split(url: &str) -> Option<(String, String)> {
+    if let Some((socket, behind)) = url
+        .strip_prefix("unix:")
+        .and_then(|rest| rest.split_once('|'))
+    {
+        let (authority, path) = split(behind)?;
+        return Some((format!("unix:{socket}|{authority}"), path));
+    }
+    let (scheme, rest) = url.split_once("://")?;
+    let at = rest.find('/').unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(at);
+    Some((format!("{scheme}://{authority}"), path.to_owned()))
+}
+
+/// An address with its port.
+fn with_port(authority: &str, protocol: &str) -> String {
+    let last = authority
+        .rsplit_once(']')
+        .map_or(authority, |(_, rest)| rest);
+    if authority.starts_with("unix:") || last.contains(':') {
+        return authority.replace("localhost:", "127.0.0.1:");
+    }
+    let port = match protocol {
+        "https" => 443,
+        "fastcgi" => 8000,
+        _ => 80,
+    };
+    format!(
+        "{}:{port}",
+        if authority == "localhost" {
+            "127.0.0.1"
+        } else {
+            authority
+        }
+    )
+}

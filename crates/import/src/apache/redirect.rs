@@ -1,0 +1,149 @@
+//! `Redirect` and its kin.
+
+use serde_json::{Value, json};
+
+use super::grammar::Directive;
+use super::section::Where;
+use super::site::{Compiler, Spot};
+use crate::output::{step, when};
+use crate::template::{Piece, Text, quoted};
+use crate::template::{QUERY, captures};
+
+/// Their names.
+pub(super) const NAMES: &[&str] = &[
+    "redirect",
+    "redirectmatch",
+    "redirectpermanent",
+    "redirecttemp",
+];
+
+/// A step that refuses what a redirect would have led away.
+fn refused(place: &Where) -> Value {
+    step(place.conditions(), json!({"return": 403}))
+}
+
+impl Compiler<'_> {
+    /// The step of a redirect, for requests that are there, too.
+    pub(super) fn redirect(
+        &mut self,
+        directive: &Directive,
+        around: &Where,
+        spot: Option<&Spot>,
+    ) -> Option<Value> {
+        let mut words = directive.arguments.as_slice();
+        let first = directive.word(0);
+        let status: u16 = match (directive.key.as_str(), first.as_str()) {
+            ("redirectpermanent", _) => 301,
+            ("redirecttemp", _) => 302,
+            (_, word) => {
+                let named = match word {
+                    "permanent" => Some(301),
+                    "temp" => Some(302),
+                    "seeother" => Some(303),
+                    "gone" => Some(410),
+                    number => number.parse().ok(),
+                };
+                if named.is_some() {
+                    words = words.get(1..).unwrap_or_default();
+                }
+                named.unwrap_or(302)
+            }
+        };
+        let (from, to) = match words {
+            [from, to] => (from.as_str(), to.as_str()),
+            [from] if !(300..400).contains(&status) => (from.as_str(), ""),
+            _ => {
+                let hint =
+                    "write the path and the address: `Redirect /old https://site.example/new`";
+                self.findings.lost(
+                    &directive.place,
+                    &directive.name,
+                    "a redirect without a path of its own is not carried over: its place answers 403",
+                    hint,
+                );
+                return Some(refused(around));
+            }
+        };
+        let mut place = around.clone();
+        let mut location = Text::default();
+        let uri = Text(vec![Piece::Variable("uri".to_owned())]);
+        if directive.is("redirectmatch") {
+            if !self.is_pattern(&format!("~{from}"), directive) {
+                // It is not known which paths it leads away, or refuses.
+                return Some(refused(around));
+            }
+            place.found(from);
+            let mut rest = to;
+            while let Some((before, after)) = rest.split_once('$') {
+                location.push(before);
+                let digit = after.chars().next().filter(char::is_ascii_digit);
+                let groups = captures(from, false, &uri);
+                match (digit, groups) {
+                    (Some(digit), Some(groups)) => {
+                        location
+                            .0
+                            .push(Piece::Script(format!("({groups} ?? [])[{digit}] ?? ''")));
+                        rest = after.get(1..).unwrap_or_default();
+                    }
+                    (Some(_), None) => {
+                        let hint = "write the expression without what only PCRE knows";
+                        self.findings.lost(
+                            &directive.place,
+                            &directive.name,
+                            &format!(
+                                "`{from}` cannot be written in JavaScript: its paths answer 403"
+                            ),
+                            hint,
+                        );
+                        return Some(refused(&place));
+                    }
+                    _ => {
+                        location.push("$");
+                        rest = after;
+                    }
+                }
+            }
+            location.push(rest);
+        } else {
+            place.path(from);
+            location.push(to);
+            let bare = from.trim_end_matches('/');
+            let cut = if from.ends_with('/') { from } else { bare };
+            location.0.push(Piece::Script(format!(
+                "(vars.uri ?? '').slice({}.length)",
+                quoted(cut)
+            )));
+        }
+        let mut action = when("return", status);
+        if (300..400).contains(&status) {
+            if !to.contains('?') {
+                let query = format!("({QUERY})");
+                location.0.push(Piece::Script(format!(
+                    "{query} !== '' ? '?' + {query} : ''"
+                )));
+            }
+            action.insert("location".to_owned(), location.template().into());
+        }
+        let action = match spot {
+            Some(spot) => self.finish(spot, action, false),
+            None => json!(action),
+        };
+        Some(step(place.conditions(), action))
+    }
+
+    /// True if Tutti can compile a pattern; else it is told.
+    pub(super) fn is_pattern(&mut self, pattern: &str, directive: &Directive) -> bool {
+        match tutti_config::pattern::Pattern::parse(pattern, tutti_config::table::DECODED) {
+            Ok(_) => true,
+            Err(error) => {
+                self.findings.lost(
+                    &directive.place,
+                    &directive.name,
+                    &error.to_string(),
+                    "write the expression in another way",
+                );
+                false
+            }
+        }
+    }
+}

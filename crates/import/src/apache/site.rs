@@ -1,0 +1,121 @@
+//! A virtual host as it is compiled: its sections, its folders, and the settings that hold at a place.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use crate::finding::Findings;
+use crate::fpm::Pool;
+use crate::output::Output;
+
+use super::condition::Meaning;
+use super::grammar::Directive;
+use super::section::{Mapping, Section};
+
+/// Everything that is being made.
+pub(super) struct Compiler<'f> {
+    pub(super) out: Output,
+    pub(super) findings: &'f mut Findings,
+    pub(super) pools: Vec<Pool>,
+    /// The routes of what comes behind a rule: by its place, where it ends, and whether the path has changed.
+    pub(super) rests: BTreeMap<(usize, String, String, bool), String>,
+    /// Rules behind rules that are being carried over.
+    pub(super) depth: usize,
+    /// Routes without rules, by site and path.
+    pub(super) settled: BTreeMap<(String, String), String>,
+    /// `MaxRequestWorkers`, where it is given.
+    pub(super) workers: Option<u64>,
+    pub(super) user: Option<String>,
+    pub(super) group: Option<String>,
+    /// The module that lists folders is there.
+    pub(super) has_lists: bool,
+    /// The clients' addresses of the host that is being made are others than the source means.
+    pub(super) doubts_address: bool,
+}
+
+/// A virtual host, or the server outside of all.
+#[derive(Debug)]
+pub(super) struct Site {
+    /// Begins the names of its routes.
+    pub(super) name: String,
+    /// `ServerName`
+    pub(super) server: String,
+    /// All sections that are about it, in the order in which they are merged.
+    pub(super) sections: Vec<Section>,
+    /// Directives outside of sections: its own, then those of the server around it.
+    pub(super) own: Vec<Directive>,
+    pub(super) outer: Vec<Directive>,
+    /// The folders, in the order in which they are looked for; `DocumentRoot` is the last one.
+    pub(super) mappings: Vec<Mapping>,
+    pub(super) groups: BTreeMap<String, Directive>,
+    /// All sections of `<Proxy>`.
+    pub(super) proxies: Vec<Directive>,
+}
+
+/// A folder of a site, or one below it that has settings of its own.
+#[derive(Clone, Debug)]
+pub(super) struct Spot {
+    pub(super) site: Rc<Site>,
+    /// As requests are mapped.
+    pub(super) base: Mapping,
+    /// The part of it that is meant.
+    pub(super) sub: Mapping,
+    pub(super) name: String,
+    /// The way back to the beginning of `base`, for an index.
+    pub(super) entry: String,
+}
+
+impl Site {
+    /// The last directive of a name outside of sections.
+    pub(super) fn setting(&self, key: &str) -> Option<&Directive> {
+        let is = |directive: &&Directive| directive.key == key;
+        self.own
+            .iter()
+            .rfind(is)
+            .or_else(|| self.outer.iter().rfind(is))
+    }
+
+    /// All of a name outside of sections, the site's own first.
+    pub(super) fn all<'s>(&'s self, keys: &'s [&'s str]) -> impl Iterator<Item = &'s Directive> {
+        self.own
+            .iter()
+            .chain(&self.outer)
+            .filter(move |directive| keys.contains(&directive.key.as_str()))
+    }
+}
+
+impl Spot {
+    /// The sections that hold for the whole of it, the last one first.
+    pub(super) fn sections(&self) -> impl Iterator<Item = &Section> {
+        let holds = |section: &&Section| {
+            section.file.is_none()
+                && section
+                    .place(&self.sub, false)
+                    .is_some_and(|place| place.is_everywhere())
+        };
+        self.site.sections.iter().rev().filter(holds)
+    }
+
+    /// The directive of a name that holds here.
+    pub(super) fn setting(&self, key: &str) -> Option<&Directive> {
+        self.sections().find_map(|section| {
+            section
+                .directives
+                .iter()
+                .rfind(|directive| directive.key == key)
+        })
+    }
+}
+
+impl Compiler<'_> {
+    /// The meaning of texts at the beginning of a place's rules.
+    pub(super) fn meaning(&self, spot: &Spot) -> Meaning {
+        Meaning {
+            mapping: spot.base.clone(),
+            environment: BTreeMap::new(),
+            set_later: BTreeSet::new(),
+            unknown: BTreeSet::new(),
+            doubts_address: self.doubts_address,
+            server: spot.site.server.clone(),
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! A virtual host on its way: what is looked at for a request, in Apache's order. Rewriting of the server, proxies, redirects, folders;
+//! in each folder who is let in, its rewriting, and its files.
+
+use std::rc::Rc;
+
+use serde_json::{Map, Value, json};
+
+use super::access;
+use super::grammar::Directive;
+use super::rule::{Rules, State, rules_of};
+use super::section::{Folder, Location, Mapping, Section, Stage, Where, below};
+use super::site::{Compiler, Site, Spot};
+use crate::output::{literal, one_or_many, slug, step, when};
+
+/// Directives that make the content of a place another one.
+const OF_CONTENT: &[&str] = &[
+    "addhandler",
+    "addtype",
+    "directoryindex",
+    "directoryslash",
+    "fallbackresource",
+    "php_admin_flag",
+    "php_admin_value",
+    "php_flag",
+    "php_value",
+    "forcetype",
+    "removehandler",
+    "removetype",
+    "rewriteengine",
+    "sethandler",
+];
+
+/// A request's way through a site.
+impl Compiler<'_> {
+    /// Makes the routes of a site, and gives its destination.
+    pub(super) fn site(&mut self, site: &Rc<Site>) -> String {
+        // The name is taken before what leads back to it is made.
+        let entry = self.out.add_route(&site.name, Vec::new());
+        let mut steps = self.server_redirects(site);
+        steps.extend(self.folders(site));
+        let steps = self.proxies(site, steps);
+        let mut steps = self.server_rules(site, steps);
+        // Steps behind one for everything are never reached.
+        if let Some(last) = steps.iter().position(|step| step.get("match").is_none()) {
+            steps.truncate(last + 1);
+        }
+        if let Some(name) = entry.strip_prefix("routes/") {
+            self.out.routes.insert(name.to_owned(), steps.into());
+        }
+        self.with_pages(site, entry)
+    }
+
+    /// Rewriting outside of sections.
+    fn server_rules(&mut self, site: &Rc<Site>, steps: Vec<Value>) -> Vec<Value> {
+        let own = Section {
+            stage: Stage::Server,
+            folder: None,
+            file: None,
+            location: None,
+            methods: None,
+            is_unknown: false,
+            test: None,
+            // The server outside of all hosts has nothing of its own.
+            directives: match site.own.is_empty() {
+                true => site.outer.clone(),
+                false => site.own.clone(),
+            },
+        };
+        // A virtual host does not inherit the rules of the server around it.
+        let Some((true, list)) = rules_of(&own).filter(|(_, list)| !list.is_empty()) else {
+            return steps;
+        };
+        // A host that only redirects needs no folder.
+        let nowhere = || Mapping {
+            at: String::new(),
+            folder: "/var/empty".to_owned(),
+        };
+        let base = site.mappings.last().cloned().unwrap_or_else(nowhere);
+        let content = self
+            .out
+            .add_route(&format!("{}-after-rules", site.name), steps);
+        let spot = Spot {
+            site: Rc::clone(site),
+            sub: base.clone(),
+            base,
+            name: site.name.clone(),
+            entry: content.clone(),
+        };
+        let state = State::new(self.meaning(&spot), &list);
+        let rules = Rules {
+            list,
+            base: String::new(),
+            relative: "/".to_owned(),
+            spot,
+            entry: content.clone(),
+            content,
+            is_folder: false,
+        };
+        self.rules(&rules, state)
+    }
+
+    /// Redirects outside of sections come before anybody is asked who may.
+    fn server_redirects(&mut self, site: &Rc<Site>) -> Vec<Value> {
+        let mut steps = Vec::new();
+        for directive in site
+            .all(super::redirect::NAMES)
+            .cloned()
+            .collect::<Vec<_>>()
+        {
+            steps.extend(self.redirect(&directive, &Where::default(), None));
+        }
+        steps
+    }
+
+    /// The steps of the folders; the last one takes every request.
+    fn folders(&mut self, site: &Rc<Site>) -> Vec<Value> {
+        let mut steps = self.closed_aliases(site);
+        steps.extend(self.alias_steps(site));
+        steps.extend(self.wsgi(site));
+        match site
+            .mappings
+            .last()
+            .filter(|last| last.at.is_empty())
+            .cloned()
+        {
+            Some(root) => steps.extend(self.mapping(site, &root, false)),
+            None => steps.push(json!({"action": {"return": 404}})),
+        }
+        steps
+    }
+
+    fn alias_steps(&mut self, site: &Rc<Site>) -> Vec<Value> {
+        let mut steps = Vec::new();
+        for mapping in site
+            .mappings
+            .iter()
+            .filter(|mapping| !mapping.at.is_empty())
+        {
+            let name = format!("{}-{}", site.name, slug(&mapping.at));
+            let inner = self.mapping(site, mapping, false);
+            let destination = self.out.add_route(&name, inner);
+            let with_slash = site
+                .all(&["alias"])
+                .find(|alias| alias.argument(0).trim_end_matches('/') == mapping.at)
+                .is_some_and(|alias| alias.argument(0).ends_with('/'));
+            let mut patterns = vec![format!("{}/*", literal(&mapping.at))];
+            if !with_slash {
+                patterns.insert(0, literal(&mapping.at));
+            }
+            steps.push(step(
+                when("uri", one_or_many(patterns)),
+                json!({"pass": destination}),
+            ));
+        }
+        steps
+    }
+
+    /// The steps of one folder. `is_settled`: the path is the last one, and no rule is asked again.
+    fn mapping(&mut self, site: &Rc<Site>, base: &Mapping, is_settled: bool) -> Vec<Value> {
+        let part = if base.at.is_empty() {
+            site.name.clone()
+        } else {
+            format!("{}-{}", site.name, slug(&base.at))
+        };
+        // An index file is looked at as if it had been asked for.
+        let entry = if is_settled {
+            String::new()
+        } else {
+            self.settled_route(site, base)
+        };
+        let mut steps = Vec::new();
+        for sub in subs(site, base) {
+            let name = format!("{}-{}", site.name, slug(&sub.at));
+            let spot = Spot {
+                site: Rc::clone(site),
+                base: base.clone(),
+                sub: sub.clone(),
+                name: name.clone(),
+                entry: entry.clone(),
+            };
+            let inner = self.spot(&spot, is_settled);
+            let destination = self.out.add_route(&name, inner);
+            let patterns = vec![literal(&sub.at), format!("{}/*", literal(&sub.at))];
+            steps.push(step(
+                when("uri", one_or_many(patterns)),
+                json!({"pass": destination}),
+            ));
+        }
+        let spot = Spot {
+            site: Rc::clone(site),
+            base: base.clone(),
+            sub: base.clone(),
+            name: part.clone(),
+            entry,
+        };
+        steps.extend(self.spot(&spot, is_settled));
+        self.guarded(&site.sections, base, &part, steps)
+    }
+
+    /// Steps behind those that keep somebody out.
+    pub(super) fn guarded(
+        &mut self,
+        sections: &[Section],
+        mapping: &Mapping,
+        name: &str,
+        mut steps: Vec<Value>,
+    ) -> Vec<Value> {
+        let doubts = self.doubts_address;
+        for ask in [access::ordered, access::required, access::closed] {
+            let rules = access::rules((sections, doubts), mapping, self.findings, ask);
+            if rules.is_empty() {
+                continue;
+            }
+            let (_, only_refusals) = access::steps(&rules, &|| Value::Null, &access::refusal());
+            if !only_refusals {
+                let destination = self.out.add_route(&format!("{name}-content"), steps);
+                steps = vec![json!({"action": {"pass": destination}})];
+            }
+            let next = steps
+                .last()
+                .and_then(|step| step.get("action"))
+                .cloned()
+                .unwrap_or_default();
+            let (guards, _) = access::steps(&rules, &|| next.clone(), &access::refusal());
+            let ends = guards
+                .last()
+                .is_some_and(|step| step.get("match").is_none());
+            steps = if ends {
+                guards
+            } else {
+                [guards, steps].concat()
+            };
+        }
+        steps
+    }
+
+    /// The rewriting of a place, then its content.
+    fn spot(&mut self, spot: &Spot, is_settled: bool) -> Vec<Value> {
+        let mut sections = spot
+            .sections()
+            .filter(|section| section.stage != Stage::Server);
+        let found = sections.find_map(|section| Some((section.clone(), rules_of(section)?)));
+        let fallback = if is_settled {
+            None
+        } else {
+            self.fallback_resource(spot)
+        };
+        // Who has a path that is settled is asked the rules that refuse, and no others.
+        let found = found.map(|(section, (is_on, mut list))| {
+            list.retain(|rule| !is_settled || rule.refuses());
+            (section, (is_on, list))
+        });
+        let Some((section, (true, list))) = found.filter(|(_, (_, list))| !list.is_empty()) else {
+            return self.content(spot, fallback, None);
+        };
+        let base = match (&section.folder, &section.location) {
+            (Some(Folder::Path(path)), _) => {
+                match below(&spot.base.folder, path) {
+                    Some(rest) => format!("{}{rest}/", spot.base.at),
+                    // The folder is above the one that is mapped: its path is not part of requests.
+                    None => {
+                        let hint = "write the rules into the `<Directory>` that is mapped";
+                        if let Some(first) = section.directives.first() {
+                            self.findings.lost(&first.place, "RewriteRule", "rules of a folder above the one that is mapped: the place answers 403", hint);
+                        }
+                        return vec![json!({"action": access::refusal()})];
+                    }
+                }
+            }
+            _ => format!("{}/", spot.base.at),
+        };
+        let relative = section
+            .directives
+            .iter()
+            .rfind(|directive| directive.is("rewritebase"))
+            .map_or_else(
+                || base.clone(),
+                |directive| format!("{}/", directive.argument(0).trim_end_matches('/')),
+            );
+        let content = self.content(spot, fallback, None);
+        let content = self.out.add_route(&format!("{}-files", spot.name), content);
+        let entry = format!("routes/{}", slug(&spot.site.name));
+        let state = State::new(self.meaning(spot), &list);
+        let rules = Rules {
+            list,
+            base,
+            relative,
+            spot: spot.clone(),
+            content,
+            entry,
+            is_folder: true,
+        };
+        self.rules(&rules, state)
+    }
+
+    /// The destination of a path that no rule is asked about again.
+    pub(super) fn settled(&mut self, spot: &Spot, path: &str) -> String {
+        let found = spot
+            .site
+            .mappings
+            .iter()
+            .find(|mapping| below(&mapping.at, path).is_some())
+            .cloned();
+        let mapping = found.unwrap_or_else(|| spot.base.clone());
+        self.settled_route(&spot.site, &mapping)
+    }
+
+    fn settled_route(&mut self, site: &Rc<Site>, mapping: &Mapping) -> String {
+        let key = (site.name.clone(), mapping.at.clone());
+        if let Some(known) = self.settled.get(&key) {
+            return known.clone();
+        }
+        let wanted = format!(
+            "{}-{}",
+            site.name,
+            if mapping.at.is_empty() {
+                "settled".to_owned()
+            } else {
+                format!("{}-settled", slug(&mapping.at))
+            }
+        );
+        let destination = self.out.add_route(&wanted, Vec::new());
+        self.settled.insert(key, destination.clone());
+        let steps = self.mapping(site, mapping, true);
+        if let Some(name) = destination.strip_prefix("routes/") {
+            self.out.routes.insert(name.to_owned(), steps.into());
+        }
+        destination
+    }
+
+    /// `FallbackResource`
+    fn fallback_resource(&mut self, spot: &Spot) -> Option<Value> {
+        let resource = spot.setting("fallbackresource")?.argument(0).to_owned();
+        if resource == "disabled" {
+            return None;
+        }
+        let path = if resource.starts_with('/') {
+            resource
+        } else {
+            format!("{}/{resource}", spot.sub.at)
+        };
+        let destination = self.settled(spot, &path);
+        let rewritten = crate::template::Text::literal(path.replace('%', "%25")).template();
+        Some(json!({"rewrite": rewritten, "pass": destination}))
+    }
+
+    /// Fields of the answer, put into an action that ends a request's way.
+    pub(super) fn finish(
+        &mut self,
+        spot: &Spot,
+        mut action: Map<String, Value>,
+        is_application: bool,
+    ) -> Value {
+        self.fields(
+            spot,
+            &mut action,
+            is_application,
+            &super::headers::Variant::default(),
+        );
+        action.into()
+    }
+}
+
+/// The places below a folder that have a content of their own, the deepest first.
+fn subs(site: &Site, base: &Mapping) -> Vec<Mapping> {
+    let mut subs: Vec<Mapping> = Vec::new();
+    for section in site
+        .sections
+        .iter()
+        .filter(|section| section.file.is_none())
+    {
+        let is_of_content = |directive: &Directive| {
+            OF_CONTENT.contains(&directive.key.as_str())
+                || super::redirect::NAMES.contains(&directive.key.as_str())
+        };
+        let no_links = |directive: &Directive| {
+            directive.is("options") && super::content::follows(directive) == Some(false)
+        };
+        if !section
+            .directives
+            .iter()
+            .any(|directive| is_of_content(directive) || no_links(directive))
+            && !super::lists::is_apart(site, section)
+        {
+            continue;
+        }
+        let rest = match (&section.folder, &section.location) {
+            (Some(Folder::Path(path)), _) => below(&base.folder, path),
+            (None, Some(Location::Path(path))) => below(&base.at, path.trim_end_matches('/')),
+            _ => None,
+        };
+        let Some(rest) = rest.filter(|rest| !rest.is_empty()) else {
+            continue;
+        };
+        let sub = Mapping {
+            at: format!("{}{rest}", base.at),
+            folder: format!("{}{rest}", base.folder),
+        };
+        if !subs.contains(&sub) {
+            subs.push(sub);
+        }
+    }
+    subs.sort_by_key(|sub| std::cmp::Reverse(sub.at.len()));
+    subs
+}

@@ -1,0 +1,106 @@
+//! Remarks about a source: what is not carried over, where it stands, and what to do.
+
+use std::collections::{BTreeMap, HashSet};
+use std::rc::Rc;
+
+/// A place in a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The file.
+    pub(crate) file: Rc<str>,
+    /// The line, from 1.
+    pub(crate) line: usize,
+}
+
+/// How much a finding weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Importance {
+    /// Something of the source is not in the configuration.
+    Lost,
+    /// Nothing is missing, but somebody should know.
+    Note,
+}
+
+/// A remark about a line of a source.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Finding {
+    /// The file.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// How much it weighs.
+    pub importance: Importance,
+    /// The directive.
+    pub directive: String,
+    /// The reason for the remark, without a period.
+    pub problem: String,
+    /// The cure.
+    pub hint: String,
+}
+
+/// Findings, as they come up. One that is there already is not added: an included file may be read for several places.
+#[derive(Default)]
+pub(crate) struct Findings {
+    list: Vec<Finding>,
+    /// The same, so that a source of a hundred thousand faults takes no hundred thousand looks for each.
+    known: HashSet<Finding>,
+}
+
+impl Findings {
+    /// Something is not carried over.
+    pub(crate) fn lost(&mut self, place: &Place, directive: &str, problem: &str, hint: &str) {
+        self.add(Importance::Lost, place, directive, problem, hint);
+    }
+
+    /// Nothing is missing.
+    pub(crate) fn note(&mut self, place: &Place, directive: &str, problem: &str, hint: &str) {
+        self.add(Importance::Note, place, directive, problem, hint);
+    }
+
+    fn add(
+        &mut self,
+        importance: Importance,
+        place: &Place,
+        directive: &str,
+        problem: &str,
+        hint: &str,
+    ) {
+        let finding = Finding {
+            file: place.file.to_string(),
+            line: place.line,
+            importance,
+            directive: directive.to_owned(),
+            problem: problem.to_owned(),
+            hint: hint.to_owned(),
+        };
+        if self.known.insert(finding.clone()) {
+            self.list.push(finding);
+        }
+    }
+
+    /// By file, in the order in which files were met, and line.
+    pub(crate) fn into_list(self) -> Vec<Finding> {
+        let mut files: BTreeMap<String, usize> = BTreeMap::new();
+        for finding in &self.list {
+            let next = files.len();
+            files.entry(finding.file.clone()).or_insert(next);
+        }
+        let mut list = self.list;
+        list.sort_by_key(|finding| (files.get(&finding.file).copied(), finding.line));
+        list
+    }
+}
+
+/// A source that cannot be read at all.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {problem}", match .line { 0 => .file.clone(), line => format!("{}:{line}", .file) })]
+pub struct Unreadable {
+    /// The file.
+    pub file: String,
+    /// The line, from 1; 0 where it is the file as a whole.
+    pub line: usize,
+    /// Why.
+    pub problem: String,
+    /// The cure.
+    pub hint: Option<String>,
+}

@@ -1,0 +1,168 @@
+//! `tutti-import`: the configuration of another server, as one of Tutti's own. `tutti import` starts it with its own arguments.
+//!
+//! The configuration goes to standard output or a file, findings to standard error. What comes out has been checked as a server
+//! would: it is never one that would be refused. Exit codes: 0 if everything was carried over, 1 if not, 2 for a source that cannot be read.
+
+#![forbid(unsafe_code)]
+
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser;
+use serde_json::{Value, json};
+use tutti_ctl::import::{Findings, ImportArguments, Source, UNREADABLE};
+use tutti_ctl::report::{Failure, write};
+use tutti_ctl::{style, usage};
+use tutti_import::{Disk, Finding, Importance, Imported, Kind};
+
+/// The exit code where something was not carried over.
+const NOT_WHOLE: u8 = 1;
+
+/// Writes the configuration of another server as one of Tutti's own, and reports what could not be carried over.
+#[derive(Parser)]
+#[command(name = "tutti-import", version)]
+struct Cli {
+    #[command(flatten)]
+    arguments: ImportArguments,
+}
+
+fn main() -> ExitCode {
+    let arguments = match Cli::try_parse() {
+        Ok(cli) => cli.arguments,
+        Err(error) => return usage::refuse(&error, usage::USAGE_ERROR, &[]),
+    };
+    run(&arguments).unwrap_or_else(|failure| failure.show())
+}
+
+fn run(arguments: &ImportArguments) -> Result<ExitCode, Failure> {
+    let kind = match arguments.kind {
+        Source::Nginx => Kind::Nginx,
+        Source::Apache => Kind::Apache,
+        Source::Fpm => Kind::Fpm,
+        Source::Uwsgi => Kind::Uwsgi,
+        Source::Caddy => Kind::Caddy,
+        Source::Gunicorn => Kind::Gunicorn,
+        Source::Puma => Kind::Puma,
+    };
+    let imported = tutti_import::import(kind, &arguments.files, &Disk).map_err(|error| {
+        let failure = Failure::new(error.to_string()).code(UNREADABLE);
+        match error.hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    })?;
+    let text = format!("{:#}\n", imported.configuration);
+    let problem = tutti_ctl::refusal(&text);
+    tell(&imported, problem.as_deref(), arguments.format);
+    let whole = imported.is_whole() && problem.is_none();
+    let code = ExitCode::from(if whole { 0 } else { NOT_WHOLE });
+    // One that would be refused helps nobody, and must not be put where a server reads it.
+    if problem.is_some() {
+        return Ok(code);
+    }
+    if !arguments.check {
+        match &arguments.output {
+            Some(path) => put(path, &text)?,
+            None => drop(write(text.as_bytes())?),
+        }
+    }
+    Ok(code)
+}
+
+/// A file that is there is never overwritten: it may be the one that a server runs with.
+fn put(path: &Path, text: &str) -> Result<(), Failure> {
+    let created = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(path);
+    let name = path.display();
+    let failed = |error: io::Error| Failure::new(format!("cannot write `{name}`: {error}"));
+    let mut file = created.map_err(|error| {
+        let failure = failed(error);
+        if path.exists() {
+            failure.hint("give another name, or remove the file")
+        } else {
+            failure
+        }
+    })?;
+    file.write_all(text.as_bytes())
+        .and_then(|()| file.sync_all())
+        .map_err(failed)
+}
+
+fn tell(imported: &Imported, problem: Option<&str>, format: Findings) {
+    let mut text = String::new();
+    if format == Findings::Json {
+        let findings = imported
+            .findings
+            .iter()
+            .map(as_json)
+            .collect::<Vec<Value>>();
+        text = format!("{:#}\n", json!({"findings": findings, "refused": problem}));
+    } else {
+        for importance in [Importance::Lost, Importance::Note] {
+            let of_it = imported
+                .findings
+                .iter()
+                .filter(|finding| finding.importance == importance);
+            for finding in of_it {
+                text.push_str(&as_text(finding));
+            }
+        }
+        if let Some(problem) = problem {
+            let bad = style::bad("error:");
+            let hint = style::place("hint:");
+            text.push_str(&format!(
+                "{bad} the configuration that came out would be refused: {problem}\n{hint} take out of the source what it names, and say that this happens\n"
+            ));
+        }
+        let lost = imported
+            .findings
+            .iter()
+            .filter(|finding| finding.importance == Importance::Lost)
+            .count();
+        if lost > 0 || io::stderr().is_terminal() {
+            let notes = imported.findings.len() - lost;
+            text.push_str(&style::quiet(&format!(
+                "{lost} not carried over, {notes} notes"
+            )));
+            text.push('\n');
+        }
+    }
+    // Nobody is left to tell when stderr is closed.
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+fn as_text(finding: &Finding) -> String {
+    let Finding {
+        file,
+        line,
+        directive,
+        problem,
+        hint,
+        ..
+    } = finding;
+    let place = style::strong(&format!("{file}:{line}:"));
+    let kind = match finding.importance {
+        Importance::Lost => style::bad("not carried over:"),
+        Importance::Note => style::quiet("note:"),
+    };
+    let directive = directive.replace(char::is_control, " ");
+    let problem = problem.replace(char::is_control, " ");
+    format!(
+        "{place} {kind} `{directive}`: {problem}\n  {} {hint}\n",
+        style::place("hint:")
+    )
+}
+
+fn as_json(finding: &Finding) -> Value {
+    json!({
+        "file": finding.file,
+        "line": finding.line,
+        "importance": match finding.importance { Importance::Lost => "lost", Importance::Note => "note" },
+        "directive": finding.directive,
+        "problem": finding.problem,
+        "hint": finding.hint,
+    })
+}

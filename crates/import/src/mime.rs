@@ -1,0 +1,25 @@
+//! MIME types that a source gives to endings, where Tutti gives another.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+use tutti_config::MIME_TYPES;
+
+/// Entries of `settings.http.static.mime_types` that make the types of `wanted` (ending without a period → type) hold.
+pub(crate) fn differences(wanted: &BTreeMap<String, String>) -> Map<String, Value> {
+    let mut entries: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (ending, mime) in wanted {
+        let dotted = format!(".{}", ending.to_ascii_lowercase());
+        let built_in = MIME_TYPES
+            .iter()
+            .find(|(_, endings)| endings.contains(&dotted.as_str()))
+            .map(|(mime, _)| *mime);
+        if built_in != Some(mime.as_str()) {
+            entries.entry(mime).or_default().push(dotted);
+        }
+    }
+    let entries = entries.into_iter();
+    entries
+        .map(|(mime, endings)| (mime.to_owned(), endings.into()))
+        .collect()
+}

@@ -1,0 +1,225 @@
+//! The configuration that is being made: listeners, routes, applications, upstreams, each with a name of its own.
+
+use serde_json::{Map, Value, json};
+
+/// A configuration of Tutti, in parts.
+#[derive(Default)]
+pub(crate) struct Output {
+    /// `listeners`
+    pub(crate) listeners: Map<String, Value>,
+    /// `routes`
+    pub(crate) routes: Map<String, Value>,
+    /// `applications`
+    pub(crate) applications: Map<String, Value>,
+    /// `upstreams`
+    pub(crate) upstreams: Map<String, Value>,
+    /// `settings.http`.
+    pub(crate) http: Map<String, Value>,
+    /// The other members of `settings`.
+    pub(crate) settings: Map<String, Value>,
+    /// `limits`
+    pub(crate) limits: Map<String, Value>,
+    /// `spoolers`
+    pub(crate) spoolers: Map<String, Value>,
+    /// `schedules`
+    pub(crate) schedules: Map<String, Value>,
+    /// `access_log`
+    pub(crate) access_log: Option<Value>,
+}
+
+impl Output {
+    /// The configuration, without parts that are empty.
+    pub(crate) fn into_json(mut self) -> Value {
+        let mut whole = Map::new();
+        self.flatten_targets();
+        for (name, part) in [
+            ("listeners", self.listeners),
+            ("routes", self.routes),
+            ("applications", self.applications),
+            ("upstreams", self.upstreams),
+            ("limits", self.limits),
+            ("spoolers", self.spoolers),
+            ("schedules", self.schedules),
+        ] {
+            if !part.is_empty() {
+                whole.insert(name.to_owned(), Value::Object(part));
+            }
+        }
+        if !self.http.is_empty() {
+            self.settings.insert("http".to_owned(), self.http.into());
+        }
+        if !self.settings.is_empty() {
+            whole.insert("settings".to_owned(), self.settings.into());
+        }
+        if let Some(access_log) = self.access_log {
+            whole.insert("access_log".to_owned(), access_log);
+        }
+        Value::Object(whole)
+    }
+
+    /// A name for a route that nobody has yet; made of letters, digits, `-`, `.` and `_`.
+    pub(crate) fn route_name(&self, wanted: &str) -> String {
+        unused(&self.routes, wanted)
+    }
+
+    /// Adds a route, and gives its destination.
+    pub(crate) fn add_route(&mut self, wanted: &str, steps: Vec<Value>) -> String {
+        let name = self.route_name(wanted);
+        self.routes.insert(name.clone(), Value::Array(steps));
+        format!("routes/{name}")
+    }
+
+    /// An application with a single target has no need of targets.
+    fn flatten_targets(&mut self) {
+        let mut renamed = Vec::new();
+        for (name, application) in &mut self.applications {
+            let Some(options) = application.as_object_mut() else {
+                continue;
+            };
+            let single = options.get("targets").and_then(Value::as_object);
+            let single = single.filter(|targets| targets.len() == 1);
+            let Some((target, inner)) = single.and_then(|targets| targets.iter().next()) else {
+                continue;
+            };
+            renamed.push((
+                format!("applications/{name}/{target}"),
+                format!("applications/{name}"),
+            ));
+            let inner = inner.as_object().cloned().unwrap_or_default();
+            options.remove("targets");
+            options.extend(inner);
+        }
+        for route in self.routes.values_mut().chain(self.listeners.values_mut()) {
+            rename(route, &renamed);
+        }
+    }
+}
+
+/// Puts new destinations in the place of old ones. The depth is that of actions within actions, which the importer makes itself.
+fn rename(value: &mut Value, renamed: &[(String, String)]) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                match member {
+                    Value::String(text) if name == "pass" => {
+                        if let Some((_, new)) = renamed.iter().find(|(old, _)| old == text) {
+                            new.clone_into(text);
+                        }
+                    }
+                    member => rename(member, renamed),
+                }
+            }
+        }
+        Value::Array(elements) => {
+            for element in elements {
+                rename(element, renamed);
+            }
+        }
+        _ => {}
+    }
+}
+
+impl Output {
+    /// The name of this upstream: that of an equal one that is there already, else one like `wanted`.
+    pub(crate) fn upstream(&mut self, upstream: Map<String, Value>, wanted: &str) -> String {
+        let upstream = Value::Object(upstream);
+        let mut there = self.upstreams.iter();
+        if let Some((name, _)) = there.find(|(_, known)| **known == upstream) {
+            return name.clone();
+        }
+        let name = unused(&self.upstreams, wanted);
+        self.upstreams.insert(name.clone(), upstream);
+        name
+    }
+}
+
+/// Ends the steps of an entrance with where all other requests go; steps before it that lead there, too, are not needed.
+pub(crate) fn end_with(steps: &mut Vec<Value>, destination: &str) {
+    while steps
+        .last()
+        .and_then(|step| step.pointer("/action/pass"))
+        .and_then(Value::as_str)
+        == Some(destination)
+    {
+        steps.pop();
+    }
+    steps.push(json!({"action": {"pass": destination}}));
+}
+
+/// A name like `wanted` that `taken` does not have.
+pub(crate) fn unused(taken: &Map<String, Value>, wanted: &str) -> String {
+    let base = slug(wanted);
+    if !taken.contains_key(&base) {
+        return base;
+    }
+    let mut number = 2_usize;
+    loop {
+        let name = format!("{base}-{number}");
+        if !taken.contains_key(&name) {
+            return name;
+        }
+        number += 1;
+    }
+}
+
+/// Letters, digits, `-`, `.` and `_` of a text, so that a name needs no encoding in a destination.
+pub(crate) fn slug(text: &str) -> String {
+    let mut slug = String::new();
+    for character in text.chars().take(80) {
+        if character.is_ascii_alphanumeric() || matches!(character, '.' | '_') {
+            slug.push(character);
+        } else if !slug.ends_with('-') && !slug.is_empty() {
+            slug.push('-');
+        }
+    }
+    let trimmed = slug.trim_matches(['-', '.']);
+    match trimmed {
+        "" => "site".to_owned(),
+        trimmed => trimmed.to_owned(),
+    }
+}
+
+/// A step with conditions; without, if there are none.
+pub(crate) fn step(conditions: Map<String, Value>, action: Value) -> Value {
+    if conditions.is_empty() {
+        json!({"action": action})
+    } else {
+        json!({"match": conditions, "action": action})
+    }
+}
+
+/// One condition.
+pub(crate) fn when(name: &str, value: impl Into<Value>) -> Map<String, Value> {
+    Map::from_iter([(name.to_owned(), value.into())])
+}
+
+/// One pattern as it is, several as an array.
+pub(crate) fn one_or_many(mut patterns: Vec<String>) -> Value {
+    match (patterns.len(), patterns.pop()) {
+        (1, Some(only)) => only.into(),
+        (_, last) => {
+            patterns.extend(last);
+            patterns.into()
+        }
+    }
+}
+
+/// A path as a pattern of `match.uri`, its special characters encoded.
+pub(crate) fn literal(path: &str) -> String {
+    let mut pattern = String::new();
+    for character in path.chars() {
+        match character {
+            '*' => pattern.push_str("%2A"),
+            '%' => pattern.push_str("%25"),
+            '!' if pattern.is_empty() => pattern.push_str("%21"),
+            '~' if pattern.is_empty() => pattern.push_str("%7E"),
+            other => pattern.push(other),
+        }
+    }
+    pattern
+}
+
+/// A path and all below it, as one pattern; also what continues its last segment.
+pub(crate) fn beginning(path: &str) -> String {
+    literal(path) + "*"
+}

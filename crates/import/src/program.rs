@@ -1,0 +1,135 @@
+//! One application behind an address: the common ground of uWSGI, gunicorn and Puma.
+
+use serde_json::{Map, Value, json};
+
+use crate::finding::{Findings, Place};
+use crate::output::{Output, when};
+
+/// A server of one application.
+#[derive(Default)]
+pub(crate) struct Program {
+    /// Addresses, as listeners are named.
+    pub(crate) addresses: Vec<String>,
+    /// Options of the application.
+    pub(crate) options: Map<String, Value>,
+    /// Its `limits`.
+    pub(crate) limits: Map<String, Value>,
+    /// Its `environment`.
+    pub(crate) environment: Map<String, Value>,
+    /// Options of every listener.
+    pub(crate) listener: Map<String, Value>,
+    /// Folders of files: path and folder.
+    pub(crate) files: Vec<(String, String)>,
+    /// `settings.http`
+    pub(crate) http: Map<String, Value>,
+    /// `access_log`
+    pub(crate) access_log: Option<Value>,
+    /// Its mules.
+    pub(crate) mules: Map<String, Value>,
+    /// `schedules` of its commands, but for the name of the application.
+    pub(crate) schedules: Map<String, Value>,
+}
+
+impl Program {
+    /// The configuration: files first, then the application.
+    pub(crate) fn into_json(mut self, name: &str) -> Value {
+        let mut out = Output::default();
+        for (option, part) in [
+            ("limits", self.limits),
+            ("environment", self.environment),
+            ("mules", self.mules),
+        ] {
+            if !part.is_empty() {
+                self.options.insert(option.to_owned(), part.into());
+            }
+        }
+        out.applications
+            .insert(name.to_owned(), self.options.into());
+        for schedule in self.schedules.values_mut().filter_map(Value::as_object_mut) {
+            schedule.insert("application".to_owned(), name.into());
+        }
+        out.schedules = self.schedules;
+        let application = format!("applications/{name}");
+        let pass = if self.files.is_empty() {
+            application
+        } else {
+            let mut steps = Vec::new();
+            for (path, folder) in self.files {
+                let bare = path.trim_end_matches('/');
+                let mut share = when(
+                    "share",
+                    format!(
+                        "{}$uri",
+                        folder.trim_end_matches('/').replace('$', "${dollar}")
+                    ),
+                );
+                share.insert("index".to_owned(), "".into());
+                if !bare.is_empty() {
+                    share.insert("prefix".to_owned(), bare.into());
+                }
+                // As uWSGI has it: the application is asked where there is no file.
+                let mut test = share.clone();
+                test.insert("found".to_owned(), share.into());
+                test.insert("fallback".to_owned(), json!({"pass": application}));
+                let uri = format!("{}/*", crate::output::literal(bare));
+                steps.push(json!({"match": {"uri": uri}, "action": test}));
+            }
+            steps.push(json!({"action": {"pass": application}}));
+            out.add_route("main", steps)
+        };
+        for address in self.addresses {
+            let mut listener = when("pass", pass.clone());
+            listener.extend(self.listener.clone());
+            out.listeners.insert(address, listener.into());
+        }
+        out.http = self.http;
+        out.access_log = self.access_log;
+        out.into_json()
+    }
+
+    /// Adds an address; one that is none is told.
+    pub(crate) fn listen(
+        &mut self,
+        text: &str,
+        place: &Place,
+        directive: &str,
+        findings: &mut Findings,
+    ) {
+        match address(text) {
+            Some(address) if self.addresses.contains(&address) => {}
+            Some(address) => self.addresses.push(address),
+            None => findings.lost(
+                place,
+                directive,
+                &format!("`{text}` is no address"),
+                "write numbers: `127.0.0.1:8000`, or `unix:/run/site.sock`",
+            ),
+        }
+    }
+}
+
+/// An address as a listener's name: `:8000`, `0.0.0.0:8000`, `[::]:80`, `unix:/path`, `/path`, `localhost:80`.
+pub(crate) fn address(text: &str) -> Option<String> {
+    let text = text.trim();
+    let text = text.strip_prefix("tcp://").unwrap_or(text);
+    if let Some(path) = text.strip_prefix("unix:") {
+        let path = path.strip_prefix("//").unwrap_or(path);
+        return (!path.is_empty()).then(|| format!("unix:{path}"));
+    }
+    if text.starts_with('/') {
+        return Some(format!("unix:{text}"));
+    }
+    let (host, port) = text.rsplit_once(':')?;
+    port.parse::<u16>().ok()?;
+    match host {
+        "" | "*" | "0.0.0.0" => Some(format!("*:{port}")),
+        "localhost" => Some(format!("127.0.0.1:{port}")),
+        host => {
+            let address = format!("{host}:{port}");
+            address
+                .parse::<std::net::SocketAddr>()
+                .is_ok()
+                .then_some(address)
+        }
+    }
+}

@@ -1,0 +1,607 @@
+//! The configuration as requests see it: prepared as a whole from the one before it and from what it needs outside, swapped in one step, kept until
+//! its last request has ended.
+//!
+//! `prepare` may fail and leaves nothing behind: sockets it bound are closed when [`Prepared`] is dropped. The server's `commit` cannot fail.
+//! It carries over what did not change: listening sockets, MIME table, access log file. [`Surroundings`] gives what a configuration needs from
+//! outside: sockets, logs, spools, applications.
+//!
+//! Must never: touch the configuration in force, whatever fails; leave behind what was opened for one that failed; or open again what has not changed.
+
+mod entrance;
+mod faults;
+mod spoken;
+mod surroundings;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tutti_config::model::{self, Config, Switch};
+use tutti_config::{Diagnostic, Diagnostics};
+use tutti_guard::Guards;
+use tutti_http::websocket::SessionOptions;
+use tutti_http::{EncodedSlashes, Limits, PathRules};
+use tutti_pool::Application;
+use tutti_quic::Spoken;
+use tutti_routing::{Modules, Router};
+use tutti_spool::Spool;
+use tutti_telemetry::Tracer;
+use tutti_tls::{Bundle, Client, Offer, OfferError, Source};
+use tutti_upstream::{Upstream, authorities};
+
+use self::faults::bind_fault;
+use self::spoken::spoken;
+use tutti_cache::stores;
+use tutti_conn::clock::{Millis, millis};
+use tutti_conn::holdings::Store;
+use tutti_conn::listener::Listener;
+use tutti_files::compression::Compression;
+use tutti_files::mime::MimeTypes;
+use tutti_request_log::Counts;
+use tutti_request_log::Logs;
+
+pub(crate) use self::entrance::ListenerEntry;
+pub use self::surroundings::Surroundings;
+
+/// `settings.http`, in the units they are used in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timeouts {
+    /// `header_read_timeout`.
+    pub(crate) header_read: Millis,
+    /// `body_read_timeout`.
+    pub(crate) body_read: Millis,
+    /// `send_timeout`.
+    pub(crate) send: Millis,
+    /// `idle_timeout`.
+    pub(crate) idle: Millis,
+}
+
+/// One whole configuration.
+pub(crate) struct Snapshot {
+    /// Bounds on the heads and bodies of requests.
+    pub(crate) limits: Limits,
+    /// How long clients are waited for.
+    pub(crate) timeouts: Timeouts,
+    /// `settings.http.websocket`.
+    pub(crate) websocket: SessionOptions,
+    /// `Server` has the version.
+    pub(crate) shows_version: bool,
+    /// The types of files.
+    pub(crate) mime: Arc<MimeTypes>,
+    mime_source: BTreeMap<String, String>,
+    /// The ways in with a socket.
+    pub(crate) listeners: Vec<ListenerEntry>,
+    /// The compiled routes.
+    pub(crate) router: Router,
+    /// Ways in for the jobs of spoolers, runs of schedules among them, which have no socket; as the router numbers them.
+    job_entrances: Vec<ListenerEntry>,
+    /// The same for the questions of guards.
+    question_entrances: Vec<ListenerEntry>,
+    /// In the order of their names, as the router numbers them.
+    pub(crate) spoolers: Vec<Arc<model::Spooler>>,
+    /// In the order of their names, as the router numbers them.
+    pub(crate) applications: Vec<Arc<Application>>,
+    /// As the router numbers them.
+    pub(crate) upstreams: Vec<Arc<Upstream>>,
+    /// How the names of their servers are looked up.
+    pub(crate) resolver: model::Resolver,
+    /// How the API server of Kubernetes is reached, where they are Services.
+    pub(crate) kubernetes: model::Kubernetes,
+    /// Large bodies of requests to upstreams; there if there is an upstream.
+    pub(crate) body_spool: Option<Spool>,
+    /// Where answers wait for slow clients; there if there is an upstream or an application, and `response_buffering` is not 0.
+    pub(crate) store: Option<Store>,
+    /// `body_temp_path`.
+    body_folder: Option<PathBuf>,
+    /// Access logs and the slow log.
+    pub(crate) logs: Logs,
+    /// `None`: requests are not traced.
+    pub(crate) tracer: Option<Arc<Tracer>>,
+    /// The modules that scripts of the configuration may use.
+    pub(crate) modules: Modules,
+    /// `None`: responses are sent as they are.
+    pub(crate) compression: Option<Compression>,
+    /// A listener has `forwarded`.
+    pub(crate) believes_fields: bool,
+    /// Who is told the ids of requests, and whose are believed.
+    pub(crate) request_id: Option<Box<model::RequestId>>,
+    /// `None`: requests are served.
+    pub(crate) maintenance: Option<Box<model::Maintenance>>,
+    /// Who gets 103.
+    pub(crate) early_hints: model::EarlyHints,
+    /// `log_route`.
+    pub(crate) logs_routes: bool,
+    /// `chunked_transform`.
+    pub(crate) accepts_chunked: bool,
+    /// Bodies of requests to applications up to this size stay in memory.
+    pub(crate) body_buffer_bytes: usize,
+    /// Requests by what answered them.
+    pub(crate) counts: Counts,
+    /// The guards of actions, as the router numbers them.
+    pub(crate) guards: Guards,
+    /// The stores of responses.
+    pub(crate) caches: Vec<Arc<tutti_cache::Store>>,
+}
+
+/// The spools that a change needs and the server does not have: what [`Surroundings`] will be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpoolsNeeded {
+    /// For request bodies that are sent to servers.
+    pub requests: bool,
+    /// For answers that slow clients have not taken.
+    pub responses: bool,
+}
+
+/// A configuration that is ready to be used.
+pub struct Prepared {
+    /// It replaces the one in force.
+    pub(crate) snapshot: Snapshot,
+    /// Listeners that the live configuration does not have.
+    pub(crate) added: Vec<Arc<Listener>>,
+}
+
+impl Snapshot {
+    /// A configuration without listeners, for so many listen threads.
+    ///
+    /// # Errors
+    /// None: there is nothing in it that could be at fault.
+    pub(crate) fn empty(threads: usize) -> Result<Self, Diagnostics> {
+        let config = Config::default();
+        let mut empty = Self::settings(&config, None, Router::compile(&config)?);
+        empty.counts = Counts::new(threads);
+        Ok(empty)
+    }
+
+    fn settings(config: &Config, previous: Option<&Snapshot>, router: Router) -> Self {
+        let http = &config.settings.http;
+        let limits = Limits {
+            large_header_buffer_size: http.large_header_buffer_size,
+            large_header_buffers: http.large_header_buffers,
+            discard_unsafe_fields: http.discard_unsafe_fields,
+            max_body_size: http.max_body_size,
+            paths: Some(path_rules(http)),
+            ..Limits::default()
+        };
+        let timeouts = Timeouts {
+            header_read: millis(http.header_read_timeout),
+            body_read: millis(http.body_read_timeout),
+            send: millis(http.send_timeout),
+            idle: millis(http.idle_timeout),
+        };
+        let websocket = SessionOptions {
+            max_message: http.websocket.max_frame_size,
+            read_timeout: millis(http.websocket.read_timeout),
+            keepalive: millis(http.websocket.keepalive_interval),
+        };
+        let kept = previous.filter(|previous| previous.mime_source == http.mime_types);
+        let mime = kept.map_or_else(
+            || Arc::new(MimeTypes::new(&http.mime_types)),
+            |previous| Arc::clone(&previous.mime),
+        );
+        Self {
+            guards: Guards::default(),
+            limits,
+            timeouts,
+            websocket,
+            shows_version: http.server_version,
+            mime,
+            mime_source: http.mime_types.clone(),
+            listeners: Vec::new(),
+            job_entrances: Vec::new(),
+            question_entrances: Vec::new(),
+            spoolers: config.spoolers.values().cloned().collect(),
+            router,
+            applications: Vec::new(),
+            upstreams: Vec::new(),
+            resolver: config.settings.resolver.clone(),
+            kubernetes: config.settings.kubernetes.clone(),
+            body_spool: None,
+            store: None,
+            body_folder: http.body_temp_path.clone(),
+            logs: previous.map_or_else(Logs::default, |previous| Logs::after(&previous.logs)),
+            tracer: None,
+            modules: modules(config, previous),
+            compression: http.compression.as_ref().map(Compression::new),
+            believes_fields: false,
+            request_id: http.request_id.clone().map(Box::new),
+            maintenance: config.settings.maintenance.clone().map(Box::new),
+            early_hints: http.early_hints,
+            logs_routes: http.log_route,
+            accepts_chunked: http.chunked_transform,
+            body_buffer_bytes: usize::try_from(http.body_buffer_size).unwrap_or(usize::MAX),
+            counts: Counts::new(previous.map_or(0, |previous| previous.counts.threads())),
+            caches: stores(config, previous.map_or(&[], |previous| &previous.caches)),
+        }
+    }
+
+    /// Opens the file where answers wait for slow clients, or takes over the one of `previous`, if there is anything to wait for.
+    ///
+    /// # Errors
+    /// Why it cannot be made; answers wait in memory then.
+    pub(crate) fn open_store(
+        &mut self,
+        config: &Config,
+        previous: &Snapshot,
+        around: &mut dyn Surroundings,
+    ) -> io::Result<()> {
+        let most = config.settings.http.response_buffering;
+        if most == 0 || (self.upstreams.is_empty() && self.applications.is_empty()) {
+            return Ok(());
+        }
+        let spool = match previous.store_for(&config.settings.http) {
+            Some(store) => store.spool.clone(),
+            None => around.response_spool(most)?,
+        };
+        self.store = Some(Store { spool, most });
+        Ok(())
+    }
+
+    /// The store, if it is where it is to be and answers may be as large as before.
+    fn store_for(&self, http: &model::Http) -> Option<&Store> {
+        let is_same = self.body_folder == http.body_temp_path;
+        let store = self.store.as_ref().filter(|_| is_same)?;
+        (store.most == http.response_buffering).then_some(store)
+    }
+
+    /// The spool of request bodies, if it is where it is to be and bodies may be as large as before.
+    fn body_spool_for(&self, http: &model::Http) -> Option<&Spool> {
+        let is_same = self.body_folder == http.body_temp_path;
+        let is_same = is_same && self.limits.max_body_size == http.max_body_size;
+        self.body_spool.as_ref().filter(|_| is_same)
+    }
+
+    /// The spools that a configuration needs besides those of this one.
+    pub(crate) fn spools_needed(&self, config: &Config) -> SpoolsNeeded {
+        let http = &config.settings.http;
+        let has_servers = !config.upstreams.is_empty() || config.proxies().next().is_some();
+        let has_answers = has_servers || !config.applications.is_empty();
+        let has_answers = has_answers && http.response_buffering != 0;
+        SpoolsNeeded {
+            requests: has_servers && self.body_spool_for(http).is_none(),
+            responses: has_answers && self.store_for(http).is_none(),
+        }
+    }
+
+    /// Limits of HTTP/2 on a listener; `None` if it is not spoken there.
+    pub(crate) fn http2_of(&self, listener: u64) -> Option<model::Http2> {
+        let position = self.position_of(listener)?;
+        self.listeners.get(position)?.options.http2.on()
+    }
+
+    /// HTTP/3 on a listener; `None` if it is not spoken there.
+    pub(crate) fn http3_of(&self, listener: u64) -> Option<&Spoken> {
+        let position = self.position_of(listener)?;
+        self.listeners.get(position)?.http3.as_ref()
+    }
+
+    /// All ways in.
+    pub(crate) fn entrances(&self) -> impl Iterator<Item = &ListenerEntry> {
+        let own = self.job_entrances.iter().chain(&self.question_entrances);
+        self.listeners.iter().chain(own)
+    }
+
+    /// The way in for a question of a guard, by its number among those that ask.
+    pub(crate) fn question_entrance(&self, number: usize) -> Option<&Arc<Listener>> {
+        let entry = self.question_entrances.get(number)?;
+        Some(&entry.listener)
+    }
+
+    /// True of the ways in for the questions of guards.
+    pub(crate) fn is_question(&self, listener: u64) -> bool {
+        let mut entrances = self.question_entrances.iter();
+        entrances.any(|entry| entry.listener.id == listener)
+    }
+
+    /// The way in for the jobs of this spooler.
+    pub(crate) fn entrance_of(&self, spooler: &str) -> Option<&ListenerEntry> {
+        let mut entrances = self.job_entrances.iter();
+        entrances.find(|entry| entry.listener.name() == spooler)
+    }
+
+    /// True of the way in for the jobs of a spooler.
+    pub(crate) fn is_of_job(&self, listener: u64) -> bool {
+        let mut entrances = self.job_entrances.iter();
+        entrances.any(|entry| entry.listener.id == listener)
+    }
+
+    /// The upstreams of each name: `proxy` actions with one URL and different options are one upstream to people.
+    pub(crate) fn upstreams_by_name(&self) -> BTreeMap<&str, Vec<&Arc<Upstream>>> {
+        let mut by_name: BTreeMap<&str, Vec<&Arc<Upstream>>> = BTreeMap::new();
+        for upstream in &self.upstreams {
+            by_name.entry(upstream.name()).or_default().push(upstream);
+        }
+        by_name
+    }
+
+    /// The number of a listener in this configuration.
+    pub(crate) fn position_of(&self, listener: u64) -> Option<usize> {
+        self.entrances()
+            .position(|entry| entry.listener.id == listener)
+    }
+
+    /// Returns a listener's offer to clients, if it speaks TLS.
+    pub(crate) fn offer_of(&self, listener: u64) -> Option<&Offer> {
+        let entry = self.listeners.get(self.position_of(listener)?)?;
+        entry.offer.as_deref()
+    }
+
+    /// Makes `config` ready to replace `previous`. All faults are reported, not the first.
+    ///
+    /// # Errors
+    /// Listeners that cannot be bound, a log that cannot be opened, each at its place.
+    pub(crate) fn prepare(
+        config: &Config,
+        previous: &Snapshot,
+        around: &mut dyn Surroundings,
+    ) -> Result<Prepared, Diagnostics> {
+        let mut faults = Vec::new();
+        let router = Router::compile(config)?;
+        let mut snapshot = Self::settings(config, Some(previous), router);
+        let mut added = Vec::new();
+        for wanted in &config.listeners {
+            let offer = match offer(wanted, &snapshot.limits, previous, around) {
+                Ok(offer) => offer,
+                Err(error) => {
+                    faults.push(Diagnostic::apply(error.pointer, error.message));
+                    continue;
+                }
+            };
+            match listener(wanted, previous, around, offer) {
+                Ok((mut entry, is_new)) => {
+                    if let Some(options) = wanted.options.http3.on() {
+                        let kept = previous.http3_of(entry.listener.id);
+                        let bind = || around.bind_datagrams(wanted);
+                        let offer = entry.offer.as_deref();
+                        match spoken(options, kept, offer, &entry.listener, bind) {
+                            Ok(spoken) => entry.http3 = Some(spoken),
+                            Err(error) => faults.push(Diagnostic::apply(
+                                wanted.pointer.child("http3"),
+                                format!("cannot take HTTP/3: {error}"),
+                            )),
+                        }
+                    }
+                    if is_new {
+                        added.push(Arc::clone(&entry.listener));
+                    }
+                    snapshot.believes_fields |= entry.forwarded.is_some();
+                    snapshot.listeners.push(entry);
+                }
+                Err(error) => faults.push(bind_fault(wanted, &error)),
+            }
+        }
+        snapshot.job_entrances = job_entrances(config, previous);
+        snapshot.question_entrances = entrance::for_questions(
+            snapshot.router.guards(),
+            &previous.question_entrances,
+            previous.counts.threads(),
+        );
+        snapshot.believes_fields |= !snapshot.question_entrances.is_empty();
+        let stores = &config.settings.limit_stores;
+        match Guards::new(snapshot.router.guards(), stores, &previous.guards, |path| {
+            around.guard_file(path)
+        }) {
+            Ok(guards) => snapshot.guards = guards,
+            Err(mut failed) => faults.append(&mut failed),
+        }
+        for application in config.applications.values() {
+            match around.application(&application.name) {
+                Some(running) => snapshot.applications.push(running),
+                None => faults.push(Diagnostic::apply(
+                    application.pointer.clone(),
+                    "the application is not running",
+                )),
+            }
+        }
+        snapshot.upstreams = upstreams(&snapshot.router, previous, around, &mut faults);
+        if let Some(first) = snapshot.upstreams.first() {
+            let http = &config.settings.http;
+            let kept = previous.body_spool_for(http).cloned();
+            match kept.map_or_else(|| around.body_spool(http.max_body_size), Ok) {
+                Ok(spool) => snapshot.body_spool = Some(spool),
+                Err(error) => faults.push(Diagnostic::apply(
+                    first.model().pointer.clone().into(),
+                    format!("cannot create a file for large request bodies: {error}"),
+                )),
+            }
+        }
+        match Logs::open(config, &previous.logs, |path| around.open_log(path)) {
+            Ok(logs) => snapshot.logs = logs,
+            Err(mut failed) => faults.append(&mut failed),
+        }
+        if let Some(wanted) = &config.settings.telemetry {
+            match tracer(wanted, previous, around) {
+                Ok(tracer) => snapshot.tracer = Some(tracer),
+                Err(why) => faults.push(Diagnostic::apply(
+                    wanted.pointer.clone(),
+                    format!("cannot send traces: {why}"),
+                )),
+            }
+        }
+        let applications = snapshot.applications.iter().map(|one| &**one.name());
+        let upstreams = snapshot.upstreams.iter().map(|one| one.name());
+        let routes = snapshot.router.routes();
+        snapshot.counts = previous.counts.of(applications, upstreams, routes);
+        if faults.is_empty() {
+            Ok(Prepared { snapshot, added })
+        } else {
+            Err(Diagnostics(faults))
+        }
+    }
+}
+
+/// The protocols inside TLS, the preferred first (RFC 7301 §6); the first only where it is wished.
+const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
+/// The paths that requests may have.
+fn path_rules(http: &model::Http) -> PathRules {
+    PathRules {
+        merge_slashes: http.merge_slashes,
+        encoded_slashes: match http.encoded_slashes {
+            model::EncodedSlashes::Plain => EncodedSlashes::Plain,
+            model::EncodedSlashes::Any => EncodedSlashes::Any,
+            model::EncodedSlashes::Refuse => EncodedSlashes::Refuse,
+        },
+        backslashes: http.backslashes,
+        decode_unreserved: http.decode_unreserved,
+    }
+}
+
+/// The protocols that an upstream is offered inside TLS.
+fn upstream_protocols(options: &model::UpstreamOptions) -> &'static [&'static [u8]] {
+    match options.http_version {
+        model::HttpVersion::Http1 => &[b"http/1.1"],
+        model::HttpVersion::Http2 => &[b"h2"],
+    }
+}
+
+/// TLS of a listener, with what its clients remember where they may go on with it.
+fn offer(
+    wanted: &model::Listener,
+    limits: &Limits,
+    previous: &Snapshot,
+    around: &mut dyn Surroundings,
+) -> Result<Option<Arc<Offer>>, OfferError> {
+    let Some(tls) = &wanted.tls else {
+        return Ok(None);
+    };
+    let before = previous
+        .listeners
+        .iter()
+        .find(|entry| entry.address == wanted.address)
+        .and_then(|entry| entry.offer.as_deref());
+    let mut find = |source: Source<'_>| found(source, around);
+    let [_, old @ ..] = &PROTOCOLS;
+    let protocols = match wanted.options.http2 {
+        Switch::On(_) => &PROTOCOLS[..],
+        Switch::Off => old,
+    };
+    let mut offer = Offer::new(tls, &mut find, protocols, before)?;
+    if let Some(http3) = wanted.options.http3.on().filter(|http3| http3.early_data) {
+        offer.take_early(
+            tutti_quic::promised(&http3, limits.max_head_bytes()),
+            before,
+        );
+    }
+    if let Some(on_demand) = &tls.on_demand
+        && let Some(demands) = around.demands(&on_demand.account)
+    {
+        offer.begin_demands(demands);
+    }
+    Ok(Some(Arc::new(offer)))
+}
+
+/// Certificates of the configuration or of a file.
+fn found(source: Source<'_>, around: &mut dyn Surroundings) -> Result<Arc<Bundle>, String> {
+    match source {
+        Source::Stored(name) => around
+            .certificate(name)
+            .ok_or_else(|| format!("the certificate bundle `{name}` does not exist")),
+        Source::File(path) => authorities::read(path).map(Arc::new),
+    }
+}
+
+/// The socket of a listener that is there already, or a new one.
+fn listener(
+    wanted: &model::Listener,
+    previous: &Snapshot,
+    around: &mut dyn Surroundings,
+    offer: Option<Arc<Offer>>,
+) -> io::Result<(ListenerEntry, bool)> {
+    let kept = previous
+        .listeners
+        .iter()
+        .find(|entry| entry.address == wanted.address);
+    let listener = match kept {
+        Some(entry) => Arc::clone(&entry.listener),
+        None => {
+            let socket = around.bind(wanted)?;
+            Listener::new(
+                &wanted.name,
+                entrance::next_id(),
+                socket,
+                previous.counts.threads(),
+            )
+        }
+    };
+    let entry = ListenerEntry {
+        listener,
+        address: wanted.address.clone(),
+        options: wanted.options,
+        forwarded: wanted.forwarded.clone(),
+        offer,
+        http3: None,
+        proxy_protocol: wanted.proxy_protocol.clone(),
+    };
+    Ok((entry, kept.is_none()))
+}
+
+/// The ways in for the jobs of spoolers: those there are already, by name, and new ones.
+fn job_entrances(config: &Config, previous: &Snapshot) -> Vec<ListenerEntry> {
+    let one = |spooler: &Arc<model::Spooler>| {
+        let kept = previous.entrance_of(&spooler.name);
+        entrance::own(&spooler.name, kept, previous.counts.threads())
+    };
+    config.delivering_spoolers().map(one).collect()
+}
+
+/// The modules there are if they are the same: they know their engines again without being compared.
+fn modules(config: &Config, previous: Option<&Snapshot>) -> Modules {
+    let wanted = &config.settings.modules;
+    let kept = previous.filter(|previous| previous.modules == *wanted);
+    kept.map_or(wanted, |previous| &previous.modules).clone()
+}
+
+/// The upstreams of the configuration. What did not change goes on, and so do servers in what did.
+fn upstreams(
+    router: &Router,
+    previous: &Snapshot,
+    around: &mut dyn Surroundings,
+    faults: &mut Vec<Diagnostic>,
+) -> Vec<Arc<Upstream>> {
+    let mut system = authorities::System::default();
+    let one = |wanted: &Arc<model::Upstream>| {
+        // `proxy` actions may have the same URL and differ in everything else.
+        let same_name = || {
+            let known = previous.upstreams.iter();
+            known.filter(|known| known.name() == wanted.name)
+        };
+        let before = same_name()
+            .find(|known| known.model() == wanted)
+            .or_else(|| {
+                // One that goes on as it is keeps its counters to itself.
+                let mut known = same_name();
+                known.find(|known| !router.upstreams().contains(known.model()))
+            });
+        let tls_before = before.and_then(|before| before.tls());
+        let tls = wanted.tls.as_ref().map(|tls| {
+            let mut find = |source: Source<'_>| found(source, around);
+            let sources = (&mut find as _, &mut (|| system.read()) as _);
+            let protocols = upstream_protocols(&wanted.options);
+            Client::new(tls, sources, protocols, tls_before)
+        });
+        let tls = tls
+            .transpose()
+            .map_err(|error| faults.push(Diagnostic::apply(error.pointer, error.message)))
+            .ok()?;
+        let is_same_tls = tls.as_ref().map(Arc::as_ptr) == tls_before.map(Arc::as_ptr);
+        Some(match before {
+            Some(before) if before.model() == wanted && is_same_tls => Arc::clone(before),
+            before => Arc::new(Upstream::new(wanted, tls, before.map(Arc::as_ref))),
+        })
+    };
+    router.upstreams().iter().filter_map(one).collect()
+}
+
+/// The tracer there is, if it is as it is wished, or a new one.
+fn tracer(
+    wanted: &model::Telemetry,
+    previous: &Snapshot,
+    around: &mut dyn Surroundings,
+) -> Result<Arc<Tracer>, String> {
+    let kept = previous.tracer.as_ref();
+    match kept.filter(|tracer| tracer.settings() == wanted) {
+        Some(tracer) => Ok(Arc::clone(tracer)),
+        None => around.tracer(wanted),
+    }
+}
