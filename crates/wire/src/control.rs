@@ -255,14 +255,20 @@ mod tests {
         let text = r#"{"what":"exited","worker":3,"pid":77,"status":{"signal":9}}"#;
         assert_eq!(encode(&exited), text.as_bytes());
         assert_eq!(decode::<FromPrototype>(text.as_bytes()).unwrap(), exited);
-        let fork = |threads| encode(&ToPrototype::Fork { worker: 1, threads });
+        let threads = |count| NonZeroU32::new(count).unwrap();
+        let fork = |count| {
+            encode(&ToPrototype::Fork {
+                worker: 1,
+                threads: threads(count),
+            })
+        };
         assert_eq!(fork(1), br#"{"do":"fork","worker":1}"#);
         assert_eq!(fork(4), br#"{"do":"fork","worker":1,"threads":4}"#);
         assert_eq!(
             decode::<ToPrototype>(&fork(1)).unwrap(),
             ToPrototype::Fork {
                 worker: 1,
-                threads: 1
+                threads: threads(1)
             }
         );
     }
