@@ -1,4 +1,4 @@
-//! Holds what has been decided about a connection's current request before its action, until the request has ended.
+//! Holds what has been decided about a request before its action, until its exchange has ended.
 
 use std::cell::{Cell, RefCell};
 
@@ -7,7 +7,7 @@ use tutti_http::FieldLines;
 use crate::concurrency::Permit;
 use crate::cors;
 
-/// Of one connection.
+/// The decisions about one request.
 #[derive(Debug, Default)]
 pub struct Admission {
     /// There is something in the others.
@@ -23,14 +23,9 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Another request begins.
-    pub fn reset(&self) {
-        if self.is_used.replace(false) {
-            self.permits.borrow_mut().clear();
-            self.fields.borrow_mut().clear();
-            self.user.borrow_mut().clear();
-            self.says_of_origins.set(false);
-        }
+    /// True if it counts as under way.
+    pub fn holds_permits(&self) -> bool {
+        self.is_used.get() && !self.permits.borrow().is_empty()
     }
 
     /// The request has ended, and its client has the whole response.

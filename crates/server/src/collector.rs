@@ -3,7 +3,7 @@
 use tutti_pool::Level;
 use tutti_spool::{Region, Spool, SpoolError};
 
-use crate::connection::Connection;
+use crate::client::Client;
 
 /// A request's body.
 #[derive(Default)]
@@ -35,7 +35,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Adds bytes; the status if that is not possible.
-    pub(crate) fn add(&mut self, data: &[u8], connection: &Connection) -> Result<(), u16> {
+    pub(crate) fn add(&mut self, data: &[u8], client: &Client) -> Result<(), u16> {
         let outcome = match &mut self.body {
             Collected::Spool(region) => region.append(data),
             Collected::None if data.len() <= self.memory_limit => {
@@ -53,7 +53,7 @@ impl<'a> Collector<'a> {
             }
         };
         outcome.map_err(|error| {
-            connection
+            client
                 .local
                 .complain(Level::Error, &format!("\"{}\": {error}", self.name));
             error.status()

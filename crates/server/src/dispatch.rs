@@ -165,7 +165,7 @@ fn challenge(request: &Request<'_>) -> Option<Vec<u8>> {
     if !matches!(request.view.method(), Method::Get | Method::Head) {
         return None;
     }
-    let challenges = request.connection.local.shared.challenges.load();
+    let challenges = request.client.local.shared.challenges.load();
     let token = std::str::from_utf8(token).ok()?;
     let answer = challenges.http.get(token)?;
     Some(answer.clone().into_bytes())

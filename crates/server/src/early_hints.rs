@@ -25,7 +25,7 @@ pub(crate) fn are_taken(request: &Request<'_>) -> bool {
 pub(crate) fn listed(request: &Request<'_>, decision: &Decision<'_>) -> FieldLines {
     let mut fields = FieldLines::new();
     let rulebook = request.snapshot.router.rules();
-    let hints = rulebook.hints(&request.connection.rules.borrow());
+    let hints = rulebook.hints(&request.exchange.rules.borrow());
     if hints.is_empty() || request.substitute.is_some() || !are_taken(request) {
         return fields;
     }
@@ -58,12 +58,12 @@ pub(crate) fn pass_on<'f>(
 ) {
     let is_known = request.view.version() > Version::Http10
         && request.substitute.is_none()
-        && !matches!(request.connection.channel, Channel::Nobody);
+        && !matches!(request.client.channel, Channel::Discard);
     if is_known && (status != 103 || are_taken(request)) {
         let fields = fields
             .filter(|(name, _)| !respond::is_framing(Known::from_name(name)))
             .collect();
-        respond::put(request.connection, &OutgoingHead { status, fields }, output);
+        respond::put(request.client, &OutgoingHead { status, fields }, output);
     }
 }
 
@@ -76,5 +76,5 @@ pub(crate) fn send(request: &Request<'_>, fields: FieldLines, output: &mut Outpu
         status: 103,
         fields,
     };
-    respond::put(request.connection, &head, output);
+    respond::put(request.client, &head, output);
 }

@@ -19,7 +19,6 @@ use tutti_guard::{Kind, cors};
 use tutti_http::edits::{Edit, is_alias};
 use tutti_routing::RequestInfo as _;
 
-use crate::channel_io::unless_gone;
 use crate::plan::Plan;
 use crate::request::Request;
 use crate::step::Step;
@@ -77,20 +76,18 @@ pub(crate) async fn run(
     pause: Duration,
     output: &mut Output,
 ) -> Result<Result<Plan, Step>, Gone> {
-    let connection = request.connection;
+    let client = request.client;
     // Earlier answers must not wait for this one.
-    connection
-        .flush(output, request.snapshot.timeouts.send)
-        .await?;
-    connection.set_deadline(NEVER);
+    request.flush(output).await?;
+    client.set_deadline(NEVER);
     let pause = match stores::ask(request, &plan, pause).await? {
         Ok(pause) => pause,
         Err(answer) => return answer::give(request, answer, &plan.changes, output).map(Err),
     };
     if !pause.is_zero() {
-        unless_gone(connection, tokio::time::sleep(pause)).await?;
+        request.unless_gone(tokio::time::sleep(pause)).await?;
     }
-    match unless_gone(connection, identify(request, &plan)).await? {
+    match request.unless_gone(identify(request, &plan)).await? {
         Ok(told) => {
             // Nobody says it beside the guard: not `request_headers` either.
             let is_told = |edit: &Edit| {
@@ -135,7 +132,7 @@ async fn identify(request: &Request<'_>, plan: &Plan) -> identity::Found {
 
 /// Notes what the answer says to pages of other origins; an answer where they only ask.
 fn other_origins(request: &Request<'_>, cors: &model::Cors) -> Option<Answer> {
-    let admission = &request.connection.admission;
+    let admission = &request.exchange.admission;
     admission.say_of_origins();
     let origin = request.view.get_all(b"Origin").next();
     let asked = request

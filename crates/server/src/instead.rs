@@ -42,7 +42,7 @@ pub(crate) fn fail(
     let (mut status, mut fields) = (failure.status, failure.fields);
     // The action for an error has failed itself: the client learns of the first error.
     if let Some(mended) = request.mended()
-        && request.connection.answerer.get() != Answerer::Return
+        && request.exchange.answerer.get() != Answerer::Return
     {
         (status, fields) = (mended.status, &NO_FIELDS);
     }
@@ -106,7 +106,7 @@ pub(crate) fn of_answer<'f>(
     if is_of_the_server(request) {
         return None;
     }
-    let rules = request.connection.rules.borrow();
+    let rules = request.exchange.rules.borrow();
     let rulebook = request.snapshot.router.rules();
     if rulebook.leads_on(&rules)
         && let Some(named) = named(fields.clone())
@@ -145,14 +145,14 @@ fn led<'f>(
     let complain = |status: u16, reason: &str| {
         let shown = refusals::shown(named.value());
         let reason = format!("the answer leads to {shown:?}: {reason}");
-        refusals::failed(&request.connection.local, request, status, &reason);
+        refusals::failed(&request.client.local, request, status, &reason);
         Instead::Failure(status)
     };
     let place = match crate::substitute::path(named) {
         Ok(place) => place,
         Err(reason) => return complain(502, reason),
     };
-    let rules = request.connection.rules.borrow();
+    let rules = request.exchange.rules.borrow();
     let rulebook = request.snapshot.router.rules();
     let Some(route) = rulebook.internal(&rules, place.as_path().path()) else {
         return complain(502, "`internal` has no route for it");
@@ -171,7 +171,7 @@ fn led<'f>(
 
 /// True of a job and of a question whether somebody may pass: the server itself reads the answer, and must see it as it is.
 fn is_of_the_server(request: &Request<'_>) -> bool {
-    let listener = request.connection.listener.id;
+    let listener = request.client.listener.id;
     request.snapshot.is_of_job(listener) || request.snapshot.is_question(listener)
 }
 
@@ -191,7 +191,7 @@ fn of_error(request: &Request<'_>, status: u16, changes: &Changes) -> Option<Box
     if status < 400 || is_one || is_of_the_server(request) {
         return None;
     }
-    let rules = request.connection.rules.borrow();
+    let rules = request.exchange.rules.borrow();
     let (page, answer) = request.snapshot.router.rules().page(&rules, status)?;
     drop(rules);
     original.mend(Way::Page(page), Mended { status, answer })

@@ -23,7 +23,8 @@ use tutti_routing::RequestInfo as _;
 
 use crate::action::answer::{Answer, Begun, Head};
 use crate::action::{app, upstream};
-use crate::channel_io::unless_gone;
+use crate::channel::Channel;
+use crate::client::Client;
 use crate::early_hints;
 use crate::instead;
 use crate::plan::{Act, Changes, Plan};
@@ -72,20 +73,21 @@ pub(crate) fn look(
     step
 }
 
-/// Gets a newer answer for those who come next, in a task of its own.
+/// Gets a newer answer for those who come next, in a task of its own: the exchange has no client.
 fn renew(request: &Request<'_>, fetch: Fetch) {
-    let connection = request.connection.for_itself(request.is_https());
-    let snapshot = connection.local.snapshot_of(&connection.listener);
+    let ends = request.client.another_end();
+    let snapshot = ends.local.snapshot_of(&ends.listener);
+    let exchange = request.exchange.for_itself(&ends.local, request.is_https());
     // The rules are numbers, which mean something else in another configuration.
     if std::ptr::eq(&raw const *snapshot, request.snapshot) {
-        let rules = request.connection.rules.borrow().clone();
-        connection.rules.replace(rules);
+        let rules = request.exchange.rules.borrow().clone();
+        exchange.rules.replace(rules);
     }
     let (head, bytes) = request.view.copied();
     tokio::task::spawn_local(async move {
         let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
-        connection.set_waker(waker);
-        let request = Request::new(&connection, &snapshot, head.view(&bytes));
+        let client = Client::new(Channel::Discard, ends, waker);
+        let request = Request::new(&client, &exchange, &snapshot, head.view(&bytes));
         let mut output = Output::default();
         // The outcome is in the store, or in the log.
         let _ = run(&request, fetch, &mut output).await;
@@ -201,14 +203,13 @@ async fn wait(
 ) -> Result<Found, Gone> {
     // Earlier answers must not wait for this one.
     if !output.is_empty() {
-        let send_timeout = request.snapshot.timeouts.send;
-        request.connection.flush(output, send_timeout).await?;
+        request.flush(output).await?;
     }
     let until = flight.begun() + asked.cache.options.lock_timeout;
     let landed = tokio::time::timeout_at(until.into(), flight.landed());
-    request.connection.set_deadline(NEVER);
+    request.client.set_deadline(NEVER);
     // The store is asked again, whether it has come or not.
-    let _ = unless_gone(request.connection, landed).await?;
+    let _ = request.unless_gone(landed).await?;
     Ok(asked.find(&request.view, edits, false))
 }
 
@@ -222,12 +223,11 @@ async fn load(
 ) -> Result<Found, Gone> {
     // Earlier answers must not wait for this one.
     if !output.is_empty() {
-        let send_timeout = request.snapshot.timeouts.send;
-        request.connection.flush(output, send_timeout).await?;
+        request.flush(output).await?;
     }
-    request.connection.set_deadline(NEVER);
+    request.client.set_deadline(NEVER);
     let permit = READING.acquire();
-    let permit = unless_gone(request.connection, permit).await?;
+    let permit = request.unless_gone(permit).await?;
     let (store, key) = (Arc::clone(&asked.store), asked.key.clone());
     let (head, bytes) = request.view.copied();
     let edits = edits.to_vec();
@@ -235,7 +235,7 @@ async fn load(
         let view = head.view(&bytes);
         store.load(&key, &values(&view, &edits))
     });
-    let loaded = unless_gone(request.connection, reading).await?;
+    let loaded = request.unless_gone(reading).await?;
     drop(permit);
     Ok(asked.with_loaded(found, loaded.ok().flatten()))
 }
@@ -251,7 +251,7 @@ fn serve(
 ) -> Served {
     let now = now();
     let counts = &asked.store.counts;
-    request.connection.answerer.set(Answerer::Cache);
+    request.exchange.answerer.set(Answerer::Cache);
     count(match hit {
         Hit::There | Hit::OnDisk if stored.freshness.remaining(now) > 0 => &counts.hits,
         Hit::There | Hit::OnDisk | Hit::Error(_) => &counts.stale,
@@ -401,7 +401,7 @@ impl Serving<'_> {
 
     fn not_compressed(&self, error: &std::io::Error, output: &mut Output) -> Served {
         let message = format!("cannot compress an answer: {error}");
-        let local = &self.request.connection.local;
+        let local = &self.request.client.local;
         local.complain(tutti_pool::Level::Error, &message);
         output.discard();
         Served::Whole(Step::End(Persistence::Close))
@@ -414,10 +414,9 @@ async fn finish(request: &Request<'_>, served: Served, output: &mut Output) -> R
         Served::Whole(step) => return Ok(step),
         Served::Begun(tail) => *tail,
     };
-    let send_timeout = request.snapshot.timeouts.send;
     let failed = |error: std::io::Error| {
         let message = format!("cannot compress an answer: {error}");
-        let local = &request.connection.local;
+        let local = &request.client.local;
         local.complain(tutti_pool::Level::Error, &message);
         Gone::Closed
     };
@@ -427,7 +426,7 @@ async fn finish(request: &Request<'_>, served: Served, output: &mut Output) -> R
         if tail.is_sent() {
             return tail.end(request, output).map_err(failed);
         }
-        let flushed = request.connection.flush(output, send_timeout).await;
+        let flushed = request.flush(output).await;
         if let Err(gone) = flushed {
             tail.answer.log(request);
             return Err(gone);
@@ -454,7 +453,7 @@ impl StoredTail {
             return Ok(());
         }
         let rest = self.body.get(self.position..).unwrap_or_default();
-        let sent = request.connection.channel.send_directly(output, rest);
+        let sent = request.client.channel.send_directly(output, rest);
         let sent = sent.inspect_err(|_| self.answer.log(request))?;
         self.position += sent;
         self.answer.note_sent(sent);

@@ -15,12 +15,12 @@ use tutti_request_log::Answerer;
 /// The answer to a request while there is maintenance. `None`: there is none, or not for this client. Jobs of the server itself go on.
 pub(crate) fn act(request: &Request<'_>) -> Option<Act> {
     let maintenance = request.snapshot.maintenance.as_deref()?;
-    let listener = request.connection.listener.id;
+    let listener = request.client.listener.id;
     let is_own = request.snapshot.is_of_job(listener) || request.snapshot.is_question(listener);
     if is_own || maintenance.except.matches(request.remote()) {
         return None;
     }
-    request.connection.answerer.set(Answerer::Maintenance);
+    request.exchange.answerer.set(Answerer::Maintenance);
     // It must not outlive the maintenance anywhere.
     let mut fields = FieldLines::of("Cache-Control", b"no-store");
     if maintenance.retry_after > 0 {
@@ -39,7 +39,7 @@ pub(crate) fn act(request: &Request<'_>) -> Option<Act> {
 
 /// The page of the maintenance.
 pub(crate) fn page(request: &Request<'_>) -> Plan {
-    request.connection.answerer.set(Answerer::Maintenance);
+    request.exchange.answerer.set(Answerer::Maintenance);
     let maintenance = request.snapshot.maintenance.as_deref();
     let page = maintenance.and_then(|maintenance| maintenance.page.as_deref());
     let Some(page) = page else {
@@ -49,7 +49,7 @@ pub(crate) fn page(request: &Request<'_>) -> Plan {
     let found = share::find(request, &mut path, "", None, true);
     let Found::File(file) = found else {
         let reason = format!("the page of the maintenance, {page:?}, cannot be read");
-        refusals::failed(&request.connection.local, request, 503, &reason);
+        refusals::failed(&request.client.local, request, 503, &reason);
         return Plan::new(Act::page(503));
     };
     Plan::new(Act::File(Served::plain(file)))

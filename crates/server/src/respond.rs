@@ -10,7 +10,7 @@ use tutti_http::{
 };
 
 use crate::channel::Channel;
-use crate::connection::Connection;
+use crate::client::Client;
 pub(crate) use crate::fields::own::Own;
 use crate::local::Local;
 use crate::snapshot::Snapshot;
@@ -59,12 +59,10 @@ pub(crate) fn begin_with(
 }
 
 /// Appends a head to what waits for the client, in the protocol that the connection speaks.
-pub(crate) fn put(connection: &Connection, head: &OutgoingHead, output: &mut Output) {
-    match &connection.channel {
+pub(crate) fn put(client: &Client, head: &OutgoingHead, output: &mut Output) {
+    match &client.channel {
         Channel::Stream(stream) => output.push_head(stream.head(head)),
-        Channel::Transport(_) | Channel::Nobody => head.write_http1(&mut output.bytes),
-        // Its streams have the answers.
-        Channel::Quic => {}
+        Channel::Transport(_) | Channel::Discard => head.write_http1(&mut output.bytes),
     }
 }
 
@@ -115,11 +113,11 @@ impl Made {
     }
 
     /// Appends head and content to what waits for the client, and gives the memory back.
-    pub(crate) fn put(self, connection: &Connection, output: &mut Output) {
-        put(connection, &self.head, output);
+    pub(crate) fn put(self, client: &Client, output: &mut Output) {
+        put(client, &self.head, output);
         output.bytes.extend_from_slice(&self.body);
-        connection.local.buffers.give(self.body);
-        connection.local.give_fields(self.head.fields);
+        client.local.buffers.give(self.body);
+        client.local.give_fields(self.head.fields);
     }
 }
 
@@ -167,19 +165,14 @@ pub(crate) fn content(
 }
 
 /// Makes the error page for a client whose request of this method could not be read; its connection ends.
-pub(crate) fn refusal(
-    connection: &Connection,
-    snapshot: &Snapshot,
-    status: u16,
-    method: Method,
-) -> Made {
+pub(crate) fn refusal(client: &Client, snapshot: &Snapshot, status: u16, method: Method) -> Made {
     let refused = Page {
         status,
         is_head: method == Method::Head,
         persistence: Persistence::Close,
         fields: &NO_FIELDS,
     };
-    page(&connection.local, snapshot, connection.version(), &refused)
+    page(&client.local, snapshot, client.version(), &refused)
 }
 
 /// Makes a 400 whose content is `text`, for a person at a client that speaks HTTP/1 without TLS where TLS is spoken.

@@ -50,14 +50,14 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
             }
         };
     }
-    let Some(listener) = request.snapshot.position_of(request.connection.listener.id) else {
+    let Some(listener) = request.snapshot.position_of(request.client.listener.id) else {
         // The listener was removed while the request was on its way.
         return Plan::new(Act::page(404));
     };
     if request.snapshot.logs_routes {
-        let connection = request.connection;
+        let local = &request.client.local;
         let line = request.view.request_line();
-        route_log::begin(&connection.local, connection.number(), line);
+        route_log::begin(local, request.exchange.number(local), line);
     }
     let decision = router.decide(listener, request);
     // Monitoring goes on: a server in maintenance is not a server that is down.
@@ -74,10 +74,10 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
     let router = &request.snapshot.router;
     loop {
         let answerer = Answerer::of(&decision.action);
-        request.connection.answerer.set(answerer);
+        request.exchange.answerer.set(answerer);
         // A page in place of an error has no route: the client's counts.
         if decision.route.is_some() {
-            request.connection.route.set(decision.route);
+            request.exchange.route.set(decision.route);
         }
         let act = match decision.action {
             Action::Application(found) => match request.snapshot.applications.get(found.index) {
@@ -124,7 +124,7 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
             Action::NotFound => Act::page(404),
             Action::Loop => {
                 let reason = format!("the routes go round in circles at `{}`", decision.pointer);
-                refusals::failed(&request.connection.local, request, 500, &reason);
+                refusals::failed(&request.client.local, request, 500, &reason);
                 Act::page(500)
             }
             Action::Undecided => Act::page(500),
@@ -166,11 +166,11 @@ fn planned<'r>(request: &Request<'r>, act: Act, decision: &mut Decision<'r>) -> 
         _ => Ok(Vec::new()),
     };
     let rules = std::mem::take(&mut decision.rules);
-    request.connection.rules.replace(rules);
+    request.exchange.rules.replace(rules);
     // A substitute has a path of its own, which is not the client's.
     if request.substitute.is_none() && decision.rewritten.is_some() {
         let rewritten = decision.rewritten.clone();
-        request.connection.rewritten.replace(rewritten);
+        request.exchange.rewritten.replace(rewritten);
     }
     match edits {
         Ok(edits) => {
@@ -240,9 +240,9 @@ fn spooler(request: &Request<'_>, index: usize) -> Act {
         };
     }
     // It would be stored, delivered and stored again without end.
-    if request.snapshot.is_of_job(request.connection.listener.id) {
+    if request.snapshot.is_of_job(request.client.listener.id) {
         let reason = "a job is delivered to a spooler; hint: its `pass` must lead to an application, an upstream or a file";
-        refusals::failed(&request.connection.local, request, 508, reason);
+        refusals::failed(&request.client.local, request, 508, reason);
         return Act::page(508);
     }
     let spooler = request.snapshot.spoolers.get(index);
@@ -253,7 +253,7 @@ fn spooler(request: &Request<'_>, index: usize) -> Act {
 fn edits(decision: &Decision<'_>, request: &Request<'_>) -> Result<Vec<Edit>, ScriptFailed> {
     let mut edits = request_headers::edits(decision, request)?;
     if !mentions(&edits, TRACEPARENT)
-        && let Some(propagated) = request.connection.traced.propagated()
+        && let Some(propagated) = request.exchange.traced.propagated()
     {
         edits.extend(propagated.edits());
     }
@@ -266,7 +266,7 @@ fn edits(decision: &Decision<'_>, request: &Request<'_>) -> Result<Vec<Edit>, Sc
 /// Nobody but a guard says who a request is from, wherever it goes. A job has had its guard when it was stored.
 fn claim(request: &Request<'_>, edits: &mut Vec<Edit>) {
     let fields = request.snapshot.guards.fields();
-    if fields.is_empty() || request.snapshot.is_of_job(request.connection.listener.id) {
+    if fields.is_empty() || request.snapshot.is_of_job(request.client.listener.id) {
         return;
     }
     for name in fields {
@@ -305,11 +305,11 @@ fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Resul
     let below = below.map_err(|NotBelow| {
         if !share.has_fallback() {
             let reason = format!("is not below the `prefix` \"{}\"", share.prefix);
-            refusals::refused(&request.connection.local, request, 404, &reason);
+            refusals::refused(&request.client.local, request, 404, &reason);
         }
         Refusal::Status(404)
     })?;
-    let mut path = request.connection.local.buffers.take();
+    let mut path = request.client.local.buffers.take();
     let chroot = match &share.chroot {
         None => None,
         Some(template) => {
@@ -353,12 +353,12 @@ fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Resul
         Missed::Status(status, why) => {
             if !share.has_fallback() {
                 let reason = share::explained(&path, look.bounds, status, why);
-                refusals::refused(&request.connection.local, request, status, &reason);
+                refusals::refused(&request.client.local, request, status, &reason);
             }
             Refusal::Status(status)
         }
     });
-    request.connection.local.buffers.give(path);
+    request.client.local.buffers.give(path);
     outcome
 }
 
@@ -418,7 +418,7 @@ impl Look<'_> {
         if share.precompressed.is_empty() || share.has_found() {
             return Served::plain(file);
         }
-        let local = &request.connection.local;
+        let local = &request.client.local;
         let mut offered: SmallVec<[Encoding; 4]> = SmallVec::from_slice(&share.precompressed);
         let accepted = || request.view.get_all(b"Accept-Encoding");
         while let Some(encoding) = compression::preferred(accepted(), &offered) {
@@ -516,7 +516,7 @@ fn reason(status: u16) -> &'static str {
 fn denied(request: &Request<'_>, decision: &Decision<'_>) -> Act {
     let path = String::from_utf8_lossy(decision.path(request));
     let reason = format!("{path:?} is denied by `{}`", decision.pointer);
-    refusals::refused(&request.connection.local, request, 404, &reason);
+    refusals::refused(&request.client.local, request, 404, &reason);
     Act::page(404)
 }
 

@@ -18,17 +18,12 @@ use crate::respond::{Late, Persistence};
 use crate::substitute::Substitute;
 use tutti_cache::Asked;
 use tutti_cache::Found;
-use tutti_conn::clock::Millis;
 use tutti_conn::holdings::EncoderCharge;
 use tutti_files::cache::CachedFile;
 use tutti_files::folder::Folder;
 
-/// The next step on a connection.
+/// The next step of an exchange.
 pub(crate) enum Step {
-    /// Read (the rest of) a head; it must be there by the deadline, which begins with its first byte.
-    ReadHead { deadline: Option<Millis> },
-    /// Send what there is to send, then look for further requests.
-    Flush,
     /// Wait for the guards of this, for so long at least, then do it or not.
     Guard { plan: Box<Plan>, pause: Duration },
     /// Read the request's body, then do this.
@@ -62,8 +57,6 @@ pub(crate) enum Step {
     Late(Box<Late>),
     /// The response is complete in the output, but the client may still be sending.
     Linger,
-    /// No request: the client begins to speak HTTP/2.
-    Http2,
 }
 
 /// A request on its way to an application.

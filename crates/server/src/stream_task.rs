@@ -10,13 +10,13 @@ use tutti_http::{HeadError, Limits, RequestHead};
 
 use crate::arrival;
 use crate::channel::Channel;
-use crate::connection::Connection;
+use crate::client::Client;
 use crate::dispatch;
+use crate::exchange::Exchange;
 use crate::local::Local;
-use crate::pipeline::Pipeline;
+use crate::messages::Messages;
 use crate::step::Step;
 use crate::waiting::{self, Ending};
-use tutti_conn::output::Output;
 
 /// The facts about a request before its head is written down.
 pub(crate) struct Asked {
@@ -37,97 +37,92 @@ pub(crate) struct Writing<'a> {
 
 /// Begins with the request of a stream, whose head `compose` writes down: answers it, or starts a task that will.
 pub(crate) fn begin(
-    connection: Connection,
+    client: Client,
     asked: &Asked,
     compose: impl FnOnce(&mut RequestHead, &mut Vec<u8>, &Limits, &Writing<'_>) -> Result<(), HeadError>,
 ) {
-    let mut pipeline = pipeline(&connection);
-    connection.note_request();
+    let mut messages = messages(&client);
+    let exchange = Exchange::new(&client, None);
     if asked.is_unknown {
-        pipeline.refuse(&connection, 501, "CONNECT for a protocol that is not known");
-        return go_on(connection, pipeline);
+        let reason = "CONNECT for a protocol that is not known";
+        messages.refuse(&client, &exchange, 501, reason);
+        return go_on(client, messages, exchange, Step::Linger);
     }
     let key = asked
         .is_websocket
-        .then(|| handshake::key(connection.request_id().to_be_bytes()));
+        .then(|| handshake::key(exchange.request_id(&client.local).to_be_bytes()));
     let writing = Writing {
         has_body: asked.has_body,
         websocket: key.as_ref(),
     };
-    let Pipeline {
+    let Messages {
         head,
         input,
         snapshot,
         ..
-    } = &mut pipeline;
-    match compose(head, input, &snapshot.limits, &writing) {
-        Err(error) => pipeline.refuse(&connection, error.status(), &error.to_string()),
+    } = &mut messages;
+    let step = match compose(head, input, &snapshot.limits, &writing) {
+        Err(error) => {
+            messages.refuse(&client, &exchange, error.status(), &error.to_string());
+            Step::Linger
+        }
         Ok(()) => {
-            let (request, output) = pipeline.parts(&connection);
-            if let Channel::Stream(stream) = &connection.channel {
+            let (request, output) = messages.parts(&client, &exchange);
+            if let Channel::Stream(stream) = &client.channel {
                 let length = request.view.facts().content_length;
                 if stream.expect(length).is_err() {
-                    return pipeline.give_back(&connection.local);
+                    return messages.give_back(&client.local);
                 }
             }
             arrival::note(&request);
-            pipeline.step = dispatch::start(&request, output);
+            dispatch::start(&request, output)
         }
-    }
-    go_on(connection, pipeline);
+    };
+    go_on(client, messages, exchange, step);
 }
 
 /// Answers a request whose head cannot be taken.
-pub(crate) fn refuse(connection: Connection, status: u16, reason: &str) {
-    let mut pipeline = pipeline(&connection);
-    connection.note_request();
-    pipeline.refuse(&connection, status, reason);
-    go_on(connection, pipeline);
+pub(crate) fn refuse(client: Client, status: u16, reason: &str) {
+    let mut messages = messages(&client);
+    let exchange = Exchange::new(&client, None);
+    messages.refuse(&client, &exchange, status, reason);
+    go_on(client, messages, exchange, Step::Linger);
 }
 
-fn pipeline(connection: &Connection) -> Pipeline {
-    let local = &connection.local;
-    Pipeline {
-        snapshot: local.snapshot_of(&connection.listener),
-        input: local.buffers.take(),
-        position: 0,
-        head: local.take_head(),
-        output: Output::new(local.buffers.take()),
-        step: Step::Flush,
-        substitute: None,
-    }
+fn messages(client: &Client) -> Messages {
+    Messages::new(client, client.local.buffers.take())
 }
 
 /// Ends a stream that has its answer, or starts a task for it.
-fn go_on(connection: Connection, mut pipeline: Pipeline) {
-    if matches!(pipeline.step, Step::End(_) | Step::Linger) {
-        match connection.channel.try_send(&mut pipeline.output) {
+fn go_on(client: Client, mut messages: Messages, exchange: Exchange, step: Step) {
+    if matches!(step, Step::End(_) | Step::Linger) {
+        match client.channel.try_send(&mut messages.output) {
             Ok(true) => {
-                finish(&connection, Ending::Close);
-                pipeline.give_back(&connection.local);
+                finish(&client, &Ending::Close);
+                messages.give_back(&client.local);
                 return;
             }
             Ok(false) => {}
             Err(_) => return,
         }
     }
-    tokio::task::spawn_local(run(connection, pipeline));
+    tokio::task::spawn_local(run(client, messages, exchange, step));
 }
 
 /// The task of a request that takes longer.
-async fn run(connection: Connection, mut pipeline: Pipeline) {
+async fn run(client: Client, mut messages: Messages, exchange: Exchange, step: Step) {
     let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
-    connection.set_waker(waker);
-    let ending = waiting::run(&connection, &mut pipeline).await;
-    finish(&connection, ending);
-    let local: Rc<Local> = Rc::clone(&connection.local);
-    drop(connection);
-    pipeline.give_back(&local);
+    client.set_waker(waker);
+    let ending = waiting::run(&client, &mut messages, exchange, step).await;
+    finish(&client, &ending);
+    let local: Rc<Local> = Rc::clone(&client.local);
+    drop(client);
+    messages.give_back(&local);
 }
 
 /// Ends a stream as its response has ended.
-fn finish(connection: &Connection, ending: Ending) {
-    if let Channel::Stream(stream) = &connection.channel {
+fn finish(client: &Client, ending: &Ending) {
+    if let Channel::Stream(stream) = &client.channel {
         match ending {
             Ending::Abort => stream.abort(),
             _ => stream.finish(),

@@ -1,6 +1,6 @@
 //! Requests that wait for something: heads and bodies that come in pieces, files sent by the kernel, applications, slow clients.
 //!
-//! Runs in a box while it lasts. Each step ends with all its bytes handed to the kernel or kept in `pipeline.output`; every wait has a
+//! Runs in a box while it lasts. Each step ends with all its bytes handed to the kernel or kept in `messages.output`; every wait has a
 //! deadline.
 
 use std::pin::pin;
@@ -14,14 +14,15 @@ use crate::action::listing;
 use crate::action::metrics;
 use crate::action::spooler;
 use crate::action::upstream;
+use crate::client::Client;
 use crate::collector::Collected;
 use crate::collector::Collector;
-use crate::connection::Connection;
 use crate::dispatch;
+use crate::exchange::Exchange;
 use crate::guard;
 use crate::lookup;
+use crate::messages::Messages;
 use crate::mirror;
-use crate::pipeline::Pipeline;
 use crate::plan::{Act, Plan};
 use crate::posts::Gathered;
 use crate::route;
@@ -55,38 +56,52 @@ pub(crate) enum Ending {
 const LINGER_TOTAL: Millis = 5_000;
 const LINGER_PAUSE: Millis = 2_000;
 
-/// Works until the connection is idle or ends.
-pub(crate) async fn run(connection: &Connection, pipeline: &mut Pipeline) -> Ending {
+/// Works until the exchange has ended; [`Ending::Idle`]: the connection goes on behind its request.
+pub(crate) async fn run(
+    client: &Client,
+    messages: &mut Messages,
+    mut exchange: Exchange,
+    mut next: Step,
+) -> Ending {
     loop {
-        match step(connection, pipeline).await {
-            Ok(None) => {}
-            Ok(Some(ending)) => return ending,
+        next = match step(client, messages, &mut exchange, next).await {
+            Ok(Ok(step)) => step,
+            Ok(Err(ending)) => return ending,
             Err(gone) => {
-                if !connection.is_logged() {
-                    pipeline.request(connection).left(gone);
+                if !exchange.is_logged() {
+                    messages.request(client, &exchange).left(gone);
                 }
-                return gone.into();
+                return Ending::Abort;
             }
-        }
+        };
     }
 }
 
-#[expect(clippy::too_many_lines, reason = "one arm for each kind of step")]
-async fn step(connection: &Connection, pipeline: &mut Pipeline) -> Result<Option<Ending>, Gone> {
-    let send_timeout = pipeline.snapshot.timeouts.send;
-    match std::mem::replace(&mut pipeline.step, Step::Flush) {
-        Step::ReadHead { deadline } => return read_head(connection, pipeline, deadline).await,
-        Step::Flush => {
-            connection.flush(&mut pipeline.output, send_timeout).await?;
-            pipeline.answer_complete(connection);
-        }
-        Step::Body { plan, decoder } => {
-            pipeline.step = body(connection, pipeline, *plan, decoder).await?
-        }
+async fn step(
+    client: &Client,
+    messages: &mut Messages,
+    exchange: &mut Exchange,
+    step: Step,
+) -> Result<Result<Step, Ending>, Gone> {
+    if let Step::Substitute(substitute) = step {
+        exchange.substitute = Some(substitute);
+        let (request, output) = messages.parts(client, exchange);
+        return Ok(Ok(dispatch::enter(&request, route::plan(&request), output)));
+    }
+    let exchange = &*exchange;
+    if let Step::Body { plan, decoder } = step {
+        return body(client, messages, exchange, *plan, decoder)
+            .await
+            .map(Ok);
+    }
+    let (request, output) = messages.parts(client, exchange);
+    let send_timeout = request.snapshot.timeouts.send;
+    Ok(Ok(match step {
+        Step::Substitute(_) | Step::Body { .. } => return Ok(Err(Ending::Abort)),
         Step::File(tail) => {
             let mut sending = FileSending {
-                connection,
-                output: &mut pipeline.output,
+                client,
+                output,
                 tail: &tail,
                 send_timeout,
                 sent: 0,
@@ -95,124 +110,88 @@ async fn step(connection: &Connection, pipeline: &mut Pipeline) -> Result<Option
                 Some(compressing) => sending.compressed(compressing).await,
                 None => sending.plain().await,
             };
-            let sent = sending.sent;
-            pipeline
-                .request(connection)
-                .finished(tail.status, sent, &tail.head);
+            request.finished(tail.status, sending.sent, &tail.head);
             outcome?;
-            pipeline.step = Step::End(tail.persistence);
+            Step::End(tail.persistence)
         }
-        Step::Guard { plan, pause } => {
-            let (request, output) = pipeline.parts(connection);
-            pipeline.step = match guard::run(&request, *plan, pause, output).await? {
-                Ok(plan) => dispatch::go_on(&request, plan, output),
-                Err(step) => step,
-            };
-        }
-        Step::Listing(folder, changes) => {
-            let (request, output) = pipeline.parts(connection);
-            pipeline.step = listing::run(&request, *folder, &changes, output).await?;
-        }
-        Step::Substitute(substitute) => {
-            pipeline.substitute = Some(substitute);
-            let (request, output) = pipeline.parts(connection);
-            pipeline.step = dispatch::enter(&request, route::plan(&request), output);
-        }
+        Step::Guard { plan, pause } => match guard::run(&request, *plan, pause, output).await? {
+            Ok(plan) => dispatch::go_on(&request, plan, output),
+            Err(step) => step,
+        },
+        Step::Listing(folder, changes) => listing::run(&request, *folder, &changes, output).await?,
         Step::Application(mut call) => {
-            pipeline.step = {
-                let (request, output) = pipeline.parts(connection);
-                let answer = pin!(app::run(&request, &mut call, None, output));
-                watched(&request, answer).await?
-            };
+            let answer = pin!(app::run(&request, &mut call, None, output));
+            watched(&request, answer).await?
         }
         Step::Upstream(call) => {
-            pipeline.step = {
-                let (request, output) = pipeline.parts(connection);
-                let answer = pin!(upstream::run(&request, &call, None, output));
-                watched(&request, answer).await?
-            };
+            let answer = pin!(upstream::run(&request, &call, None, output));
+            watched(&request, answer).await?
         }
-        Step::Cached(fetch) => {
-            let (request, output) = pipeline.parts(connection);
-            pipeline.step = Box::pin(lookup::run(&request, *fetch, output)).await?;
-        }
-        Step::Metrics(changes) => {
-            let (request, output) = pipeline.parts(connection);
-            pipeline.step = metrics::run(&request, &changes, output).await?;
-        }
-        Step::Spooler(posting) => {
-            let (request, output) = pipeline.parts(connection);
-            pipeline.step = spooler::run(&request, *posting, output).await?;
-        }
+        Step::Cached(fetch) => Box::pin(lookup::run(&request, *fetch, output)).await?,
+        Step::Metrics(changes) => metrics::run(&request, &changes, output).await?,
+        Step::Spooler(posting) => spooler::run(&request, *posting, output).await?,
         Step::Tunnel(tunnel) => {
-            tunnel::run(connection, pipeline, *tunnel).await;
-            return Ok(Some(Ending::Close));
+            tunnel::run(client, messages, exchange, *tunnel).await;
+            return Ok(Err(Ending::Close));
         }
         Step::WebSocket(upgraded) => {
-            return Ok(Some(
-                if websocket::run(connection, pipeline, *upgraded).await? {
-                    Ending::Linger
-                } else {
-                    Ending::Close
-                },
-            ));
+            let is_sending = websocket::run(client, messages, exchange, *upgraded).await?;
+            return Ok(Err(Ending::after(is_sending)));
         }
-        Step::Http2 => return Ok(Some(Ending::Http2(std::mem::take(&mut pipeline.input)))),
         Step::Late(late) => {
-            let outcome = connection.flush(&mut pipeline.output, send_timeout).await;
-            let unsent = pipeline.output.len();
-            let body_bytes = late.body_bytes.saturating_sub(unsent);
-            pipeline
-                .request(connection)
-                .finished(late.status, body_bytes, &late.head);
+            let outcome = request.flush(output).await;
+            let body_bytes = late.body_bytes.saturating_sub(output.len());
+            request.finished(late.status, body_bytes, &late.head);
             outcome?;
-            pipeline.step = match late.lingers || pipeline.lingers() {
+            match late.lingers || exchange.lingers() {
                 true => Step::Linger,
                 false => Step::End(late.persistence),
-            };
+            }
         }
         Step::End(persistence) if persistence.is_open() => {
-            pipeline.position += pipeline.request(connection).original.length();
-            pipeline.answer_complete(connection);
+            // It counts as under way until its client has the response.
+            if exchange.admission.holds_permits() {
+                request.flush(output).await?;
+            }
+            return Ok(Err(Ending::Idle));
         }
         Step::End(_) => {
-            connection.flush(&mut pipeline.output, send_timeout).await?;
-            return Ok(Some(match pipeline.lingers() {
-                true => Ending::Linger,
-                false => Ending::Close,
-            }));
+            request.flush(output).await?;
+            return Ok(Err(Ending::after(exchange.lingers())));
         }
         Step::Linger => {
-            connection.flush(&mut pipeline.output, send_timeout).await?;
-            return Ok(Some(Ending::Linger));
+            request.flush(output).await?;
+            return Ok(Err(Ending::Linger));
         }
-    }
-    Ok(None)
+    }))
 }
 
 /// Reads the request's body, for the application or to no end, and goes on with the plan.
 async fn body(
-    connection: &Connection,
-    pipeline: &mut Pipeline,
+    client: &Client,
+    messages: &mut Messages,
+    exchange: &Exchange,
     plan: Plan,
     decoder: BodyDecoder,
 ) -> Result<Step, Gone> {
-    let snapshot = Arc::clone(&pipeline.snapshot);
+    let snapshot = Arc::clone(&messages.snapshot);
     let takes_it_as_it_comes = match &plan.act {
         Act::Application { application, .. } => application.streams_requests(),
-        Act::Upstream(destination) => destination.streams(&pipeline.request(connection).view),
+        Act::Upstream(destination) => destination.streams(&messages.request(client, exchange).view),
         _ => false,
     };
     if takes_it_as_it_comes {
-        return stream(connection, pipeline, plan, decoder).await;
+        return stream(client, messages, exchange, plan, decoder).await;
     }
     let Plan { act, changes, .. } = plan;
     let receiver = match &act {
         Act::Spooler(spooler) => {
-            let mut gathered = Gathered::new(spooler, &connection.local.shared.desk);
-            let outcome =
-                read_body(connection, pipeline, decoder, |data| gathered.add(data)).await?;
-            let (request, output) = pipeline.parts(connection);
+            let mut gathered = Gathered::new(spooler, &client.local.shared.desk);
+            let outcome = read_body((client, exchange), messages, decoder, |data| {
+                gathered.add(data)
+            })
+            .await?;
+            let (request, output) = messages.parts(client, exchange);
             return Ok(match outcome {
                 Err(status) => request.refuse(status, output),
                 Ok(()) => Step::Spooler(Box::new(Posting {
@@ -234,18 +213,18 @@ async fn body(
     let (outcome, body) = match receiver {
         Some((name, spool)) => {
             let mut collector = Collector::new(name, spool, snapshot.body_buffer_bytes);
-            let outcome = read_body(connection, pipeline, decoder, |data| {
-                collector.add(data, connection)
+            let outcome = read_body((client, exchange), messages, decoder, |data| {
+                collector.add(data, client)
             })
             .await?;
             (outcome, collector.finish())
         }
         None => {
-            let outcome = read_body(connection, pipeline, decoder, |_| Ok(())).await?;
+            let outcome = read_body((client, exchange), messages, decoder, |_| Ok(())).await?;
             (outcome, Collected::None)
         }
     };
-    let (request, output) = pipeline.parts(connection);
+    let (request, output) = messages.parts(client, exchange);
     if outcome.is_ok() && matches!(act, Act::Application { .. } | Act::Upstream(_)) {
         mirror::copy(&request, &body);
     }
@@ -275,14 +254,15 @@ async fn body(
 
 /// Answers a request by somebody who takes the body while it comes.
 async fn stream(
-    connection: &Connection,
-    pipeline: &mut Pipeline,
+    client: &Client,
+    messages: &mut Messages,
+    exchange: &Exchange,
     plan: Plan,
     decoder: BodyDecoder,
 ) -> Result<Step, Gone> {
     // The head stays where it is, whatever is read behind it.
-    let mut input = connection.local.buffers.take();
-    let (request, body, output) = pipeline.detach_body(connection, decoder, &mut input);
+    let mut input = client.local.buffers.take();
+    let (request, body, output) = messages.detach_body(client, exchange, decoder, &mut input);
     // Its body is there for one only: that one is counted as dropped.
     mirror::copy(&request, &Collected::None);
     let Plan { act, changes, .. } = plan;
@@ -308,63 +288,21 @@ async fn stream(
         act => dispatch::perform(&request, Plan::going_on(act, changes), output),
     };
     // The next request.
-    pipeline.input.extend_from_slice(&input);
-    connection.local.buffers.give(input);
+    messages.input.extend_from_slice(&input);
+    client.local.buffers.give(input);
     Ok(step)
 }
 
-/// Reads the rest of a head, or finds that there is nothing more to do.
-async fn read_head(
-    connection: &Connection,
-    pipeline: &mut Pipeline,
-    deadline: Option<Millis>,
-) -> Result<Option<Ending>, Gone> {
-    connection
-        .flush(&mut pipeline.output, pipeline.snapshot.timeouts.send)
-        .await?;
-    if pipeline.position >= pipeline.input.len() {
-        return Ok(Some(Ending::Idle));
-    }
-    pipeline.input.drain(..pipeline.position);
-    pipeline.position = 0;
-    let deadline = deadline
-        .unwrap_or_else(|| now_millis().saturating_add(pipeline.snapshot.timeouts.header_read));
-    match connection.read_more(&mut pipeline.input, deadline).await {
-        Ok(()) => {}
-        Err(Gone::TimedOut) => {
-            connection.note_request();
-            pipeline.refuse(
-                connection,
-                408,
-                "the head does not come (`header_read_timeout`)",
-            );
-            return Ok(None);
-        }
-        Err(gone) => {
-            pipeline.broken_off(connection);
-            return Err(gone);
-        }
-    }
-    pipeline.answer_complete(connection);
-    if let Step::ReadHead { deadline: again } = &mut pipeline.step
-        && pipeline.position == 0
-    {
-        // Still the same head.
-        *again = Some(deadline);
-    }
-    Ok(None)
-}
-
-/// Reads the request's body and gives it to `sink`, which may refuse with a status. Bytes behind the body stay in `pipeline.input`,
+/// Reads the request's body and gives it to `sink`, which may refuse with a status. Bytes behind the body stay in `messages.input`,
 /// directly behind the head.
 async fn read_body(
-    connection: &Connection,
-    pipeline: &mut Pipeline,
+    (client, exchange): (&Client, &Exchange),
+    messages: &mut Messages,
     decoder: BodyDecoder,
     mut sink: impl FnMut(&[u8]) -> Result<(), u16>,
 ) -> Result<Result<(), u16>, Gone> {
-    let send_timeout = pipeline.snapshot.timeouts.send;
-    let (mut body, output) = pipeline.body(connection, decoder);
+    let send_timeout = messages.snapshot.timeouts.send;
+    let (mut body, output) = messages.body(client, exchange, decoder);
     loop {
         let outcome = match body.ready(output, send_timeout).await {
             Ok(true) => sink(body.piece()),
@@ -381,7 +319,7 @@ async fn read_body(
 
 /// A file's response on its way to the client.
 struct FileSending<'s> {
-    connection: &'s Connection,
+    client: &'s Client,
     /// The head is in it.
     output: &'s mut Output,
     tail: &'s FileTail,
@@ -392,7 +330,7 @@ struct FileSending<'s> {
 
 impl FileSending<'_> {
     async fn flush(&mut self) -> Result<(), Gone> {
-        self.connection.flush(self.output, self.send_timeout).await
+        self.client.flush(self.output, self.send_timeout).await
     }
 
     /// Sends the segments.
@@ -414,8 +352,8 @@ impl FileSending<'_> {
             // cost twice as much (27 against 13 µs).
             self.flush().await?;
             self.sent += std::mem::take(&mut text_bytes);
-            let (connection, timeout) = (self.connection, self.send_timeout);
-            transfer::send_range(connection, descriptor, range, timeout, &mut self.sent).await?;
+            let (client, timeout) = (self.client, self.send_timeout);
+            transfer::send_range(client, descriptor, range, timeout, &mut self.sent).await?;
         }
         self.flush().await?;
         self.sent += text_bytes;
@@ -424,13 +362,13 @@ impl FileSending<'_> {
 
     /// Sends the file compressed.
     async fn compressed(&mut self, compressing: &Compressing) -> Result<(), Gone> {
-        let connection = self.connection;
+        let client = self.client;
         let Content::Descriptor(descriptor) = &self.tail.file.content else {
             return Err(Gone::Closed);
         };
         let failed = |error: std::io::Error| {
             let message = format!("cannot compress a file: {error}");
-            connection.local.complain(Level::Error, &message);
+            client.local.complain(Level::Error, &message);
             Gone::Closed
         };
         let (compressor, framing) = (&compressing.compressor, compressing.framing);
@@ -443,7 +381,7 @@ impl FileSending<'_> {
             let mut offset = range.start;
             while offset < range.end {
                 let rest = offset..range.end;
-                offset += transfer::read_some(connection, descriptor, rest, &mut plain)?;
+                offset += transfer::read_some(client, descriptor, rest, &mut plain)?;
                 body.write(&plain, &mut self.output.bytes).map_err(failed)?;
                 self.flush().await?;
                 self.sent = body.bytes();
@@ -463,24 +401,28 @@ impl FileSending<'_> {
 
 /// Tells the client that nothing more will come, and listens for a while to what it still sends: closing a socket with unread bytes
 /// resets the connection, and the reset may overtake the answer (RFC 9112 §9.6).
-pub(crate) async fn linger(connection: &Connection) {
-    if !connection.channel.shutdown() {
+pub(crate) async fn linger(client: &Client) {
+    if !client.channel.shutdown() {
         return;
     }
     let end = now_millis().saturating_add(LINGER_TOTAL);
-    let mut buffer = connection.local.buffers.take();
+    let mut buffer = client.local.buffers.take();
     loop {
         buffer.clear();
         let deadline = end.min(now_millis().saturating_add(LINGER_PAUSE));
-        if connection.read_more(&mut buffer, deadline).await.is_err() || now_millis() >= end {
+        if client.read_more(&mut buffer, deadline).await.is_err() || now_millis() >= end {
             break;
         }
     }
-    connection.local.buffers.give(buffer);
+    client.local.buffers.give(buffer);
 }
 
-impl From<Gone> for Ending {
-    fn from(_: Gone) -> Self {
-        Ending::Abort
+impl Ending {
+    /// The end after a last response; `is_sending`: the client may still be sending.
+    fn after(is_sending: bool) -> Self {
+        match is_sending {
+            true => Self::Linger,
+            false => Self::Close,
+        }
     }
 }

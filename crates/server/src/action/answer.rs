@@ -61,7 +61,7 @@ impl Begun {
         changes: &Changes,
         output: &mut Output,
     ) -> Self {
-        request.connection.note_response_begun();
+        request.exchange.note_response_begun(request.client);
         let recording = changes.cache.clone();
         let altered = recording.as_ref().map(|recording| {
             let told = (head.status, head.length.filter(|_| !request.is_head()));
@@ -84,7 +84,7 @@ impl Begun {
         let (choice, says_vary) = choose(request, head, fields.clone());
         let compressing = match choice {
             Choice::Compress(compressor) => request
-                .connection
+                .client
                 .charge_encoder(&compressor)
                 .map(|charge| (compressor, charge)),
             Choice::Never | Choice::NotThis => None,
@@ -100,7 +100,7 @@ impl Begun {
                 .map_or(DeclaredBody::Unknown, DeclaredBody::Length),
             keep_alive: request.persistence().is_open() && head.may_persist,
         });
-        let local = &request.connection.local;
+        let local = &request.client.local;
         let mut response = respond::begin_with(local, request.snapshot, status, head.own);
         let sent = &mut response.fields;
         let strips = altered
@@ -173,7 +173,7 @@ impl Begun {
     ) -> Option<Box<Late>> {
         if !output.is_spilled() {
             self.log(request, body_bytes);
-            request.connection.local.give_fields(self.head);
+            request.client.local.give_fields(self.head);
             return None;
         }
         Some(Box::new(Late {
@@ -323,7 +323,7 @@ impl Answer {
             self.body_bytes = squeeze.finish_data(&mut output.bytes)?;
         }
         let has_trailers = !self.begun.is_held && !trailers.is_empty() && request.takes_trailers();
-        if has_trailers && let Channel::Stream(stream) = &request.connection.channel {
+        if has_trailers && let Channel::Stream(stream) = &request.client.channel {
             stream.set_trailers(trailers);
         } else if self.begun.framing == ResponseFraming::Chunked {
             let (last, end) = LAST_CHUNK.split_at(LAST_CHUNK.len() - 2);

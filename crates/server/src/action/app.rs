@@ -42,13 +42,13 @@ pub(crate) async fn run(
     body: Option<ClientBody<'_>>,
     output: &mut Output,
 ) -> Result<Step, Gone> {
-    let connection = request.connection;
+    let client = request.client;
     let send_timeout = request.snapshot.timeouts.send;
     // Earlier answers must not wait for this one.
     if !output.is_empty() {
-        connection.flush(output, send_timeout).await?;
+        request.flush(output).await?;
     }
-    connection.set_deadline(NEVER);
+    client.set_deadline(NEVER);
     let sent = Sent {
         body: std::mem::take(&mut call.body),
         is_stream: body.is_some(),
@@ -81,7 +81,7 @@ pub(crate) async fn run(
         && !call.application.starts_programs()
     {
         let whereabouts = Box::new(exchange.whereabouts());
-        connection.whereabouts.set(Some(whereabouts));
+        request.exchange.whereabouts.set(Some(whereabouts));
     }
     let mut conversation = Conversation::new(request, exchange, body, &abandonment);
     let head = match conversation.head(request, output, send_timeout).await {
@@ -255,7 +255,7 @@ fn collect_fields<'a>(
     };
     let sent = view.fields().filter(|field| !is_left_out(field.name));
     fields.extend(sent.map(|field| (field.name, field.value)));
-    let facts = request.connection.channel.facts();
+    let facts = request.client.channel.facts();
     if let Some(certificate) = facts.and_then(|facts| facts.client_certificate())
         && !certificate.is_empty()
         && !replaces(edits, b"Client-Cert")
@@ -334,7 +334,7 @@ fn complain(
 ) {
     let (name, origin) = (application.name(), refusals::origin(request));
     let message = format!("\"{name}\": {error}; answered {status}, {origin}");
-    let local = &request.connection.local;
+    let local = &request.client.local;
     local.complain_of(level, &message, || refusals::id(request));
 }
 

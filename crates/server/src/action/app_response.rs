@@ -186,7 +186,7 @@ fn begin(
     let trails = trails(request, head, declared, conversation);
     if trails {
         fields.extend(trailer);
-        if let Channel::Stream(stream) = &request.connection.channel {
+        if let Channel::Stream(stream) = &request.client.channel {
             stream.expect_trailers();
         }
     }
@@ -226,7 +226,7 @@ impl Transfer {
         let send_timeout = request.snapshot.timeouts.send;
         loop {
             let Ok(readable) = conversation.exchange.ready() else {
-                return Err(cut_short(&request.connection.channel, output));
+                return Err(cut_short(&request.client.channel, output));
             };
             let (length, finished) = (readable.len(), readable.finished);
             if !finished && self.is_last(length) {
@@ -242,7 +242,7 @@ impl Transfer {
                 recording.finish();
             }
             let trailers = trailers(finished && self.trails, conversation);
-            self.send(&request.connection.channel, &readable, trailers, output)?;
+            self.send(&request.client.channel, &readable, trailers, output)?;
             conversation.exchange.consume(length);
             if finished {
                 return self.check_whole();
@@ -363,15 +363,15 @@ impl Squeeze<'_> {
         output: &mut Output,
     ) -> Result<(), Gone> {
         let send_timeout = request.snapshot.timeouts.send;
-        let channel = &request.connection.channel;
+        let channel = &request.client.channel;
         // Nothing of the body has been sent, but its head has been decided: the client must see that the rest does not come.
         let failed = |error: io::Error| {
             let message = format!("cannot compress a response: {error}");
-            request.connection.local.complain(Level::Error, &message);
+            request.client.local.complain(Level::Error, &message);
             Gone::Closed
         };
         let mut body = CompressedBody::new(self.compressor, self.framing).map_err(failed)?;
-        let mut plain = request.connection.local.buffers.take();
+        let mut plain = request.client.local.buffers.take();
         loop {
             let Ok(readable) = conversation.exchange.ready() else {
                 return Err(cut_short(channel, output));
@@ -392,7 +392,7 @@ impl Squeeze<'_> {
             }
             body.write(&plain, &mut output.bytes).map_err(failed)?;
             if finished {
-                request.connection.local.buffers.give(plain);
+                request.client.local.buffers.give(plain);
                 if self.left.is_some_and(|left| left > 0) {
                     return Err(Gone::Closed);
                 }

@@ -17,7 +17,7 @@ use tutti_pool::{Exchange, ExchangeError, ResponseHead};
 
 use crate::action::abandon::Abandonment;
 use crate::body::ClientBody;
-use crate::connection::Connection;
+use crate::client::Client;
 use crate::early_hints;
 use crate::request::Request;
 use tutti_conn::clock::{Millis, now_millis};
@@ -36,7 +36,7 @@ const TURNS: u32 = 16;
 /// The exchange, with what feeds it.
 pub(crate) struct Conversation<'a> {
     pub(crate) exchange: Exchange,
-    connection: &'a Connection,
+    client: &'a Client,
     /// Decides whether the request goes on without its client.
     abandonment: &'a Abandonment<'a>,
     /// Where what does not fit in memory waits for a slow client.
@@ -55,7 +55,7 @@ impl<'a> Conversation<'a> {
     ) -> Self {
         Self {
             exchange,
-            connection: request.connection,
+            client: request.client,
             abandonment,
             store: request.snapshot.store.as_ref(),
             body,
@@ -107,7 +107,7 @@ impl<'a> Conversation<'a> {
                 }
                 return Poll::Ready(Ok(head));
             }
-            let channel = &self.connection.channel;
+            let channel = &self.client.channel;
             while deadline != NEVER && channel.poll_send(output, cx)?.is_ready() {
                 if channel.has_sent(output) {
                     deadline = NEVER;
@@ -128,11 +128,11 @@ impl<'a> Conversation<'a> {
         if let Some(body) = &mut self.body {
             body.start_clock();
         }
-        let connection = self.connection;
-        let is_sending = !connection.channel.has_sent(output);
+        let client = self.client;
+        let is_sending = !client.channel.has_sent(output);
         poll_fn(|cx| {
             self.poll_body(cx)?;
-            match connection.room(output, ABSORBED_BYTES, self.store) {
+            match client.room(output, ABSORBED_BYTES, self.store) {
                 Room::Some => {
                     if let Poll::Ready(more) = self.exchange.poll_more(cx) {
                         return Poll::Ready(Ok(more));
@@ -141,10 +141,10 @@ impl<'a> Conversation<'a> {
                 Room::Made => cx.waker().wake_by_ref(),
                 Room::None => {}
             }
-            if is_sending && connection.poll_send(output, cx)?.is_ready() {
+            if is_sending && client.poll_send(output, cx)?.is_ready() {
                 return Poll::Ready(Ok(Ok(())));
             }
-            self.pause(connection.owes_of(output, send_timeout), cx)
+            self.pause(client.owes_of(output, send_timeout), cx)
         })
         .await
     }
@@ -165,7 +165,7 @@ impl<'a> Conversation<'a> {
             return Poll::Ready(Err(Gone::TimedOut.into()));
         }
         let body = self.body.as_ref().map_or(NEVER, ClientBody::deadline);
-        self.connection.set_deadline(deadline.min(body));
+        self.client.set_deadline(deadline.min(body));
         Poll::Pending
     }
 

@@ -101,13 +101,13 @@ fn representation(
 ) -> Option<(Rc<CachedFile>, Option<EncoderCharge>)> {
     let encoder = match &file.content {
         Content::Bytes(_) => None,
-        Content::Descriptor(_) => Some(request.connection.charge_encoder(compressor)?),
+        Content::Descriptor(_) => Some(request.client.charge_encoder(compressor)?),
     };
     match file.compressed(compressor) {
         Ok(compressed) => Some((compressed?, encoder)),
         Err(error) => {
             let message = format!("cannot compress a file: {error}");
-            request.connection.local.complain(Level::Error, &message);
+            request.client.local.complain(Level::Error, &message);
             None
         }
     }
@@ -124,7 +124,7 @@ impl Answer<'_> {
     /// The head of a response, with the server's own fields.
     fn begin(&self, status: u16) -> OutgoingHead {
         let request = self.request;
-        respond::begin(&request.connection.local, request.snapshot, status)
+        respond::begin(&request.client.local, request.snapshot, status)
     }
 
     /// Completes a head whose length is told already. Returns what becomes of the connection.
@@ -323,8 +323,8 @@ fn body(
     request.adjust(answer.changes, &mut head);
     if let Content::Bytes(bytes) = &tail.file.content {
         request.finished(tail.status, tail.body_bytes, &head.fields);
-        respond::put(request.connection, &head, output);
-        request.connection.local.give_fields(head.fields);
+        respond::put(request.client, &head, output);
+        request.client.local.give_fields(head.fields);
         let out = &mut output.bytes;
         for segment in &tail.segments {
             match segment {

@@ -9,7 +9,6 @@ use tutti_http::{FieldLines, Trailers};
 use tutti_pool::Level;
 
 use super::answer::{Answer, Begun, Head};
-use crate::channel_io::unless_gone;
 use crate::instead::{self, Failure};
 use crate::plan::Changes;
 use crate::refusals;
@@ -31,11 +30,10 @@ pub(crate) async fn run(
     changes: &Changes,
     output: &mut Output,
 ) -> Result<Step, Gone> {
-    let connection = request.connection;
+    let client = request.client;
     // Earlier answers must not wait for this one.
-    let send_timeout = request.snapshot.timeouts.send;
-    connection.flush(output, send_timeout).await?;
-    connection.set_deadline(NEVER);
+    request.flush(output).await?;
+    client.set_deadline(NEVER);
     let Ok(permit) = READING.try_acquire() else {
         let fields = FieldLines::of("Retry-After", b"1");
         return Ok(fail(request, 503, &fields, changes, output));
@@ -48,10 +46,10 @@ pub(crate) async fn run(
         let page = folder.page(&mime, is_json);
         page.map_err(|error| format!("cannot list the folder {:?}: {error}", folder.name()))
     });
-    let page = match unless_gone(connection, reading).await? {
+    let page = match request.unless_gone(reading).await? {
         Ok(Ok(page)) => page,
         Ok(Err(reason)) => {
-            refusals::failed(&connection.local, request, 403, &reason);
+            refusals::failed(&client.local, request, 403, &reason);
             return Ok(fail(request, 403, &FieldLines::new(), changes, output));
         }
         Err(_) => return Ok(fail(request, 500, &FieldLines::new(), changes, output)),
@@ -87,7 +85,7 @@ pub(crate) async fn run(
         }),
         Err(error) => {
             let message = format!("cannot compress a list of files: {error}");
-            connection.local.complain(Level::Error, &message);
+            client.local.complain(Level::Error, &message);
             Err(Gone::Closed)
         }
     }

@@ -10,7 +10,6 @@ use tutti_metrics::Format;
 use tutti_pool::Level;
 
 use super::answer::{Answer, Begun, Head};
-use crate::channel_io::unless_gone;
 use crate::plan::Changes;
 use crate::request::Request;
 use crate::respond::{Own, Page};
@@ -25,14 +24,13 @@ pub(crate) async fn run(
     changes: &Changes,
     output: &mut Output,
 ) -> Result<Step, Gone> {
-    let connection = request.connection;
-    let send_timeout = request.snapshot.timeouts.send;
+    let client = request.client;
     // Earlier answers must not wait for this one.
-    connection.flush(output, send_timeout).await?;
-    connection.set_deadline(NEVER);
+    request.flush(output).await?;
+    client.set_deadline(NEVER);
     let format = format(request);
-    let shared = &connection.local.shared;
-    let page = unless_gone(connection, shared.scraper.scrape(format)).await?;
+    let shared = &client.local.shared;
+    let page = request.unless_gone(shared.scraper.scrape(format)).await?;
     let Some(page) = page else {
         let persistence = request.persistence();
         let page = Page {
@@ -69,7 +67,7 @@ pub(crate) async fn run(
         }),
         Err(error) => {
             let message = format!("cannot compress the metrics: {error}");
-            connection.local.complain(Level::Error, &message);
+            client.local.complain(Level::Error, &message);
             Err(Gone::Closed)
         }
     }

@@ -52,7 +52,7 @@ pub(crate) fn find(
         }
         path.extend_from_slice(index.as_bytes());
     }
-    let local = &request.connection.local;
+    let local = &request.client.local;
     match local
         .files
         .lookup(Place { path, bounds }, &request.snapshot.mime, now_millis())

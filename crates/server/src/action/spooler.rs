@@ -10,7 +10,6 @@ use tutti_http::edits::{Edit, begins_as, replaces};
 use tutti_http::{FieldLines, Known, PerConnection};
 
 use super::answer::{Answer, Begun, Head};
-use crate::channel_io::unless_gone;
 use crate::plan::Changes;
 use crate::posts::{NotStored, Post};
 use crate::refusals;
@@ -41,11 +40,9 @@ pub(crate) async fn run(
     posting: Posting,
     output: &mut Output,
 ) -> Result<Step, Gone> {
-    let connection = request.connection;
-    connection
-        .flush(output, request.snapshot.timeouts.send)
-        .await?;
-    connection.set_deadline(NEVER);
+    let client = request.client;
+    request.flush(output).await?;
+    client.set_deadline(NEVER);
     let Posting {
         spooler,
         changes,
@@ -53,14 +50,14 @@ pub(crate) async fn run(
     } = posting;
     let Ok(delay) = delay(request) else {
         let reason = "`X-Tutti-Job-Delay` is no number of seconds up to a year";
-        refusals::refused(&connection.local, request, 400, reason);
+        refusals::refused(&client.local, request, 400, reason);
         return Ok(page(request, 400, 0, &changes, output));
     };
     // Counted until it is stored or given up.
     let (body, _counted) = body.take();
     let (answer, stored) = oneshot::channel();
     let target = changes.request_path(&request.view).target().to_vec();
-    let is_posted = connection.local.shared.desk.post(Post {
+    let is_posted = client.local.shared.desk.post(Post {
         spooler: spooler.name.clone(),
         method: String::from_utf8_lossy(request.view.method_text()).into_owned(),
         target,
@@ -78,7 +75,7 @@ pub(crate) async fn run(
         false => Err(unavailable("the server stores no jobs any more: it ends")),
         true => {
             let waiting = tokio::time::timeout(PATIENCE, stored);
-            match unless_gone(connection, waiting).await? {
+            match request.unless_gone(waiting).await? {
                 Ok(Ok(outcome)) => outcome,
                 Ok(Err(_)) => Err(unavailable("the server stores no jobs any more: it ends")),
                 Err(_) => Err(unavailable("the disk has not taken it in 30 seconds")),
@@ -94,7 +91,7 @@ pub(crate) async fn run(
         }) => {
             if let Some(reason) = reason {
                 let reason = format!("spooler \"{}\": {reason}", spooler.name);
-                refusals::failed(&connection.local, request, status, &reason);
+                refusals::failed(&client.local, request, status, &reason);
             }
             Ok(page(request, status, retry_after, &changes, output))
         }
@@ -158,7 +155,7 @@ fn accepted(
         }),
         Err(error) => {
             let message = format!("cannot compress an answer: {error}");
-            let local = &request.connection.local;
+            let local = &request.client.local;
             local.complain(tutti_pool::Level::Error, &message);
             Err(Gone::Closed)
         }

@@ -68,7 +68,7 @@ fn cgi(
     let UpstreamProtocol::Gateway(gateway) = &upstream.model().protocol else {
         return Ok(Cgi::default());
     };
-    let cache = &request.connection.local.proxy.scripts;
+    let cache = &request.client.local.proxy.scripts;
     let scripts = gateway.scripts.as_ref();
     let target = scripts.map(|scripts| find(scripts, decision.path(request), cache));
     let render = |parameter: &GatewayParameter| {
@@ -101,7 +101,7 @@ pub(crate) async fn run<'r>(
     let send_timeout = request.snapshot.timeouts.send;
     // Earlier answers must not wait for this.
     if !output.is_empty() {
-        request.connection.flush(output, send_timeout).await?;
+        request.flush(output).await?;
     }
     let UpstreamCall {
         destination,
@@ -131,10 +131,10 @@ pub(crate) async fn run<'r>(
         output,
         head: FieldLines::new(),
     };
-    let resources = &request.connection.local.proxy;
+    let resources = &request.client.local.proxy;
     let outcome = tutti_proxy::run(asked, &mut client, body, resources).await;
     let Requester { output, head, .. } = client;
-    request.connection.set_deadline(NEVER);
+    request.client.set_deadline(NEVER);
     let (outcome, rest) = outcome?;
     let step = match outcome {
         Outcome::Answered(step) => step,
@@ -194,7 +194,7 @@ impl Requester<'_, '_> {
     }
 
     fn stream(&self) -> Option<&Stream> {
-        match &self.request.connection.channel {
+        match &self.request.client.channel {
             Channel::Stream(stream) => Some(stream),
             _ => None,
         }
@@ -219,11 +219,11 @@ impl<'r> Client for Requester<'_, 'r> {
     }
 
     fn log(&self, level: Level, line: &str) {
-        self.request.connection.local.log(level, line);
+        self.request.client.local.log(level, line);
     }
 
     fn complain(&self, line: &str) {
-        let local = &self.request.connection.local;
+        let local = &self.request.client.local;
         local.complain_of(Level::Error, line, || refusals::id(self.request));
     }
 
@@ -378,30 +378,30 @@ impl<'r> Client for Requester<'_, 'r> {
     }
 
     fn allowance(&self, most: usize) -> usize {
-        self.request.connection.allowance(self.output, most)
+        self.request.client.allowance(self.output, most)
     }
 
     fn deliver(&mut self, context: &mut Context<'_>) -> Result<Millis, Gone> {
-        let connection = self.request.connection;
-        while !connection.channel.has_sent(self.output) {
-            if connection.poll_send(self.output, context)?.is_pending() {
+        let client = self.request.client;
+        while !client.channel.has_sent(self.output) {
+            if client.poll_send(self.output, context)?.is_pending() {
                 break;
             }
         }
-        connection.note_held(self.output);
-        let deadline = connection.owes_of(self.output, self.send_timeout());
-        match connection.poll_gone(context) {
+        client.note_held(self.output);
+        let deadline = client.owes_of(self.output, self.send_timeout());
+        match self.request.poll_gone(context) {
             Poll::Ready(()) => Err(Gone::Closed),
             Poll::Pending => Ok(deadline),
         }
     }
 
     fn wake_at(&self, time: Millis) {
-        self.request.connection.set_deadline(time);
+        self.request.client.set_deadline(time);
     }
 
     fn try_send(&mut self) -> Result<bool, Gone> {
-        self.request.connection.channel.try_send(self.output)
+        self.request.client.channel.try_send(self.output)
     }
 
     fn poll_room(
@@ -410,11 +410,11 @@ impl<'r> Client for Requester<'_, 'r> {
         backlog: Backlog,
         wake: Millis,
     ) -> Poll<Result<(), Gone>> {
-        let connection = self.request.connection;
+        let client = self.request.client;
         let store = self.request.snapshot.store.as_ref();
         let store = store.filter(|_| backlog.may_spill);
         loop {
-            match connection.room(self.output, backlog.memory, store) {
+            match client.room(self.output, backlog.memory, store) {
                 Room::Some => return Poll::Ready(Ok(())),
                 Room::Made => {
                     context.waker().wake_by_ref();
@@ -422,21 +422,19 @@ impl<'r> Client for Requester<'_, 'r> {
                 }
                 Room::None => {}
             }
-            if connection.poll_send(self.output, context)?.is_pending() {
-                let deadline = connection.owes(self.send_timeout());
+            if client.poll_send(self.output, context)?.is_pending() {
+                let deadline = client.owes(self.send_timeout());
                 if deadline <= now_millis() {
                     return Poll::Ready(Err(Gone::TimedOut));
                 }
-                connection.set_deadline(deadline.min(wake));
+                client.set_deadline(deadline.min(wake));
                 return Poll::Pending;
             }
         }
     }
 
     async fn flush(&mut self) -> Result<(), Gone> {
-        let send_timeout = self.send_timeout();
-        let connection = self.request.connection;
-        connection.flush(self.output, send_timeout).await
+        self.request.flush(self.output).await
     }
 }
 

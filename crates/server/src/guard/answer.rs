@@ -55,7 +55,7 @@ pub(crate) fn page(
     changes: &Changes,
     output: &mut Output,
 ) -> Step {
-    request.connection.answerer.set(Answerer::Nothing);
+    request.exchange.answerer.set(Answerer::Nothing);
     let is_body_coming = has_body(request);
     if answer.status >= 400 {
         let failure = Failure {
@@ -89,7 +89,7 @@ fn whole(
     changes: &Changes,
     output: &mut Output,
 ) -> Result<Step, Gone> {
-    request.connection.answerer.set(Answerer::Nothing);
+    request.exchange.answerer.set(Answerer::Nothing);
     let head = Head {
         status: answer.status,
         length: Some(body.len() as u64),
@@ -107,7 +107,7 @@ fn whole(
     });
     let written = written.map_err(|error| {
         let message = format!("cannot compress an answer: {error}");
-        request.connection.local.complain(Level::Error, &message);
+        request.client.local.complain(Level::Error, &message);
         Gone::Closed
     })?;
     Ok(match (written.end(request, output), has_body(request)) {
