@@ -33,6 +33,10 @@ use crate::channel::Channel;
 use crate::local::Local;
 use crate::stream::Stream;
 
+/// How long a client that still sends after its last response is listened to in all, and between two reads.
+const LINGER_TOTAL: Millis = 5_000;
+const LINGER_PAUSE: Millis = 2_000;
+
 /// The two ends of a connection, and the thread that serves it.
 pub(crate) struct Ends {
     pub(crate) local: Rc<Local>,
@@ -396,5 +400,23 @@ impl Client {
             );
             Room::None
         })
+    }
+
+    /// Tells the client that nothing more will come, and listens for a while to what it still sends: closing a socket with unread bytes
+    /// resets the connection, and the reset may overtake the answer (RFC 9112 §9.6).
+    pub(crate) async fn linger(&self) {
+        if !self.channel.shutdown() {
+            return;
+        }
+        let end = now_millis().saturating_add(LINGER_TOTAL);
+        let mut buffer = self.local.buffers.take();
+        loop {
+            buffer.clear();
+            let deadline = end.min(now_millis().saturating_add(LINGER_PAUSE));
+            if self.read_more(&mut buffer, deadline).await.is_err() || now_millis() >= end {
+                break;
+            }
+        }
+        self.local.buffers.give(buffer);
     }
 }

@@ -3,7 +3,9 @@
 use tutti_pool::Level;
 use tutti_spool::{Region, Spool, SpoolError};
 
+use crate::body::ClientBody;
 use crate::client::Client;
+use crate::posts::Gathered;
 
 /// A request's body.
 #[derive(Default)]
@@ -12,6 +14,34 @@ pub(crate) enum Collected {
     None,
     Memory(Vec<u8>),
     Spool(Region),
+    /// Of a job.
+    Job(Gathered),
+}
+
+/// A request's body as an action gets it.
+pub(crate) enum ActionBody<'r> {
+    /// All of it.
+    Collected(Collected),
+    /// While it comes.
+    Stream(Box<ClientBody<'r>>),
+}
+
+impl<'r> ActionBody<'r> {
+    /// What has been collected, and what still comes.
+    pub(crate) fn parts(self) -> (Collected, Option<Box<ClientBody<'r>>>) {
+        match self {
+            Self::Collected(body) => (body, None),
+            Self::Stream(body) => (Collected::None, Some(body)),
+        }
+    }
+
+    /// The body of a job.
+    pub(crate) fn gathered(self) -> Gathered {
+        match self {
+            Self::Collected(Collected::Job(gathered)) => gathered,
+            _ => Gathered::default(),
+        }
+    }
 }
 
 /// Collects a body: in memory while it is small, in the application's spool beyond that.
@@ -46,7 +76,7 @@ impl<'a> Collector<'a> {
                 bytes.extend_from_slice(data);
                 Ok(())
             }
-            Collected::None => self.spool(&[], data),
+            Collected::None | Collected::Job(_) => self.spool(&[], data),
             Collected::Memory(bytes) => {
                 let bytes = std::mem::take(bytes);
                 self.spool(&bytes, data)

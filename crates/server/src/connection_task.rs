@@ -25,10 +25,10 @@ use crate::handshake;
 use crate::http1::{self, Next, Reader, Work};
 use crate::http2;
 use crate::local::Local;
+use crate::pipeline::Ending;
 use crate::proxy_header;
 use crate::respond::{self, Persistence};
 use crate::step::Step;
-use crate::waiting::{self, Ending};
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::listener::{Accepted, Listener};
 use tutti_conn::output::Output;
@@ -114,7 +114,7 @@ async fn run(local: Rc<Local>, accepted: Accepted) {
                 return;
             }
             Ending::Linger => {
-                Box::pin(waiting::linger(&connection.client)).await;
+                Box::pin(connection.client.linger()).await;
                 return;
             }
         }

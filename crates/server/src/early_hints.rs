@@ -4,10 +4,11 @@
 //! seen that do not read them, so those get none unless the configuration says that they do.
 
 use tutti_config::model::EarlyHints;
-use tutti_http::{FieldLines, Known, Method, OutgoingHead, Version, is_field_value};
+use tutti_http::{BodyLength, FieldLines, Known, Method, OutgoingHead, Version, is_field_value};
 use tutti_routing::Decision;
 
 use crate::channel::Channel;
+use crate::plan::Plan;
 use crate::request::Request;
 use crate::respond;
 use tutti_conn::output::Output;
@@ -34,7 +35,10 @@ pub(crate) fn listed(request: &Request<'_>, decision: &Decision<'_>) -> FieldLin
         let mode = request.view.get_all(b"Sec-Fetch-Mode").next();
         mode.is_none_or(|mode| mode.eq_ignore_ascii_case(b"navigate"))
     };
-    if !matches!(request.view.method(), Method::Get | Method::Head) || !is_page() {
+    if !matches!(request.view.method(), Method::Get | Method::Head)
+        || request.view.body_length() != BodyLength::None
+        || !is_page()
+    {
         return fields;
     }
     for hint in hints {
@@ -67,14 +71,14 @@ pub(crate) fn pass_on<'f>(
     }
 }
 
-/// Sends them.
-pub(crate) fn send(request: &Request<'_>, fields: FieldLines, output: &mut Output) {
-    if fields.is_empty() {
+/// Sends those of the plan.
+pub(crate) fn send(request: &Request<'_>, plan: &mut Plan, output: &mut Output) {
+    if plan.changes.hints.is_empty() {
         return;
     }
     let head = OutgoingHead {
         status: 103,
-        fields,
+        fields: std::mem::take(&mut plan.changes.hints),
     };
     respond::put(request.client, &head, output);
 }

@@ -1,7 +1,7 @@
 //! Stands before actions: one place for everything that may answer a request, change its fields or make it wait before anything
 //! else is done with it.
 //!
-//! [`enter`] is called with the plan for each request whose actions have a guard, [`run`] where that has to wait. The decisions are
+//! [`enter`] is called with the plan for each request whose actions have a guard, [`wait`] where that has to wait. The decisions are
 //! `tutti-guard`'s; here are the request they are about, the fields that come of them, and the state that outlives a configuration.
 //!
 //! Must never: let a request by that could not be decided, or do anything of an action before all that stands before it has been passed.
@@ -69,13 +69,13 @@ pub(crate) fn enter(request: &Request<'_>, plan: &Plan) -> Entrance {
     }
 }
 
-/// Waits. Returns what is to be done then, or the step after an answer in its place.
-pub(crate) async fn run(
+/// Waits. Returns the plan, which goes on, or the step after an answer in its place.
+pub(crate) async fn wait(
     request: &Request<'_>,
-    mut plan: Plan,
+    mut plan: Box<Plan>,
     pause: Duration,
     output: &mut Output,
-) -> Result<Result<Plan, Step>, Gone> {
+) -> Result<Result<Box<Plan>, Step>, Gone> {
     let client = request.client;
     // Earlier answers must not wait for this one.
     request.flush(output).await?;

@@ -12,13 +12,12 @@ use tutti_http::{NO_FIELDS, Progress};
 
 use crate::arrival;
 use crate::client::Client;
-use crate::dispatch;
 use crate::exchange::Exchange;
 use crate::local::Local;
 use crate::messages::Messages;
+use crate::pipeline::{self, Ending};
 use crate::refusals::Unread;
 use crate::step::Step;
-use crate::waiting::{self, Ending};
 
 /// With more than this to send, pipelined requests wait: a client that does not read its answers must not make us keep them.
 const OUTPUT_BYTES: u64 = 64 * 1024;
@@ -102,7 +101,7 @@ impl Reader {
             let exchange = Exchange::new(client, self.head_begun.take());
             let (request, output) = messages.parts(client, &exchange);
             arrival::note(&request);
-            match dispatch::start(&request, output) {
+            match pipeline::start(&request, output) {
                 // It counts as under way until its client has the response.
                 Step::End(persistence)
                     if persistence.is_open()
@@ -186,7 +185,7 @@ pub(crate) async fn run(client: &Client, work: &mut Work) -> Ending {
     loop {
         *next = match std::mem::replace(next, Next::Read) {
             Next::Exchange(exchange, step) => {
-                match waiting::run(client, &mut reader.messages, exchange, step).await {
+                match pipeline::run(client, &mut reader.messages, exchange, step).await {
                     Ending::Idle => {
                         reader.messages.position = reader.messages.body_start();
                         reader.answer_complete(client)

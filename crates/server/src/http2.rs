@@ -20,12 +20,11 @@ use tutti_tls::Facts;
 use crate::client::Client;
 use crate::connection::Connection;
 use crate::stream_task::{self, Asked};
-use crate::waiting;
 
 /// Serves a connection whose first bytes, as far as they have come, are `input`; returns when it has ended.
 pub(crate) async fn serve(connection: Connection, input: Vec<u8>, options: Http2) {
     match tutti_http2::serve(&connection, input, options).await {
-        Ending::Linger => waiting::linger(&connection.client).await,
+        Ending::Linger => connection.client.linger().await,
         Ending::Abort => {}
         Ending::Close => connection.client.channel.close(),
     }

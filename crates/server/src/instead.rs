@@ -63,6 +63,21 @@ pub(crate) fn fail(
     }
 }
 
+/// Answers with an error because of the request's body; the connection ends.
+pub(crate) fn refuse(request: &Request<'_>, status: u16, output: &mut Output) -> Step {
+    if let Some(reason) = refusals::body_reason(status) {
+        refusals::refused(&request.client.local, request, status, reason);
+    }
+    let page = Page {
+        status,
+        is_head: request.is_head(),
+        persistence: Persistence::Close,
+        fields: &NO_FIELDS,
+    };
+    request.page(&page, &Changes::default(), output);
+    Step::Linger
+}
+
 /// The end of an answer of an application or a server that its client does not get.
 pub(crate) enum Instead {
     /// Another request is answered in its place.

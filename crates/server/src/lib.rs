@@ -3,10 +3,9 @@
 //! Owns everything between an accepted connection and its answer. The binary starts a [`Server`], which runs one thread for each of the
 //! pool's [`Threads`](tutti_pool::Threads); whoever applies configurations calls [`Server::prepare`] and [`Server::commit`].
 //!
-//! A request's way: `accept` (a connection comes; with TLS, `handshake`) → `connection_task` (reads) → `pipeline` (each complete request) →
-//! `arrival` (its client, its trace) → `dispatch` → `route` (which action) → `action/{share,file,app,upstream}` → `respond` (the head) → `channel_io`
-//! (writes) → `access_log`. A request that has to wait for something goes on in `waiting`, `step` by step. A stream of HTTP/2 (`http2`) or HTTP/3 (`http3`)
-//! goes the same way from `arrival` on. All of them read the [snapshot] in force.
+//! A request's way: `accept` (a connection comes; with TLS, `handshake`) → `connection_task` (reads) → `http1` (each complete request), or a stream of
+//! `http2` or `http3` → `arrival` (its client, its trace) → the stages of `pipeline`, one after the other. What belongs to it is its `exchange`, the bytes
+//! of it and its response are in `messages`, and the way to its `client` is a `channel`. All of them read the [snapshot] in force.
 //!
 //! Must never happen: a request without an answer on a connection that goes on; a wait without a deadline on a client; bytes of a
 //! file outside what the configuration shares; a listen thread that blocks on anything but a regular file.
@@ -15,38 +14,42 @@ mod accept;
 mod action;
 mod arrival;
 mod body;
+mod cache;
 mod caches;
+mod challenge;
 mod channel;
 mod client;
 mod collector;
 mod concern;
 mod connection;
 mod connection_task;
-mod dispatch;
 mod early_hints;
 mod exchange;
 mod fields;
 mod guard;
 mod handshake;
+mod handshake_check;
 mod http1;
 mod http2;
 mod http3;
 mod instead;
 mod local;
-mod lookup;
 mod maintenance;
 mod messages;
 mod metrics;
 mod mirror;
+mod pipeline;
 mod plan;
 mod posts;
 mod proxy_header;
 mod refusals;
 mod request;
+mod request_body;
 mod respond;
 mod route;
 mod route_log;
 mod scraper;
+mod sending;
 mod server;
 mod shared_limits;
 mod slow_watch;
@@ -59,8 +62,8 @@ mod thread;
 mod trace;
 mod transfer;
 mod tunnel;
-mod waiting;
 mod websocket;
+mod writer;
 
 pub use connection_task::LAST_REQUEST;
 pub use posts::{NotStored, Post};

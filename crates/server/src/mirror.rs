@@ -27,11 +27,11 @@ use crate::request::Request;
 pub(crate) fn copy(request: &Request<'_>, body: &Collected) {
     let rules = request.exchange.rules.borrow();
     let router = &request.snapshot.router;
-    // A request that is answered in place of another has been copied with that.
+    // A request that is answered in place of another has been copied with that. A job is not copied.
     let Some((mirror, _, upstream)) = router
         .rules()
         .mirror(&rules)
-        .filter(|_| request.substitute.is_none())
+        .filter(|_| request.substitute.is_none() && !matches!(body, Collected::Job(_)))
     else {
         return;
     };

@@ -22,7 +22,6 @@ use crate::refusals;
 use crate::respond::{self, Page, Persistence};
 use crate::route_log;
 use crate::snapshot::Snapshot;
-use crate::step::Step;
 use crate::substitute::{Mended, Substitute};
 use tutti_conn::departure::Presence;
 use tutti_conn::output::{Gone, Output};
@@ -219,21 +218,6 @@ impl<'a> Request<'a> {
             local.complain_of(Level::Warn, &message, || refusals::id(self));
         });
         response_headers::apply(&values, &mut head.fields);
-    }
-
-    /// Answers with an error for its body's sake, and ends the connection.
-    pub(crate) fn refuse(&self, status: u16, output: &mut Output) -> Step {
-        if let Some(reason) = refusals::body_reason(status) {
-            refusals::refused(&self.client.local, self, status, reason);
-        }
-        let page = Page {
-            status,
-            is_head: self.is_head(),
-            persistence: Persistence::Close,
-            fields: &NO_FIELDS,
-        };
-        self.page(&page, &Changes::default(), output);
-        Step::Linger
     }
 
     pub(crate) fn is_head(&self) -> bool {

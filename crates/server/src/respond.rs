@@ -79,17 +79,6 @@ pub(crate) fn is_framing(known: Known) -> bool {
     )
 }
 
-/// An answer that is complete in the output, and of which part is in a file: what its line in the access log needs.
-pub(crate) struct Late {
-    pub(crate) status: u16,
-    /// The fields of its head, where the access log may ask for them.
-    pub(crate) head: FieldLines,
-    pub(crate) persistence: Persistence,
-    pub(crate) body_bytes: u64,
-    /// The client may still be sending when it has the answer.
-    pub(crate) lingers: bool,
-}
-
 /// A whole response made by the server.
 pub(crate) struct Page<'a> {
     pub(crate) status: u16,

@@ -20,7 +20,7 @@ use crate::early_hints;
 use crate::fields::request_headers;
 use crate::fields::request_id;
 use crate::maintenance;
-use crate::plan::{Act, Plan, Served};
+use crate::plan::{Act, Called, Plan, Served};
 use crate::refusals;
 use crate::request::Request;
 use crate::route_log;
@@ -60,19 +60,17 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
         route_log::begin(local, request.exchange.number(local), line);
     }
     let decision = router.decide(listener, request);
-    // Monitoring goes on: a server in maintenance is not a server that is down.
-    if !matches!(decision.action, Action::Metrics)
-        && let Some(act) = maintenance::act(request)
-    {
-        return Plan::new(act);
-    }
     carry_out(request, decision)
 }
 
 /// Finds what the decision comes to.
 fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
     let router = &request.snapshot.router;
+    let is_closed = maintenance::applies(request);
     loop {
+        if is_closed && !may_be_metrics(&decision.action) {
+            return Plan::new(maintenance::act(request));
+        }
         let answerer = Answerer::of(&decision.action);
         request.exchange.answerer.set(answerer);
         // A page in place of an error has no route: the client's counts.
@@ -83,10 +81,11 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
             Action::Application(found) => match request.snapshot.applications.get(found.index) {
                 // No application gets the connection that a tunnel needs.
                 Some(_) if request.view.method() == Method::Connect => Act::page(405),
-                Some(application) => Act::Application {
+                Some(application) => Act::Application(Called {
                     application: application.clone(),
                     target: found.target.map(Box::from),
-                },
+                    upgrade: None,
+                }),
                 None => Act::page(404),
             },
             Action::Upstream(index) => match request.snapshot.upstreams.get(index) {
@@ -155,14 +154,27 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
                 },
             },
         };
+        if is_closed && !matches!(act, Act::Metrics) {
+            return Plan::new(maintenance::act(request));
+        }
         return planned(request, act, &mut decision);
+    }
+}
+
+/// True if an action leads to the metrics, or to a file, beside which it may lead there. Monitoring goes on: a server in maintenance is not a server
+/// that is down.
+fn may_be_metrics(action: &Action<'_>) -> bool {
+    match action {
+        Action::Metrics => true,
+        Action::Share(share) => share.has_found() || share.has_fallback(),
+        _ => false,
     }
 }
 
 /// The plan of what the decision comes to, with what it changes in the request and the rules for the answer.
 fn planned<'r>(request: &Request<'r>, act: Act, decision: &mut Decision<'r>) -> Plan {
     let edits = match act {
-        Act::Application { .. } | Act::Upstream(_) | Act::Spooler(_) => edits(decision, request),
+        Act::Application(_) | Act::Upstream(_) | Act::Spooler(_) => edits(decision, request),
         _ => Ok(Vec::new()),
     };
     let rules = std::mem::take(&mut decision.rules);
@@ -175,9 +187,7 @@ fn planned<'r>(request: &Request<'r>, act: Act, decision: &mut Decision<'r>) -> 
     match edits {
         Ok(edits) => {
             let hints = match act {
-                Act::Application { .. } | Act::Upstream(_) => {
-                    early_hints::listed(request, decision)
-                }
+                Act::Application(_) | Act::Upstream(_) => early_hints::listed(request, decision),
                 _ => FieldLines::new(),
             };
             cached(request, act, decision, edits, hints)
@@ -195,12 +205,9 @@ fn cached(
     hints: FieldLines,
 ) -> Plan {
     let answerer = || match &act {
-        Act::Application {
-            application,
-            target,
-        } => {
-            let target = target.as_deref().unwrap_or_default();
-            Some(format!("a{}\0{target}", application.name()))
+        Act::Application(called) => {
+            let target = called.target.as_deref().unwrap_or_default();
+            Some(format!("a{}\0{target}", called.application.name()))
         }
         Act::Upstream(destination) => {
             let upstream = &destination.upstream;
@@ -470,7 +477,7 @@ impl Look<'_> {
         if !path.ends_with(b"/") || !listing::is_folder(&look) {
             return None;
         }
-        Some(Act::Listing(Box::new(Folder {
+        Some(Act::Listing(Arc::new(Folder {
             look,
             format,
             path: path.to_vec(),

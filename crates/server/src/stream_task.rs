@@ -11,12 +11,11 @@ use tutti_http::{HeadError, Limits, RequestHead};
 use crate::arrival;
 use crate::channel::Channel;
 use crate::client::Client;
-use crate::dispatch;
 use crate::exchange::Exchange;
 use crate::local::Local;
 use crate::messages::Messages;
+use crate::pipeline::{self, Ending};
 use crate::step::Step;
-use crate::waiting::{self, Ending};
 
 /// The facts about a request before its head is written down.
 pub(crate) struct Asked {
@@ -75,7 +74,7 @@ pub(crate) fn begin(
                 }
             }
             arrival::note(&request);
-            dispatch::start(&request, output)
+            pipeline::start(&request, output)
         }
     };
     go_on(client, messages, exchange, step);
@@ -113,7 +112,7 @@ fn go_on(client: Client, mut messages: Messages, exchange: Exchange, step: Step)
 async fn run(client: Client, mut messages: Messages, exchange: Exchange, step: Step) {
     let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
     client.set_waker(waker);
-    let ending = waiting::run(&client, &mut messages, exchange, step).await;
+    let ending = pipeline::run(&client, &mut messages, exchange, step).await;
     finish(&client, &ending);
     let local: Rc<Local> = Rc::clone(&client.local);
     drop(client);

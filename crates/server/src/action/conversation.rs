@@ -42,7 +42,7 @@ pub(crate) struct Conversation<'a> {
     /// Where what does not fit in memory waits for a slow client.
     store: Option<&'a Store>,
     /// `None`: there is no body, or the application has all of it.
-    body: Option<ClientBody<'a>>,
+    body: Option<Box<ClientBody<'a>>>,
 }
 
 impl<'a> Conversation<'a> {
@@ -50,7 +50,7 @@ impl<'a> Conversation<'a> {
     pub(crate) fn new(
         request: &Request<'a>,
         exchange: Exchange,
-        body: Option<ClientBody<'a>>,
+        body: Option<Box<ClientBody<'a>>>,
         abandonment: &'a Abandonment<'a>,
     ) -> Self {
         Self {
@@ -65,7 +65,10 @@ impl<'a> Conversation<'a> {
     /// True if the connection can go on after the response, as far as the body is concerned: a client that still waits for 100
     /// (Continue) when the response begins may or may not send its body (RFC 9110 §10.1.1).
     pub(crate) fn may_persist(&self) -> bool {
-        !self.body.as_ref().is_some_and(ClientBody::awaits_continue)
+        !self
+            .body
+            .as_ref()
+            .is_some_and(|body| body.awaits_continue())
     }
 
     /// True if part of the body has not been read from the client.
@@ -164,7 +167,7 @@ impl<'a> Conversation<'a> {
         if deadline <= now_millis() {
             return Poll::Ready(Err(Gone::TimedOut.into()));
         }
-        let body = self.body.as_ref().map_or(NEVER, ClientBody::deadline);
+        let body = self.body.as_ref().map_or(NEVER, |body| body.deadline());
         self.client.set_deadline(deadline.min(body));
         Poll::Pending
     }

@@ -3,17 +3,17 @@
 //! A folder may be large and its disk slow, so a thread of its own reads it: what serves does not wait. Must never: list what the share
 //! would not serve.
 
+use std::sync::Arc;
+
 use tokio::sync::Semaphore;
 use tutti_files::folder::Folder;
-use tutti_http::{FieldLines, Trailers};
-use tutti_pool::Level;
+use tutti_http::FieldLines;
 
-use super::answer::{Answer, Begun, Head};
 use crate::instead::{self, Failure};
 use crate::plan::Changes;
 use crate::refusals;
 use crate::request::Request;
-use crate::respond::Own;
+use crate::sending::Whole;
 use crate::step::Step;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
@@ -26,13 +26,11 @@ static READING: Semaphore = Semaphore::const_new(MOST);
 /// Answers with the list.
 pub(crate) async fn run(
     request: &Request<'_>,
-    folder: Folder,
+    folder: &Arc<Folder>,
     changes: &Changes,
     output: &mut Output,
 ) -> Result<Step, Gone> {
     let client = request.client;
-    // Earlier answers must not wait for this one.
-    request.flush(output).await?;
     client.set_deadline(NEVER);
     let Ok(permit) = READING.try_acquire() else {
         let fields = FieldLines::of("Retry-After", b"1");
@@ -40,7 +38,7 @@ pub(crate) async fn run(
     };
     let is_json = folder.is_json(request.view.get_all(b"Accept"));
     let varies = folder.varies();
-    let mime = request.snapshot.mime.clone();
+    let (folder, mime) = (Arc::clone(folder), request.snapshot.mime.clone());
     let reading = tokio::task::spawn_blocking(move || {
         let _permit = permit;
         let page = folder.page(&mime, is_json);
@@ -64,31 +62,13 @@ pub(crate) async fn run(
         (b"X-Content-Type-Options", b"nosniff"),
         (b"Vary", b"Accept"),
     ];
-    let fields = fields.into_iter().take(if varies { 3 } else { 2 });
-    let head = Head {
+    let whole = Whole {
         status: 200,
-        length: Some(page.len() as u64),
-        own: Own::ALL,
-        may_persist: true,
+        fields: fields.get(..if varies { 3 } else { 2 }).unwrap_or(&fields),
+        body: page.as_bytes(),
+        is_body_coming: false,
     };
-    let begun = Begun::new(request, &head, fields, changes, output);
-    let persistence = begun.persistence;
-    let written = Answer::new(begun).and_then(|mut answer| {
-        answer.write(std::iter::once(page.as_bytes()), output)?;
-        answer.finish(request, Trailers::default(), output)?;
-        Ok(answer)
-    });
-    match written {
-        Ok(answer) => Ok(match answer.end(request, output) {
-            None => Step::End(persistence),
-            Some(late) => Step::Late(late),
-        }),
-        Err(error) => {
-            let message = format!("cannot compress a list of files: {error}");
-            client.local.complain(Level::Error, &message);
-            Err(Gone::Closed)
-        }
-    }
+    whole.send(request, changes, output).map(Step::from)
 }
 
 fn fail(

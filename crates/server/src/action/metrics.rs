@@ -7,12 +7,11 @@
 
 use tutti_files::compression::gzipped;
 use tutti_metrics::Format;
-use tutti_pool::Level;
 
-use super::answer::{Answer, Begun, Head};
 use crate::plan::Changes;
 use crate::request::Request;
-use crate::respond::{Own, Page};
+use crate::respond::Page;
+use crate::sending::Whole;
 use crate::step::Step;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
@@ -25,8 +24,6 @@ pub(crate) async fn run(
     output: &mut Output,
 ) -> Result<Step, Gone> {
     let client = request.client;
-    // Earlier answers must not wait for this one.
-    request.flush(output).await?;
     client.set_deadline(NEVER);
     let format = format(request);
     let shared = &client.local.shared;
@@ -44,12 +41,6 @@ pub(crate) async fn run(
     };
     // Also without `settings.http.compression`: it is text that repeats itself, and is fetched again and again.
     let compressed = gzipped(request.view.get_all(b"Accept-Encoding"), &page);
-    let head = Head {
-        status: 200,
-        length: Some(compressed.as_ref().unwrap_or(&page).len() as u64),
-        own: Own::ALL,
-        may_persist: true,
-    };
     let mut fields: Vec<(&[u8], &[u8])> = vec![
         (b"Content-Type", format.media_type().as_bytes()),
         (b"Vary", b"Accept, Accept-Encoding"),
@@ -57,32 +48,13 @@ pub(crate) async fn run(
     if compressed.is_some() {
         fields.push((b"Content-Encoding", b"gzip"));
     }
-    let page = compressed.unwrap_or(page);
-    let begun = Begun::new(request, &head, fields.into_iter(), changes, output);
-    let persistence = begun.persistence;
-    match write(begun, &page, request, output) {
-        Ok(answer) => Ok(match answer.end(request, output) {
-            None => Step::End(persistence),
-            Some(late) => Step::Late(late),
-        }),
-        Err(error) => {
-            let message = format!("cannot compress the metrics: {error}");
-            client.local.complain(Level::Error, &message);
-            Err(Gone::Closed)
-        }
-    }
-}
-
-fn write(
-    begun: Begun,
-    page: &[u8],
-    request: &Request<'_>,
-    output: &mut Output,
-) -> std::io::Result<Answer> {
-    let mut answer = Answer::new(begun)?;
-    answer.write(std::iter::once(page), output)?;
-    answer.finish(request, tutti_http::Trailers::default(), output)?;
-    Ok(answer)
+    let whole = Whole {
+        status: 200,
+        fields: &fields,
+        body: &compressed.unwrap_or(page),
+        is_body_coming: false,
+    };
+    whole.send(request, changes, output).map(Step::from)
 }
 
 /// The format that the client reads best.

@@ -5,17 +5,18 @@
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tutti_config::model::Spooler;
 use tutti_http::edits::{Edit, begins_as, replaces};
 
 use tutti_http::{FieldLines, Known, PerConnection};
 
-use super::answer::{Answer, Begun, Head};
 use crate::plan::Changes;
-use crate::posts::{NotStored, Post};
+use crate::posts::{Gathered, NotStored, Post};
 use crate::refusals;
 use crate::request::Request;
-use crate::respond::{Own, Page};
-use crate::step::{Posting, Step};
+use crate::respond::Page;
+use crate::sending::Whole;
+use crate::step::Step;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
 
@@ -37,21 +38,16 @@ const DELAY: &[u8] = b"X-Tutti-Job-Delay";
 /// Stores the request and answers.
 pub(crate) async fn run(
     request: &Request<'_>,
-    posting: Posting,
+    (spooler, changes): (&Spooler, &Changes),
+    mut body: Gathered,
     output: &mut Output,
 ) -> Result<Step, Gone> {
     let client = request.client;
-    request.flush(output).await?;
     client.set_deadline(NEVER);
-    let Posting {
-        spooler,
-        changes,
-        mut body,
-    } = posting;
     let Ok(delay) = delay(request) else {
         let reason = "`X-Tutti-Job-Delay` is no number of seconds up to a year";
         refusals::refused(&client.local, request, 400, reason);
-        return Ok(page(request, 400, 0, &changes, output));
+        return Ok(page(request, 400, 0, changes, output));
     };
     // Counted until it is stored or given up.
     let (body, _counted) = body.take();
@@ -83,7 +79,7 @@ pub(crate) async fn run(
         }
     };
     match outcome {
-        Ok(id) => accepted(request, &id, &changes, output),
+        Ok(id) => accepted(request, &id, changes, output),
         Err(NotStored {
             status,
             retry_after,
@@ -93,7 +89,7 @@ pub(crate) async fn run(
                 let reason = format!("spooler \"{}\": {reason}", spooler.name);
                 refusals::failed(&client.local, request, status, &reason);
             }
-            Ok(page(request, status, retry_after, &changes, output))
+            Ok(page(request, status, retry_after, changes, output))
         }
     }
 }
@@ -134,32 +130,13 @@ fn accepted(
     output: &mut Output,
 ) -> Result<Step, Gone> {
     let body = format!("{{\"id\": \"{id}\"}}\n");
-    let head = Head {
+    let whole = Whole {
         status: 202,
-        length: Some(body.len() as u64),
-        own: Own::ALL,
-        may_persist: true,
+        fields: &[(b"Content-Type", b"application/json")],
+        body: body.as_bytes(),
+        is_body_coming: false,
     };
-    let fields: [(&[u8], &[u8]); 1] = [(b"Content-Type", b"application/json")];
-    let begun = Begun::new(request, &head, fields.into_iter(), changes, output);
-    let persistence = begun.persistence;
-    let written = Answer::new(begun).and_then(|mut answer| {
-        answer.write(std::iter::once(body.as_bytes()), output)?;
-        answer.finish(request, tutti_http::Trailers::default(), output)?;
-        Ok(answer)
-    });
-    match written {
-        Ok(answer) => Ok(match answer.end(request, output) {
-            None => Step::End(persistence),
-            Some(late) => Step::Late(late),
-        }),
-        Err(error) => {
-            let message = format!("cannot compress an answer: {error}");
-            let local = &request.client.local;
-            local.complain(tutti_pool::Level::Error, &message);
-            Err(Gone::Closed)
-        }
-    }
+    whole.send(request, changes, output).map(Step::from)
 }
 
 fn page(

@@ -18,18 +18,18 @@ use tutti_proxy::{
 use tutti_routing::{Decision, RequestInfo as _, ScriptFailed};
 use tutti_upstream::Upstream;
 
-use crate::action::answer::{Answer, Begun, Head};
 use crate::body::ClientBody;
 use crate::channel::Channel;
-use crate::collector::Collected;
+use crate::collector::{ActionBody, Collected};
 use crate::early_hints;
 use crate::instead::{self, Failure, Instead};
 use crate::plan::Changes;
 use crate::refusals;
 use crate::request::Request;
 use crate::respond::{Own, Page, Persistence};
-use crate::step::{Step, Tunnel, UpstreamCall};
+use crate::step::{Step, Tunnel};
 use crate::stream::Stream;
+use crate::writer::{Head, Writer};
 use tutti_cache::now as now_wall;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::NEVER;
@@ -90,24 +90,14 @@ fn failed(_: ScriptFailed) -> NoScript {
     NoScript::Status(500)
 }
 
-/// Sends a request to its upstream; `body` is handed over while it comes, if there is one. The bytes that cannot be sent to the client at once
-/// are in `output`.
+/// Sends a request to its upstream. The bytes that cannot be sent to the client at once are in `output`.
 pub(crate) async fn run<'r>(
     request: &Request<'r>,
-    call: &UpstreamCall,
-    body: Option<Box<ClientBody<'r>>>,
+    (destination, changes): (&Destination, &Changes),
+    body: ActionBody<'r>,
     output: &mut Output,
 ) -> Result<Step, Gone> {
-    let send_timeout = request.snapshot.timeouts.send;
-    // Earlier answers must not wait for this.
-    if !output.is_empty() {
-        request.flush(output).await?;
-    }
-    let UpstreamCall {
-        destination,
-        changes,
-        body: collected,
-    } = call;
+    let (collected, body) = body.parts();
     request.note_phase(|phases| {
         *phases = Phases {
             handed: Some(Instant::now()),
@@ -119,8 +109,8 @@ pub(crate) async fn run<'r>(
         destination,
         path: changes.request_path(&request.view),
         edits: &changes.edits,
-        body: match collected {
-            Collected::None => Body::None,
+        body: match &collected {
+            Collected::None | Collected::Job(_) => Body::None,
             Collected::Memory(bytes) => Body::Memory(bytes),
             Collected::Spool(region) => Body::Spooled(region),
         },
@@ -145,12 +135,13 @@ pub(crate) async fn run<'r>(
     };
     match step {
         Step::End(persistence) => {
-            let is_read = persistence.is_open() && rest.drain(output, send_timeout).await?;
+            let is_read =
+                persistence.is_open() && rest.drain(output, request.snapshot.timeouts.send).await?;
             Ok(if is_read { step } else { Step::Linger })
         }
-        Step::Late(mut late) => {
-            late.lingers = true;
-            Ok(Step::Late(late))
+        Step::Send(mut response) => {
+            response.lingers = true;
+            Ok(Step::Send(response))
         }
         Step::Substitute(mut substitute) => {
             substitute.lingers = true;
@@ -166,7 +157,7 @@ const DISCARDED_BYTES: usize = 256 * 1024;
 /// The use of a server's answer.
 enum Given {
     /// The client gets it.
-    Answer(Answer),
+    Answer(Writer),
     /// Something else is answered in its place; so many bytes of it have come.
     Nothing(Instead, usize),
 }
@@ -183,14 +174,6 @@ struct Requester<'c, 'r> {
 impl Requester<'_, '_> {
     fn send_timeout(&self) -> Millis {
         self.request.snapshot.timeouts.send
-    }
-
-    /// The client must see that the rest of an answer does not come.
-    fn not_compressed(&self, error: &std::io::Error) -> Gone {
-        let message = format!("cannot compress an answer: {error}");
-        self.complain(&message);
-        self.request.finished(500, 0, &NO_FIELDS);
-        Gone::Closed
     }
 
     fn stream(&self) -> Option<&Stream> {
@@ -255,9 +238,7 @@ impl<'r> Client for Requester<'_, 'r> {
         if let Some(recording) = &self.changes.cache
             && recording.holds(head.status, fields.clone(), now_wall())
         {
-            let held = Begun::held(self.request, head.status);
-            let held = Answer::new(held).map_err(|error| self.not_compressed(&error))?;
-            return Ok(Given::Answer(held));
+            return Ok(Given::Answer(Writer::held(self.request, head.status)));
         }
         let instead = instead::of_answer(self.request, head.status, fields.clone(), self.changes);
         if let Some(instead) = instead {
@@ -277,9 +258,8 @@ impl<'r> Client for Requester<'_, 'r> {
             },
             may_persist: head.may_persist,
         };
-        let begun = Begun::new(self.request, &head, fields, self.changes, self.output);
-        let answer = Answer::new(begun).map_err(|error| self.not_compressed(&error))?;
-        Ok(Given::Answer(answer))
+        let writer = Writer::begin(self.request, &head, fields, self.changes, self.output);
+        Ok(Given::Answer(writer))
     }
 
     fn write<'b>(
@@ -294,8 +274,13 @@ impl<'r> Client for Requester<'_, 'r> {
                 return Ok(());
             }
         };
-        let written = answer.write(pieces, self.output);
-        written.map_err(|error| self.not_compressed(&error))
+        let has_more = pieces.clone().next().is_some();
+        answer.write(self.request, pieces, self.output)?;
+        match has_more {
+            // It may be all for a long time.
+            true => answer.flush_encoder(self.request, self.output),
+            false => Ok(()),
+        }
     }
 
     fn wants_more(&self, answer: &Given) -> bool {
@@ -306,8 +291,7 @@ impl<'r> Client for Requester<'_, 'r> {
         let Given::Answer(answer) = answer else {
             return Ok(());
         };
-        let finished = answer.finish(self.request, trailers, self.output);
-        finished.map_err(|error| self.not_compressed(&error))
+        answer.finish(self.request, trailers, self.output)
     }
 
     fn end(&mut self, answer: Given) -> Step {
@@ -315,9 +299,7 @@ impl<'r> Client for Requester<'_, 'r> {
             Given::Answer(answer) => answer,
             Given::Nothing(instead, _) => return instead.go_on(self.request, false, self.output),
         };
-        let persistence = answer.begun.persistence;
-        let late = answer.end(self.request, self.output);
-        late.map_or(Step::End(persistence), Step::Late)
+        answer.end(self.request, self.output).into()
     }
 
     fn break_off(&mut self, answer: &Given) {
@@ -366,7 +348,7 @@ impl<'r> Client for Requester<'_, 'r> {
     }
 
     fn refuse(&mut self, status: u16) -> Step {
-        self.request.refuse(status, self.output)
+        instead::refuse(self.request, status, self.output)
     }
 
     fn discard(&mut self) {

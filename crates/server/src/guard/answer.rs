@@ -1,13 +1,12 @@
 //! An answer in place of the action's.
 
-use tutti_http::{BodyLength, FieldLines, Trailers};
-use tutti_pool::Level;
+use tutti_http::{BodyLength, FieldLines};
 
-use crate::action::answer::{self, Begun, Head};
 use crate::instead::{self, Failure};
 use crate::plan::Changes;
 use crate::request::Request;
-use crate::respond::{Own, Page, Persistence};
+use crate::respond::{Page, Persistence};
+use crate::sending::Whole;
 use crate::step::Step;
 use tutti_conn::output::{Gone, Output};
 use tutti_request_log::Answerer;
@@ -90,32 +89,12 @@ fn whole(
     output: &mut Output,
 ) -> Result<Step, Gone> {
     request.exchange.answerer.set(Answerer::Nothing);
-    let head = Head {
+    let fields: Vec<(&[u8], &[u8])> = answer.fields.iter().collect();
+    let whole = Whole {
         status: answer.status,
-        length: Some(body.len() as u64),
-        own: Own::ALL,
-        may_persist: !has_body(request),
+        fields: &fields,
+        body,
+        is_body_coming: has_body(request),
     };
-    let begun = Begun::new(request, &head, answer.fields.iter(), changes, output);
-    let persistence = begun.persistence;
-    let written = answer::Answer::new(begun).and_then(|mut answer| {
-        if !body.is_empty() {
-            answer.write(std::iter::once(body), output)?;
-        }
-        answer.finish(request, Trailers::default(), output)?;
-        Ok(answer)
-    });
-    let written = written.map_err(|error| {
-        let message = format!("cannot compress an answer: {error}");
-        request.client.local.complain(Level::Error, &message);
-        Gone::Closed
-    })?;
-    Ok(match (written.end(request, output), has_body(request)) {
-        (None, false) => Step::End(persistence),
-        (None, true) => Step::Linger,
-        (Some(mut late), lingers) => {
-            late.lingers = lingers;
-            Step::Late(late)
-        }
-    })
+    whole.send(request, changes, output).map(Step::from)
 }

@@ -1,0 +1,239 @@
+//! The stages of an exchange, in their order.
+//!
+//! [`start`] takes a request through them on the stack, until it is answered or has to wait for something; [`run`] waits, and goes on with the stages
+//! behind. Each stage is a file of its own, called from here alone, and gives the next one its input: a [`Plan`] from the route on, a [`Step`] where a
+//! response has begun.
+//!
+//! Must never: do anything of an action before all stages before it have let the request pass.
+
+use tutti_conn::output::{Gone, Output};
+
+use crate::action;
+use crate::cache::{self, Found};
+use crate::challenge;
+use crate::client::Client;
+use crate::collector::{ActionBody, Collected};
+use crate::early_hints;
+use crate::exchange::Exchange;
+use crate::guard::{self, Entrance};
+use crate::handshake_check;
+use crate::instead;
+use crate::messages::Messages;
+use crate::mirror;
+use crate::plan::Plan;
+use crate::request::Request;
+use crate::request_body::{self, Expected};
+use crate::route;
+use crate::step::Step;
+use crate::tunnel;
+use crate::websocket;
+
+/// How an exchange ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Its connection takes the next one.
+    Idle,
+    /// Close the connection: all has been said.
+    Close,
+    /// Close it, without a word that would make what has been sent look whole.
+    Abort,
+    /// A response has been sent that the client may not have read while it still sends: read on for a while, then close.
+    Linger,
+    /// The client speaks HTTP/2; these are the bytes that it has sent so far.
+    Http2(Vec<u8>),
+}
+
+impl Ending {
+    /// The end after a last response; `is_sending`: the client may still be sending.
+    fn after(is_sending: bool) -> Self {
+        match is_sending {
+            true => Self::Linger,
+            false => Self::Close,
+        }
+    }
+}
+
+/// The stages at which a request can begin, or go on after it has waited.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Head,
+    Route,
+    Body,
+    Mirror,
+    Hints,
+}
+
+/// Takes a request whose head has come as far as that needs no waiting.
+pub(crate) fn start(request: &Request<'_>, output: &mut Output) -> Step {
+    stages(request, Stage::Head, None, Collected::None, output)
+}
+
+/// The stages from `from` on. A request that has waited brings its plan, and its body.
+fn stages(
+    request: &Request<'_>,
+    from: Stage,
+    plan: Option<Box<Plan>>,
+    body: Collected,
+    output: &mut Output,
+) -> Step {
+    if from <= Stage::Head {
+        if let Err(status) = request_body::check(request) {
+            return instead::refuse(request, status, output);
+        }
+        if let Some(content) = challenge::answer(request) {
+            request.content(content, output);
+            return Step::End(request.persistence());
+        }
+    }
+    let mut plan = match plan {
+        None => route::plan(request),
+        Some(plan) => *plan,
+    };
+    if from <= Stage::Route && !plan.guards.is_empty() {
+        match guard::enter(request, &plan) {
+            Entrance::Open => {}
+            Entrance::Closed(answer) => {
+                return guard::answer::page(request, &answer, &plan.changes, output);
+            }
+            Entrance::Waits(pause) => {
+                let plan = Box::new(plan);
+                return Step::Guard { plan, pause };
+            }
+        }
+    }
+    if from <= Stage::Body {
+        match request_body::expect(request, &plan) {
+            Ok(Expected::Nothing) => {}
+            Ok(Expected::Body(decoder)) => {
+                let plan = Box::new(plan);
+                return Step::Body { plan, decoder };
+            }
+            Err(status) => return instead::refuse(request, status, output),
+        }
+    }
+    if from <= Stage::Mirror {
+        mirror::copy(request, &body);
+        if plan.asked.is_some() {
+            return cache::look(request, plan, output);
+        }
+        if let Err(refusal) = handshake_check::check(request, &mut plan) {
+            return refusal.answer(request, output);
+        }
+    }
+    early_hints::send(request, &mut plan, output);
+    action::perform(request, plan, body, output)
+}
+
+/// Works until the exchange has ended; [`Ending::Idle`]: the connection goes on behind its request.
+pub(crate) async fn run(
+    client: &Client,
+    messages: &mut Messages,
+    mut exchange: Exchange,
+    mut next: Step,
+) -> Ending {
+    loop {
+        next = match step(client, messages, &mut exchange, next).await {
+            Ok(Ok(step)) => step,
+            Ok(Err(ending)) => return ending,
+            Err(gone) => {
+                if !exchange.is_logged() {
+                    messages.request(client, &exchange).left(gone);
+                }
+                return Ending::Abort;
+            }
+        };
+    }
+}
+
+/// Waits for what the request needs next, and takes it through the stages behind.
+async fn step(
+    client: &Client,
+    messages: &mut Messages,
+    exchange: &mut Exchange,
+    step: Step,
+) -> Result<Result<Step, Ending>, Gone> {
+    if let Step::Substitute(substitute) = step {
+        exchange.substitute = Some(substitute);
+        let (request, output) = messages.parts(client, exchange);
+        let step = stages(&request, Stage::Route, None, Collected::None, output);
+        return Ok(Ok(step));
+    }
+    let exchange = &*exchange;
+    if let Step::Body { plan, decoder } = step {
+        if request_body::is_streamed(&messages.request(client, exchange), &plan) {
+            // The head stays where it is, whatever is read behind it.
+            let mut input = client.local.buffers.take();
+            let (request, body, output) =
+                messages.detach_body(client, exchange, decoder, &mut input);
+            // There is only one body, which the action gets: the copy is counted as dropped.
+            mirror::copy(&request, &Collected::None);
+            let body = ActionBody::Stream(Box::new(body));
+            let step = act(&request, plan, body, output).await?;
+            // The next request.
+            messages.input.extend_from_slice(&input);
+            client.local.buffers.give(input);
+            return Ok(Ok(step));
+        }
+        let received = request_body::receive((client, exchange), messages, &plan, decoder).await?;
+        let (request, output) = messages.parts(client, exchange);
+        return Ok(Ok(match received {
+            Ok(body) => stages(&request, Stage::Mirror, Some(plan), body, output),
+            Err(status) => instead::refuse(&request, status, output),
+        }));
+    }
+    let (request, output) = messages.parts(client, exchange);
+    Ok(Ok(match step {
+        Step::Substitute(_) | Step::Body { .. } => return Ok(Err(Ending::Abort)),
+        Step::Guard { plan, pause } => match guard::wait(&request, plan, pause, output).await? {
+            Ok(plan) => stages(&request, Stage::Body, Some(plan), Collected::None, output),
+            Err(step) => step,
+        },
+        Step::Cache(fetch) => match cache::wait(&request, *fetch, output).await? {
+            Found::Answer(step) => step,
+            Found::Miss(plan) => {
+                stages(&request, Stage::Hints, Some(plan), Collected::None, output)
+            }
+        },
+        Step::Action(plan, body) => {
+            act(&request, plan, ActionBody::Collected(body), output).await?
+        }
+        Step::Send(response) => response.send(&request, output).await?.into(),
+        Step::Tunnel(tunnel) => {
+            tunnel::run(client, messages, exchange, *tunnel).await;
+            return Ok(Err(Ending::Close));
+        }
+        Step::WebSocket(upgraded) => {
+            let is_sending = websocket::run(client, messages, exchange, *upgraded).await?;
+            return Ok(Err(Ending::after(is_sending)));
+        }
+        Step::End(persistence) if persistence.is_open() => {
+            // It counts as under way until its client has the response.
+            if exchange.admission.holds_permits() {
+                request.flush(output).await?;
+            }
+            return Ok(Err(Ending::Idle));
+        }
+        Step::End(_) => {
+            request.flush(output).await?;
+            return Ok(Err(Ending::after(exchange.lingers())));
+        }
+        Step::Linger => {
+            request.flush(output).await?;
+            return Ok(Err(Ending::Linger));
+        }
+    }))
+}
+
+/// Performs an action that waits; a stored response may stand in for what came of it.
+async fn act<'r>(
+    request: &Request<'r>,
+    mut plan: Box<Plan>,
+    body: ActionBody<'r>,
+    output: &mut Output,
+) -> Result<Step, Gone> {
+    let outcome = action::run(request, &plan, body, output).await;
+    match plan.asked.is_some() {
+        true => cache::settle(request, &mut plan, outcome, output),
+        false => outcome,
+    }
+}
