@@ -22,10 +22,10 @@ use crate::action;
 use crate::channel::Channel;
 use crate::client::Client;
 use crate::collector::{ActionBody, Collected};
-use crate::instead;
+use crate::instead::{self, Failure};
 use crate::plan::{Changes, Plan};
 use crate::request::Request;
-use crate::respond::{Own, Page, Persistence};
+use crate::respond::{Own, Persistence};
 use crate::step::{Fetch, Step};
 use crate::writer::{Head, Response, Writer};
 use tutti_conn::connections::NEVER;
@@ -287,15 +287,8 @@ impl Serving<'_> {
         let range = format!("bytes */{}", self.stored.body.len());
         let mut fields = FieldLines::of("Content-Range", range.as_bytes());
         fields.append(&self.own);
-        let persistence = self.request.persistence();
-        let page = Page {
-            status: 416,
-            is_head: false,
-            persistence,
-            fields: &fields,
-        };
-        self.request.page(&page, self.changes, output);
-        Step::End(persistence)
+        let answer = Failure::of(416, &fields);
+        instead::page(self.request, &answer, self.changes, output)
     }
 
     fn not_modified(&self, output: &mut Output) -> Step {

@@ -4,9 +4,9 @@ use tutti_conn::output::Output;
 use tutti_http::websocket::handshake::{self, Handshake};
 use tutti_http::{BodyLength, FieldLines};
 
+use crate::instead::{self, Failure};
 use crate::plan::{Act, Changes, Plan};
 use crate::request::Request;
-use crate::respond::Page;
 use crate::step::Step;
 
 /// A handshake that is not as it must be.
@@ -45,14 +45,7 @@ impl Refusal {
             }
             _ => 400,
         };
-        let persistence = request.persistence();
-        let page = Page {
-            status,
-            is_head: request.is_head(),
-            persistence,
-            fields: &fields,
-        };
-        request.page(&page, &Changes::default(), output);
-        Step::End(persistence)
+        let answer = Failure::of(status, &fields);
+        instead::page(request, &answer, &Changes::default(), output)
     }
 }

@@ -18,13 +18,49 @@ use crate::step::Step;
 use tutti_conn::output::Output;
 use tutti_request_log::Answerer;
 
-/// An error that the server itself has to tell.
+/// An error that the server itself has to tell, or another answer without content.
+#[derive(Clone, Copy)]
 pub(crate) struct Failure<'a> {
     pub(crate) status: u16,
     /// More fields of the answer.
     pub(crate) fields: &'a FieldLines,
     /// Part of the request's body has not been read.
     pub(crate) is_body_coming: bool,
+}
+
+impl<'a> Failure<'a> {
+    /// One of a request whose body has been read.
+    pub(crate) fn of(status: u16, fields: &'a FieldLines) -> Self {
+        Self {
+            status,
+            fields,
+            is_body_coming: false,
+        }
+    }
+}
+
+/// Answers with a page of the server's own, or without content below 400.
+pub(crate) fn page(
+    request: &Request<'_>,
+    answer: &Failure<'_>,
+    changes: &Changes,
+    output: &mut Output,
+) -> Step {
+    let persistence = match answer.is_body_coming {
+        true => Persistence::Close,
+        false => request.persistence(),
+    };
+    let page = Page {
+        status: answer.status,
+        is_head: request.is_head(),
+        persistence,
+        fields: answer.fields,
+    };
+    request.page(&page, changes, output);
+    match answer.is_body_coming {
+        true => Step::Linger,
+        false => Step::End(persistence),
+    }
 }
 
 /// Tells an error, by the page that the configuration has for it, or the server's own.
@@ -46,21 +82,12 @@ pub(crate) fn fail(
     {
         (status, fields) = (mended.status, &NO_FIELDS);
     }
-    let persistence = match failure.is_body_coming {
-        true => Persistence::Close,
-        false => request.persistence(),
-    };
-    let page = Page {
+    let answer = Failure {
         status,
-        is_head: request.is_head(),
-        persistence,
         fields,
+        ..*failure
     };
-    request.page(&page, changes, output);
-    match failure.is_body_coming {
-        true => Step::Linger,
-        false => Step::End(persistence),
-    }
+    page(request, &answer, changes, output)
 }
 
 /// Answers with an error because of the request's body; the connection ends.
@@ -68,14 +95,12 @@ pub(crate) fn refuse(request: &Request<'_>, status: u16, output: &mut Output) ->
     if let Some(reason) = refusals::body_reason(status) {
         refusals::refused(&request.client.local, request, status, reason);
     }
-    let page = Page {
+    let answer = Failure {
         status,
-        is_head: request.is_head(),
-        persistence: Persistence::Close,
         fields: &NO_FIELDS,
+        is_body_coming: true,
     };
-    request.page(&page, &Changes::default(), output);
-    Step::Linger
+    page(request, &answer, &Changes::default(), output)
 }
 
 /// The end of an answer of an application or a server that its client does not get.

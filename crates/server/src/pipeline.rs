@@ -80,9 +80,8 @@ fn stages(
         if let Err(status) = request_body::check(request) {
             return instead::refuse(request, status, output);
         }
-        if let Some(content) = challenge::answer(request) {
-            request.content(content, output);
-            return Step::End(request.persistence());
+        if let Some(step) = challenge::answer(request, output) {
+            return step;
         }
     }
     let mut plan = match plan {

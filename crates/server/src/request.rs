@@ -123,21 +123,6 @@ impl<'a> Request<'a> {
         made.put(self.client, output);
     }
 
-    /// Appends an answer with this content, which means nothing to a browser, and logs the request.
-    pub(crate) fn content(&self, body: Vec<u8>, output: &mut Output) {
-        let local = &self.client.local;
-        let page = Page {
-            status: 200,
-            is_head: self.is_head(),
-            persistence: self.persistence(),
-            fields: &NO_FIELDS,
-        };
-        let mut made = respond::content(local, self.snapshot, self.view.version(), &page, body);
-        self.identify(&mut made.head.fields);
-        self.finished(page.status, made.body_bytes(), &made.head.fields);
-        made.put(self.client, output);
-    }
-
     /// Appends the head of a response that is logged later. Returns its fields if the access log may ask for them.
     pub(crate) fn put(&self, head: OutgoingHead, output: &mut Output) -> FieldLines {
         respond::put(self.client, &head, output);

@@ -132,27 +132,6 @@ pub(crate) fn page(local: &Local, snapshot: &Snapshot, version: Version, page: &
     Made { head, body }
 }
 
-/// Makes a response with this content.
-pub(crate) fn content(
-    local: &Local,
-    snapshot: &Snapshot,
-    version: Version,
-    page: &Page<'_>,
-    mut body: Vec<u8>,
-) -> Made {
-    let mut head = begin(local, snapshot, page.status);
-    head.fields.append(page.fields);
-    head.fields
-        .push(b"Content-Type", b"application/octet-stream");
-    head.fields
-        .push_number(b"Content-Length", body.len() as u64);
-    if page.is_head {
-        body.clear();
-    }
-    head.say(ConnectionField::of(version, page.persistence.is_open()));
-    Made { head, body }
-}
-
 /// Makes the error page for a client whose request of this method could not be read; its connection ends.
 pub(crate) fn refusal(client: &Client, snapshot: &Snapshot, status: u16, method: Method) -> Made {
     let refused = Page {

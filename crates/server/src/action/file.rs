@@ -10,9 +10,10 @@ use tutti_http::{
 };
 use tutti_pool::Level;
 
+use crate::instead::{self, Failure};
 use crate::plan::{Changes, Served};
 use crate::request::Request;
-use crate::respond::{self, Page, Persistence};
+use crate::respond::{self, Persistence};
 use crate::step::Step;
 use crate::writer::{Body, Encoder, Response, Segment, Writer};
 use tutti_conn::output::Output;
@@ -139,7 +140,6 @@ impl Answer<'_> {
 /// A response without the file's content.
 fn short(answer: Answer<'_>, status: u16, fields: &FieldLines, output: &mut Output) -> Step {
     let request = answer.request;
-    let persistence = request.persistence();
     let mut varying;
     let fields = if answer.varies && status == 304 {
         varying = fields.clone();
@@ -148,17 +148,8 @@ fn short(answer: Answer<'_>, status: u16, fields: &FieldLines, output: &mut Outp
     } else {
         fields
     };
-    request.page(
-        &Page {
-            status,
-            is_head: request.is_head(),
-            persistence,
-            fields,
-        },
-        answer.changes,
-        output,
-    );
-    Step::End(persistence)
+    let response = Failure::of(status, fields);
+    instead::page(request, &response, answer.changes, output)
 }
 
 fn whole(

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 use tutti_files::folder::Folder;
-use tutti_http::FieldLines;
+use tutti_http::{FieldLines, NO_FIELDS};
 
 use crate::instead::{self, Failure};
 use crate::plan::Changes;
@@ -34,7 +34,8 @@ pub(crate) async fn run(
     client.set_deadline(NEVER);
     let Ok(permit) = READING.try_acquire() else {
         let fields = FieldLines::of("Retry-After", b"1");
-        return Ok(fail(request, 503, &fields, changes, output));
+        let failure = Failure::of(503, &fields);
+        return Ok(instead::fail(request, &failure, changes, output));
     };
     let is_json = folder.is_json(request.view.get_all(b"Accept"));
     let varies = folder.varies();
@@ -44,13 +45,16 @@ pub(crate) async fn run(
         let page = folder.page(&mime, is_json);
         page.map_err(|error| format!("cannot list the folder {:?}: {error}", folder.name()))
     });
+    let fail = |status, output: &mut Output| {
+        instead::fail(request, &Failure::of(status, &NO_FIELDS), changes, output)
+    };
     let page = match request.unless_gone(reading).await? {
         Ok(Ok(page)) => page,
         Ok(Err(reason)) => {
             refusals::failed(&client.local, request, 403, &reason);
-            return Ok(fail(request, 403, &FieldLines::new(), changes, output));
+            return Ok(fail(403, output));
         }
-        Err(_) => return Ok(fail(request, 500, &FieldLines::new(), changes, output)),
+        Err(_) => return Ok(fail(500, output)),
     };
     let media_type: &[u8] = match is_json {
         true => b"application/json",
@@ -69,19 +73,4 @@ pub(crate) async fn run(
         is_body_coming: false,
     };
     whole.send(request, changes, output).map(Step::from)
-}
-
-fn fail(
-    request: &Request<'_>,
-    status: u16,
-    fields: &FieldLines,
-    changes: &Changes,
-    output: &mut Output,
-) -> Step {
-    let failure = Failure {
-        status,
-        fields,
-        is_body_coming: false,
-    };
-    instead::fail(request, &failure, changes, output)
 }

@@ -8,9 +8,9 @@
 use tutti_files::compression::gzipped;
 use tutti_metrics::Format;
 
+use crate::instead::{self, Failure};
 use crate::plan::Changes;
 use crate::request::Request;
-use crate::respond::Page;
 use crate::sending::Whole;
 use crate::step::Step;
 use tutti_conn::connections::NEVER;
@@ -29,15 +29,8 @@ pub(crate) async fn run(
     let shared = &client.local.shared;
     let page = request.unless_gone(shared.scraper.scrape(format)).await?;
     let Some(page) = page else {
-        let persistence = request.persistence();
-        let page = Page {
-            status: 503,
-            is_head: request.is_head(),
-            persistence,
-            fields: &NO_FIELDS,
-        };
-        request.page(&page, changes, output);
-        return Ok(Step::End(persistence));
+        let answer = Failure::of(503, &NO_FIELDS);
+        return Ok(instead::page(request, &answer, changes, output));
     };
     // Also without `settings.http.compression`: it is text that repeats itself, and is fetched again and again.
     let compressed = gzipped(request.view.get_all(b"Accept-Encoding"), &page);

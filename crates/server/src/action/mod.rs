@@ -20,7 +20,6 @@ use crate::collector::{ActionBody, Collected};
 use crate::instead::{self, Failure};
 use crate::plan::{Act, Plan};
 use crate::request::Request;
-use crate::respond::Page;
 use crate::slow_watch::watched;
 use crate::step::Step;
 
@@ -32,24 +31,12 @@ pub(crate) fn perform(
     output: &mut Output,
 ) -> Step {
     match plan.act {
-        Act::Page { status, fields } if status >= 400 => {
-            let failure = Failure {
-                status,
-                fields: &fields,
-                is_body_coming: false,
-            };
-            instead::fail(request, &failure, &plan.changes, output)
-        }
         Act::Page { status, fields } => {
-            let persistence = request.persistence();
-            let page = Page {
-                status,
-                is_head: request.is_head(),
-                persistence,
-                fields: &fields,
-            };
-            request.page(&page, &plan.changes, output);
-            Step::End(persistence)
+            let answer = Failure::of(status, &fields);
+            match status >= 400 {
+                true => instead::fail(request, &answer, &plan.changes, output),
+                false => instead::page(request, &answer, &plan.changes, output),
+            }
         }
         Act::Substitute(substitute) => Step::Substitute(substitute),
         Act::File(served) => file::respond(request, served, &plan.changes, output),

@@ -10,11 +10,11 @@ use tutti_http::edits::{Edit, begins_as, replaces};
 
 use tutti_http::{FieldLines, Known, PerConnection};
 
+use crate::instead::{self, Failure};
 use crate::plan::Changes;
 use crate::posts::{Gathered, NotStored, Post};
 use crate::refusals;
 use crate::request::Request;
-use crate::respond::Page;
 use crate::sending::Whole;
 use crate::step::Step;
 use tutti_conn::connections::NEVER;
@@ -150,13 +150,5 @@ fn page(
     if retry_after > 0 {
         fields.push_number(b"Retry-After", u64::from(retry_after));
     }
-    let persistence = request.persistence();
-    let page = Page {
-        status,
-        is_head: false,
-        persistence,
-        fields: &fields,
-    };
-    request.page(&page, changes, output);
-    Step::End(persistence)
+    instead::page(request, &Failure::of(status, &fields), changes, output)
 }

@@ -26,7 +26,7 @@ use crate::instead::{self, Failure, Instead};
 use crate::plan::Changes;
 use crate::refusals;
 use crate::request::Request;
-use crate::respond::{Own, Page, Persistence};
+use crate::respond::Own;
 use crate::step::{Step, Tunnel};
 use crate::stream::Stream;
 use crate::writer::{Head, Writer};
@@ -324,27 +324,17 @@ impl<'r> Client for Requester<'_, 'r> {
         {
             return Step::End(self.request.persistence());
         }
-        // A call of gRPC that fails has the status 200.
-        if status < 400 {
-            let persistence = match is_body_coming {
-                true => Persistence::Close,
-                false => self.request.persistence(),
-            };
-            let page = Page {
-                status,
-                is_head: self.request.is_head(),
-                persistence,
-                fields,
-            };
-            self.request.page(&page, &Changes::default(), self.output);
-            return Step::End(persistence);
-        }
         let failure = Failure {
             status,
             fields,
             is_body_coming,
         };
-        instead::fail(self.request, &failure, &Changes::default(), self.output)
+        let changes = Changes::default();
+        match status >= 400 {
+            true => instead::fail(self.request, &failure, &changes, self.output),
+            // A call of gRPC that fails has the status 200.
+            false => instead::page(self.request, &failure, &changes, self.output),
+        }
     }
 
     fn refuse(&mut self, status: u16) -> Step {

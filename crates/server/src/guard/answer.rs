@@ -5,7 +5,6 @@ use tutti_http::{BodyLength, FieldLines};
 use crate::instead::{self, Failure};
 use crate::plan::Changes;
 use crate::request::Request;
-use crate::respond::{Page, Persistence};
 use crate::sending::Whole;
 use crate::step::Step;
 use tutti_conn::output::{Gone, Output};
@@ -55,29 +54,14 @@ pub(crate) fn page(
     output: &mut Output,
 ) -> Step {
     request.exchange.answerer.set(Answerer::Nothing);
-    let is_body_coming = has_body(request);
-    if answer.status >= 400 {
-        let failure = Failure {
-            status: answer.status,
-            fields: &answer.fields,
-            is_body_coming,
-        };
-        return instead::fail(request, &failure, changes, output);
-    }
-    let persistence = match is_body_coming {
-        true => Persistence::Close,
-        false => request.persistence(),
-    };
-    let made = Page {
+    let failure = Failure {
         status: answer.status,
-        is_head: request.is_head(),
-        persistence,
         fields: &answer.fields,
+        is_body_coming: has_body(request),
     };
-    request.page(&made, changes, output);
-    match is_body_coming {
-        true => Step::Linger,
-        false => Step::End(persistence),
+    match answer.status >= 400 {
+        true => instead::fail(request, &failure, changes, output),
+        false => instead::page(request, &failure, changes, output),
     }
 }
 
