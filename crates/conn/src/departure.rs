@@ -76,7 +76,7 @@ pub enum Presence {
     Gone,
 }
 
-/// What a client waits for, and since when.
+/// The state of the request whose response a client waits for.
 #[derive(Clone, Copy, Debug)]
 pub struct Waited {
     /// When its request arrived.

@@ -19,13 +19,13 @@ use tutti_http::{FieldLines, Method};
 use tutti_routing::RequestInfo as _;
 
 use crate::action;
-use crate::channel::Channel;
-use crate::client::Client;
-use crate::collector::{ActionBody, Collected};
+use crate::exchange::channel::Channel;
+use crate::exchange::client::Client;
+use crate::exchange::collector::{ActionBody, Collected};
+use crate::exchange::request::Request;
+use crate::exchange::respond::{Own, Persistence};
 use crate::instead::{self, Failure};
 use crate::plan::{Changes, Plan};
-use crate::request::Request;
-use crate::respond::{Own, Persistence};
 use crate::step::{Fetch, Step};
 use crate::writer::{Head, Response, Writer};
 use tutti_conn::connections::NEVER;
@@ -58,7 +58,9 @@ pub(crate) fn look(request: &Request<'_>, plan: Plan, output: &mut Output) -> St
 fn renew(request: &Request<'_>, mut plan: Plan, lead: Lead, stored: Arc<Stored>) {
     let ends = request.client.another_end();
     let snapshot = ends.local.snapshot_of(&ends.listener);
-    let exchange = request.exchange.for_itself(&ends.local, request.is_https());
+    let exchange = request
+        .exchange
+        .for_refresh(&ends.local, request.is_https());
     // The rules are numbers, which mean something else in another configuration.
     if std::ptr::eq(&raw const *snapshot, request.snapshot) {
         let rules = request.exchange.rules.borrow().clone();

@@ -3,9 +3,9 @@
 use tutti_conn::output::Output;
 use tutti_http::{BodyLength, Method};
 
+use crate::exchange::request::Request;
+use crate::exchange::respond::Persistence;
 use crate::plan::Changes;
-use crate::request::Request;
-use crate::respond::Persistence;
 use crate::sending::Whole;
 use crate::step::Step;
 

@@ -7,10 +7,10 @@ use tutti_config::model::EarlyHints;
 use tutti_http::{BodyLength, FieldLines, Known, Method, OutgoingHead, Version, is_field_value};
 use tutti_routing::Decision;
 
-use crate::channel::Channel;
+use crate::exchange::channel::Channel;
+use crate::exchange::request::Request;
+use crate::exchange::respond;
 use crate::plan::Plan;
-use crate::request::Request;
-use crate::respond;
 use tutti_conn::output::Output;
 
 /// True if the client of this request may get 103.

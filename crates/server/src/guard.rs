@@ -19,8 +19,8 @@ use tutti_guard::{Kind, cors};
 use tutti_http::edits::{Edit, is_alias};
 use tutti_routing::RequestInfo as _;
 
+use crate::exchange::request::Request;
 use crate::plan::Plan;
-use crate::request::Request;
 use crate::step::Step;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};

@@ -4,9 +4,9 @@ use tutti_conn::output::Output;
 use tutti_http::websocket::handshake::{self, Handshake};
 use tutti_http::{BodyLength, FieldLines};
 
+use crate::exchange::request::Request;
 use crate::instead::{self, Failure};
 use crate::plan::{Act, Changes, Plan};
-use crate::request::Request;
 use crate::step::Step;
 
 /// A handshake that is not as it must be.

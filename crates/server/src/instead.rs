@@ -10,10 +10,10 @@ use crate::substitute::{Mended, Named, Original, Substitute, Way, named};
 use tutti_config::model::PageStatus;
 use tutti_http::{FieldLines, NO_FIELDS};
 
+use crate::exchange::refusals;
+use crate::exchange::request::Request;
+use crate::exchange::respond::{Page, Persistence};
 use crate::plan::Changes;
-use crate::refusals;
-use crate::request::Request;
-use crate::respond::{Page, Persistence};
 use crate::step::Step;
 use tutti_conn::output::Output;
 use tutti_request_log::Answerer;

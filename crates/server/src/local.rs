@@ -1,6 +1,6 @@
 //! Holds the state that the connections of one listen thread share without locks, and the state that all threads share.
 //!
-//! Made by [`thread`](crate::thread); borrowed by everything that serves a connection. Cells and `RefCell`s are borrowed for the length
+//! Made by [`thread`](crate::server::thread); borrowed by everything that serves a connection. Cells and `RefCell`s are borrowed for the length
 //! of a call only, never over an `await`.
 
 use std::borrow::Cow;

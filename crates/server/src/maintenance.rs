@@ -6,10 +6,10 @@ use tutti_http::FieldLines;
 use tutti_routing::RequestInfo as _;
 
 use crate::action::share::{self, Found};
+use crate::exchange::refusals;
+use crate::exchange::request::Request;
 use crate::instead;
 use crate::plan::{Act, Plan, Served};
-use crate::refusals;
-use crate::request::Request;
 use tutti_request_log::Answerer;
 
 /// True if a request is answered by the maintenance, whatever its route; jobs of the server itself go on.

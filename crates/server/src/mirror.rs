@@ -19,9 +19,9 @@ use tutti_proxy::{Body, Cgi, Destination, Nobody};
 use tutti_routing::RequestInfo as _;
 use tutti_upstream::{CopyFate, Upstream};
 
-use crate::collector::Collected;
+use crate::exchange::collector::Collected;
+use crate::exchange::request::Request;
 use crate::local::Local;
-use crate::request::Request;
 
 /// Sends a copy of the request, if there is to be one. `body` is all of its body.
 pub(crate) fn copy(request: &Request<'_>, body: &Collected) {

@@ -7,13 +7,13 @@ use tutti_http::websocket::handshake::{self, Handshake};
 use tutti_http::{BodyDecoder, BodyLength};
 use tutti_proxy::BodyFault;
 
-use crate::client::Client;
-use crate::collector::{Collected, Collector};
 use crate::exchange::Exchange;
-use crate::messages::Messages;
+use crate::exchange::client::Client;
+use crate::exchange::collector::{Collected, Collector};
+use crate::exchange::messages::Messages;
+use crate::exchange::request::Request;
 use crate::plan::{Act, Plan};
 use crate::posts::Gathered;
-use crate::request::Request;
 
 /// The body that a request has.
 pub(crate) enum Expected {

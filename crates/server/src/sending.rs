@@ -10,9 +10,9 @@ use tutti_conn::output::{Gone, Output};
 use tutti_files::cache::Content;
 use tutti_http::Trailers;
 
+use crate::exchange::request::Request;
+use crate::exchange::respond::Own;
 use crate::plan::Changes;
-use crate::request::Request;
-use crate::respond::Own;
 use crate::transfer;
 use crate::writer::{Body, Head, Response, Segment, Writer, Written};
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tutti_pool::Level;
 
-use crate::request::Request;
+use crate::exchange::request::Request;
 
 /// Does the work of answering a request; meanwhile its time may pass. The work is pinned where it was made: it has kilobytes, which would be
 /// copied for each request otherwise.

@@ -5,9 +5,9 @@ use std::time::Duration;
 use tutti_http::{BodyDecoder, FieldLines};
 use tutti_pool::Exchange;
 
-use crate::collector::Collected;
+use crate::exchange::collector::Collected;
+use crate::exchange::respond::Persistence;
 use crate::plan::Plan;
-use crate::respond::Persistence;
 use crate::substitute::Substitute;
 use crate::writer::{Response, Written};
 use tutti_cache::Found;

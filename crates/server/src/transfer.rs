@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 
 use tutti_conn::sendfile::{CALL_BYTES, Way, prepare, read_at};
 
-use crate::client::Client;
+use crate::exchange::client::Client;
 use tutti_conn::clock::Millis;
 use tutti_conn::output::{Gone, Output};
 use tutti_conn::socket::poll_attempt;

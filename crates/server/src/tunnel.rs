@@ -7,9 +7,9 @@ use std::task::{Context, Poll};
 
 use tutti_proxy::TunnelClient;
 
-use crate::client::Client;
 use crate::exchange::Exchange;
-use crate::messages::Messages;
+use crate::exchange::client::Client;
+use crate::exchange::messages::Messages;
 use crate::step::Tunnel;
 use tutti_conn::clock::Millis;
 use tutti_conn::output::{Gone, Output};

@@ -10,10 +10,10 @@ use std::task::{Context, Poll};
 use tutti_http::websocket::{Next, Opcode, Session, Side, Wants, close_code};
 use tutti_pool::ExchangeError;
 
-use crate::client::Client;
 use crate::exchange::Exchange;
-use crate::messages::Messages;
-use crate::refusals;
+use crate::exchange::client::Client;
+use crate::exchange::messages::Messages;
+use crate::exchange::refusals;
 use crate::step::Upgraded;
 use tutti_conn::buffers::BUFFER_BYTES;
 use tutti_conn::clock::{Millis, now_millis};

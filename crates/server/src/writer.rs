@@ -27,11 +27,11 @@ use tutti_http::{
 };
 use tutti_pool::{Level, Readable};
 
-use crate::channel::Channel;
-use crate::client::Client;
+use crate::exchange::channel::Channel;
+use crate::exchange::client::Client;
+use crate::exchange::request::Request;
+use crate::exchange::respond::{self, Own, Persistence};
 use crate::plan::Changes;
-use crate::request::Request;
-use crate::respond::{self, Own, Persistence};
 
 /// Facts about a response when its head is made.
 pub(crate) struct Head {
@@ -479,7 +479,7 @@ fn choose<'f>(
     (request.compression(&described), says_vary)
 }
 
-/// What is left of a body that does not go out at once.
+/// The rest of a body that does not go out at once.
 pub(crate) enum Body {
     /// Nothing: all of it is in the output, part of that in a file, and the client takes it slowly.
     Buffered,

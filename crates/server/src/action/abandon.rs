@@ -10,9 +10,9 @@ use std::task::{Context, Poll};
 use tutti_http::is_safe;
 use tutti_pool::{Abandoned, Application};
 
-use crate::client::Client;
 use crate::exchange::Exchange;
-use crate::request::Request;
+use crate::exchange::client::Client;
+use crate::exchange::request::Request;
 use tutti_conn::departure::Presence;
 
 /// Decides how long a request is worth its work.

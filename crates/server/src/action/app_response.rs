@@ -10,10 +10,10 @@ use tutti_http::{Known, Trailers, Version};
 use tutti_pool::ResponseHead;
 
 use super::conversation::Conversation;
-use crate::channel::Channel;
+use crate::exchange::channel::Channel;
+use crate::exchange::request::Request;
+use crate::exchange::respond::{Own, is_framing};
 use crate::plan::Changes;
-use crate::request::Request;
-use crate::respond::{Own, is_framing};
 use crate::writer::{Head, Writer, Written};
 use tutti_conn::clock::Millis;
 use tutti_conn::connections::NEVER;

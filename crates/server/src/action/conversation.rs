@@ -16,10 +16,10 @@ use std::task::{Context, Poll};
 use tutti_pool::{Exchange, ExchangeError, ResponseHead};
 
 use crate::action::abandon::Abandonment;
-use crate::body::ClientBody;
-use crate::client::Client;
 use crate::early_hints;
-use crate::request::Request;
+use crate::exchange::body::ClientBody;
+use crate::exchange::client::Client;
+use crate::exchange::request::Request;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::NEVER;
 use tutti_conn::holdings::Store;

@@ -10,10 +10,10 @@ use tutti_http::{
 };
 use tutti_pool::Level;
 
+use crate::exchange::request::Request;
+use crate::exchange::respond::{self, Persistence};
 use crate::instead::{self, Failure};
 use crate::plan::{Changes, Served};
-use crate::request::Request;
-use crate::respond::{self, Persistence};
 use crate::step::Step;
 use crate::writer::{Body, Encoder, Response, Segment, Writer};
 use tutti_conn::output::Output;
@@ -293,7 +293,7 @@ fn content_range(part: ByteRange, size: u64) -> String {
     format!("bytes {}-{last}/{size}", part.start)
 }
 
-/// What a response has of a file.
+/// The content of a response that comes from a file.
 struct FileContent {
     file: Rc<CachedFile>,
     /// In order.

@@ -9,10 +9,10 @@ use tokio::sync::Semaphore;
 use tutti_files::folder::Folder;
 use tutti_http::{FieldLines, NO_FIELDS};
 
+use crate::exchange::refusals;
+use crate::exchange::request::Request;
 use crate::instead::{self, Failure};
 use crate::plan::Changes;
-use crate::refusals;
-use crate::request::Request;
 use crate::sending::Whole;
 use crate::step::Step;
 use tutti_conn::connections::NEVER;

@@ -8,9 +8,9 @@
 use tutti_files::compression::gzipped;
 use tutti_metrics::Format;
 
+use crate::exchange::request::Request;
 use crate::instead::{self, Failure};
 use crate::plan::Changes;
-use crate::request::Request;
 use crate::sending::Whole;
 use crate::step::Step;
 use tutti_conn::connections::NEVER;

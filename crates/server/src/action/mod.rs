@@ -16,10 +16,10 @@ use std::pin::pin;
 
 use tutti_conn::output::{Gone, Output};
 
-use crate::collector::{ActionBody, Collected};
+use crate::exchange::collector::{ActionBody, Collected};
+use crate::exchange::request::Request;
 use crate::instead::{self, Failure};
 use crate::plan::{Act, Plan};
-use crate::request::Request;
 use crate::slow_watch::watched;
 use crate::step::Step;
 

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use tutti_pool::Level;
 
-use crate::request::Request;
+use crate::exchange::request::Request;
 use tutti_conn::clock::now_millis;
 use tutti_files::cache::{CachedFile, Lookup};
 use tutti_files::place::{Bounds, Place};

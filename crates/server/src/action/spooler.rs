@@ -10,11 +10,11 @@ use tutti_http::edits::{Edit, begins_as, replaces};
 
 use tutti_http::{FieldLines, Known, PerConnection};
 
+use crate::exchange::refusals;
+use crate::exchange::request::Request;
 use crate::instead::{self, Failure};
 use crate::plan::Changes;
 use crate::posts::{Gathered, NotStored, Post};
-use crate::refusals;
-use crate::request::Request;
 use crate::sending::Whole;
 use crate::step::Step;
 use tutti_conn::connections::NEVER;

@@ -6,8 +6,8 @@
 use tutti_http::Known;
 use tutti_pool::{Exchange, ResponseHead};
 
-use crate::request::Request;
-use crate::respond;
+use crate::exchange::request::Request;
+use crate::exchange::respond;
 use crate::step::{Step, Upgraded};
 use tutti_conn::output::Output;
 

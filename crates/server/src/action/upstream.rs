@@ -18,17 +18,17 @@ use tutti_proxy::{
 use tutti_routing::{Decision, RequestInfo as _, ScriptFailed};
 use tutti_upstream::Upstream;
 
-use crate::body::ClientBody;
-use crate::channel::Channel;
-use crate::collector::{ActionBody, Collected};
 use crate::early_hints;
+use crate::exchange::body::ClientBody;
+use crate::exchange::channel::Channel;
+use crate::exchange::collector::{ActionBody, Collected};
+use crate::exchange::refusals;
+use crate::exchange::request::Request;
+use crate::exchange::respond::Own;
+use crate::exchange::stream::Stream;
 use crate::instead::{self, Failure, Instead};
 use crate::plan::Changes;
-use crate::refusals;
-use crate::request::Request;
-use crate::respond::Own;
 use crate::step::{Step, Tunnel};
-use crate::stream::Stream;
 use crate::writer::{Head, Writer};
 use tutti_cache::now as now_wall;
 use tutti_conn::clock::{Millis, now_millis};

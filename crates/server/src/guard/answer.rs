@@ -2,9 +2,9 @@
 
 use tutti_http::{BodyLength, FieldLines};
 
+use crate::exchange::request::Request;
 use crate::instead::{self, Failure};
 use crate::plan::Changes;
-use crate::request::Request;
 use crate::sending::Whole;
 use crate::step::Step;
 use tutti_conn::output::{Gone, Output};

@@ -16,8 +16,8 @@ use tutti_routing::RequestInfo as _;
 
 use super::answer::Answer;
 use super::question as way;
-use crate::refusals;
-use crate::request::Request;
+use crate::exchange::refusals;
+use crate::exchange::request::Request;
 
 /// Who a request is from: the fields that tell it to the application, or what it is answered.
 pub(super) type Found = Result<Vec<Edit>, Answer>;

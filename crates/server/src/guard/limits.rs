@@ -8,9 +8,9 @@ use tutti_http::FieldLines;
 use tutti_routing::{RequestInfo as _, Seen};
 
 use super::answer::Answer;
+use crate::exchange::refusals;
+use crate::exchange::request::Request;
 use crate::plan::Plan;
-use crate::refusals;
-use crate::request::Request;
 use tutti_pool::Level;
 
 /// When a request may go on.

@@ -10,8 +10,8 @@ use tutti_config::model;
 use tutti_guard::Guard;
 use tutti_guard::question::{Asked, Failure, Outgoing, failed};
 
+use crate::exchange::request::Request;
 use crate::local::Command;
-use crate::request::Request;
 use tutti_conn::listener::{Accepted, ListenerHold, Peer};
 
 /// Asks it.

@@ -10,9 +10,9 @@ use tutti_http::FieldLines;
 
 use super::answer::Answer;
 use super::limits::{self, Pace};
+use crate::exchange::refusals;
+use crate::exchange::request::Request;
 use crate::plan::Plan;
-use crate::refusals;
-use crate::request::Request;
 use tutti_conn::output::Gone;
 
 /// Has a request counted by the stores of its limits; the pause that it has to make then, at least this one.

@@ -8,12 +8,12 @@ use tutti_http::http2::WebSocketKey;
 use tutti_http::websocket::handshake;
 use tutti_http::{HeadError, Limits, RequestHead};
 
-use crate::arrival;
-use crate::channel::Channel;
-use crate::client::Client;
 use crate::exchange::Exchange;
+use crate::exchange::arrival;
+use crate::exchange::channel::Channel;
+use crate::exchange::client::Client;
+use crate::exchange::messages::Messages;
 use crate::local::Local;
-use crate::messages::Messages;
 use crate::pipeline::{self, Ending};
 use crate::step::Step;
 

@@ -10,19 +10,19 @@ use tutti_conn::output::Gone;
 use tutti_http::http2::Preface;
 use tutti_http::{NO_FIELDS, Progress};
 
-use crate::arrival;
-use crate::client::Client;
 use crate::exchange::Exchange;
+use crate::exchange::arrival;
+use crate::exchange::client::Client;
+use crate::exchange::messages::Messages;
+use crate::exchange::refusals::Unread;
 use crate::local::Local;
-use crate::messages::Messages;
 use crate::pipeline::{self, Ending};
-use crate::refusals::Unread;
 use crate::step::Step;
 
 /// With more than this to send, pipelined requests wait: a client that does not read its answers must not make us keep them.
 const OUTPUT_BYTES: u64 = 64 * 1024;
 
-/// What is next on a connection.
+/// The next thing to do on a connection.
 #[expect(
     clippy::large_enum_variant,
     reason = "an exchange that is answered at once needs no box, and one that waits gets into one with its connection's work"
@@ -118,7 +118,7 @@ impl Reader {
         }
     }
 
-    /// What is next if the first bytes of a connection are HTTP/2's preface, or may become it.
+    /// Returns what is next if the first bytes of a connection are HTTP/2's preface, or may become it.
     fn begins_http2(&self, client: &Client) -> Option<Next> {
         let messages = &self.messages;
         let is_spoken = || messages.snapshot.http2_of(client.listener.id).is_some();

@@ -16,11 +16,11 @@ use tutti_http::http3::Section;
 use tutti_pool::Level;
 use tutti_quic::{Endpoint, Manner, Ports, Server, Stream, Terms, Timeouts};
 
-use crate::accept;
-use crate::client::{Client, Ends};
 use crate::connection::Counted;
+use crate::connection::accept;
+use crate::connection::stream_task::{self, Asked};
+use crate::exchange::client::{Client, Ends};
 use crate::local::Local;
-use crate::stream_task::{self, Asked};
 
 /// Takes the datagrams of those sockets that are this thread's: each has a number, and so have threads.
 pub(crate) fn take_datagrams(

@@ -9,8 +9,8 @@ use tutti_http::{
     write_error_page,
 };
 
-use crate::channel::Channel;
-use crate::client::Client;
+use crate::exchange::channel::Channel;
+use crate::exchange::client::Client;
 pub(crate) use crate::fields::own::Own;
 use crate::local::Local;
 use crate::snapshot::Snapshot;

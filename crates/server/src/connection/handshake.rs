@@ -16,10 +16,10 @@ use tutti_conn::tls::{HandshakeError, TlsSocket};
 use tutti_conn::transport::Transport;
 use tutti_pool::Level;
 
-use crate::client::Client;
 use crate::exchange::Exchange;
-use crate::refusals::Unread;
-use crate::respond;
+use crate::exchange::client::Client;
+use crate::exchange::refusals::Unread;
+use crate::exchange::respond;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::counters::NoTls;
 use tutti_conn::output::Output;

@@ -1,8 +1,8 @@
 //! The state of one exchange: a request, from its head to its last line in a log, and what has been decided about it.
 //!
 //! Made anew for each request: by HTTP/1 for each head in a connection's bytes, by each stream of HTTP/2 or 3, and by the server for a request that it
-//! makes for itself. The bytes of its head, and of its response on the way, are in its [`Messages`](crate::messages::Messages); the way to its client is
-//! its [`Client`](crate::client::Client).
+//! makes for itself. The bytes of its head, and of its response on the way, are in its [`Messages`](crate::exchange::messages::Messages); the way to its client is
+//! its [`Client`](crate::exchange::client::Client).
 //!
 //! Must never: outlive its request, or be used for another one.
 
@@ -19,13 +19,13 @@ use tutti_pool::Whereabouts;
 use tutti_request_log::{Answerer, Counts, Phases};
 use tutti_routing::RuleSet;
 
-use crate::client::Client;
+use crate::exchange::client::Client;
+use crate::exchange::trace::Traced;
 use crate::fields::forwarded::Origin;
 use crate::local::Local;
 use crate::substitute::Substitute;
-use crate::trace::Traced;
 
-/// What is known of one request, and what has been decided about it.
+/// Holds what is known of one request and what has been decided about it.
 pub(crate) struct Exchange {
     /// When its first byte came.
     pub(crate) begun: Instant,
@@ -90,7 +90,7 @@ impl Exchange {
     }
 
     /// The exchange of a request like this one that the server makes for itself; it is neither counted nor logged.
-    pub(crate) fn for_itself(&self, local: &Local, is_https: bool) -> Self {
+    pub(crate) fn for_refresh(&self, local: &Local, is_https: bool) -> Self {
         let now = Instant::now();
         let own = Self::at(local, now, now);
         own.is_logged.set(true);

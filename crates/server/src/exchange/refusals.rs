@@ -12,10 +12,10 @@ use tutti_http::{FieldLines, RequestPath};
 use tutti_pool::Level;
 use tutti_routing::RequestInfo;
 
-use crate::client::Client;
 use crate::exchange::Exchange;
+use crate::exchange::client::Client;
+use crate::exchange::route_log::Plain;
 use crate::local::Local;
-use crate::route_log::Plain;
 use crate::snapshot::Snapshot;
 use tutti_request_log::Finished;
 

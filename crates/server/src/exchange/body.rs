@@ -13,11 +13,11 @@ use std::task::{Context, Poll};
 use tutti_http::{BodyDecoder, OutgoingHead, Trailers};
 use tutti_proxy::BodyFault;
 
-use crate::channel::Channel;
-use crate::client::Client;
 use crate::exchange::Exchange;
-use crate::request::Request;
-use crate::respond;
+use crate::exchange::channel::Channel;
+use crate::exchange::client::Client;
+use crate::exchange::request::Request;
+use crate::exchange::respond;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};

@@ -1,13 +1,13 @@
 //! A client's connection as it is counted: accepted, idle or active, and ended.
 //!
-//! Owned by its task ([`connection_task`](crate::connection_task), or HTTP/3's). Must never: be counted twice, or not at all, whatever way it ends.
+//! Owned by its task ([`connection_task`](crate::connection::connection_task), or HTTP/3's). Must never: be counted twice, or not at all, whatever way it ends.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use tutti_conn::clock::{Millis, now_millis};
 
-use crate::client::Client;
+use crate::exchange::client::Client;
 use crate::local::Local;
 
 /// How long a connection whose listener is being closed may take to send its first request, if that has not come yet.

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use tutti_conn::output::Output;
 use tutti_http::{BodyDecoder, Method, RequestHead};
 
-use crate::body::{ClientBody, Terms};
-use crate::client::Client;
 use crate::exchange::Exchange;
+use crate::exchange::body::{ClientBody, Terms};
+use crate::exchange::client::Client;
+use crate::exchange::refusals::Unread;
+use crate::exchange::request::Request;
+use crate::exchange::respond;
 use crate::local::Local;
-use crate::refusals::Unread;
-use crate::request::Request;
-use crate::respond;
 use crate::snapshot::Snapshot;
 
 /// The bytes of requests and responses, and the configuration that they are for.

@@ -13,14 +13,14 @@ use tutti_http::{
 use tutti_pool::Level;
 use tutti_routing::{Failure, Modules, RequestInfo, ResponseHeader, RouteEvent, Seen};
 
-use crate::client::Client;
 use crate::exchange::Exchange;
+use crate::exchange::client::Client;
+use crate::exchange::refusals;
+use crate::exchange::respond::{self, Page, Persistence};
+use crate::exchange::route_log;
 use crate::fields::request_id;
 use crate::fields::response_headers::{self, Refused};
 use crate::plan::Changes;
-use crate::refusals;
-use crate::respond::{self, Page, Persistence};
-use crate::route_log;
 use crate::snapshot::Snapshot;
 use crate::substitute::{Mended, Substitute};
 use tutti_conn::departure::Presence;

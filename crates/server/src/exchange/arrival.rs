@@ -6,11 +6,11 @@ use std::time::{Duration, SystemTime};
 use tutti_routing::RequestInfo as _;
 use tutti_telemetry::{Context, MAX_TEXT, Parent, Span, Tracer};
 
+use crate::exchange::refusals;
+use crate::exchange::request::Request;
+use crate::exchange::trace::{Recorded, Trace};
 use crate::fields::forwarded::Origin;
 use crate::fields::request_id;
-use crate::refusals;
-use crate::request::Request;
-use crate::trace::{Recorded, Trace};
 
 /// Notes it in the exchange.
 pub(crate) fn note(request: &Request<'_>) {

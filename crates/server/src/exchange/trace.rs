@@ -1,6 +1,6 @@
 //! The trace of a request: what is told to those who get the request next, and the span, recorded when it ends.
 //!
-//! Begun by [`arrival`](crate::arrival). Kept in the exchange, so that a request that ends without an answer, whatever way, has a span
+//! Begun by [`arrival`](crate::exchange::arrival). Kept in the exchange, so that a request that ends without an answer, whatever way, has a span
 //! too: then with the error `aborted`. Must never: be paid for where `settings.telemetry` is not set.
 
 use std::cell::RefCell;

@@ -29,9 +29,9 @@ use tutti_http::Version;
 use tutti_http::websocket::close_code;
 use tutti_pool::Level;
 
-use crate::channel::Channel;
+use crate::exchange::channel::Channel;
+use crate::exchange::stream::Stream;
 use crate::local::Local;
-use crate::stream::Stream;
 
 /// How long a client that still sends after its last response is listened to in all, and between two reads.
 const LINGER_TOTAL: Millis = 5_000;

@@ -3,8 +3,8 @@
 use tutti_pool::Level;
 use tutti_spool::{Region, Spool, SpoolError};
 
-use crate::body::ClientBody;
-use crate::client::Client;
+use crate::exchange::body::ClientBody;
+use crate::exchange::client::Client;
 use crate::posts::Gathered;
 
 /// A request's body.
@@ -14,7 +14,7 @@ pub(crate) enum Collected {
     None,
     Memory(Vec<u8>),
     Spool(Region),
-    /// Of a job.
+    /// The body of a job.
     Job(Gathered),
 }
 
@@ -27,7 +27,7 @@ pub(crate) enum ActionBody<'r> {
 }
 
 impl<'r> ActionBody<'r> {
-    /// What has been collected, and what still comes.
+    /// Returns the part that has been collected and the part that still comes.
     pub(crate) fn parts(self) -> (Collected, Option<Box<ClientBody<'r>>>) {
         match self {
             Self::Collected(body) => (body, None),

@@ -17,9 +17,9 @@ use tutti_http2::{Ending, Head, Stream, Terms, Timeouts};
 use tutti_pool::Level;
 use tutti_tls::Facts;
 
-use crate::client::Client;
 use crate::connection::Connection;
-use crate::stream_task::{self, Asked};
+use crate::connection::stream_task::{self, Asked};
+use crate::exchange::client::Client;
 
 /// Serves a connection whose first bytes, as far as they have come, are `input`; returns when it has ended.
 pub(crate) async fn serve(connection: Connection, input: Vec<u8>, options: Http2) {

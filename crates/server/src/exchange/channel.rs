@@ -14,7 +14,7 @@ use tokio::io::unix::AsyncFd;
 use tutti_conn::transport::Transport;
 use tutti_tls::Facts;
 
-use crate::stream::Stream;
+use crate::exchange::stream::Stream;
 use tutti_conn::output::{Gone, Output};
 use tutti_conn::socket::{BodyPart, Received};
 
