@@ -76,40 +76,42 @@ pub enum Presence {
     Gone,
 }
 
+/// The state of the request whose response a client waits for.
+#[derive(Clone, Copy, Debug)]
+pub struct Waited {
+    /// When its request arrived.
+    pub arrived: Instant,
+    /// The response has begun.
+    pub has_response_begun: bool,
+}
+
 /// The end of a client's sending side, as far as it is known.
 #[derive(Default)]
 pub struct SendingSide {
     ended: Cell<Option<Ended>>,
-    has_response_begun: Cell<bool>,
     departure: Departure,
 }
 
 impl SendingSide {
-    /// A request has come.
-    pub fn note_request(&self) {
-        self.has_response_begun.set(false);
-    }
-
-    /// The response to a request that arrived then begins. A sending side that has ended by now has ended before.
-    pub fn note_response_begun(&self, transport: &Transport, arrived: Instant) {
+    /// The response to a request begins. A sending side that has ended by now has ended before.
+    pub fn note_response_begun(&self, transport: &Transport, waited: Waited) {
         let mut context = Context::from_waker(Waker::noop());
         if transport.poll_ended(&mut context).is_ready() {
-            self.note_ended(arrived);
+            self.note_ended(waited);
         }
-        self.has_response_begun.set(true);
     }
 
-    /// The state of the client of a request that arrived then; wakes the task when it changes.
+    /// The state of the client of a request; wakes the task when it changes.
     pub fn presence(
         &self,
         transport: &Transport,
-        arrived: Instant,
+        waited: Waited,
         cx: &mut Context<'_>,
     ) -> Presence {
         if transport.poll_ended(cx).is_pending() {
             return Presence::Here;
         }
-        let is_late = match self.note_ended(arrived) {
+        let is_late = match self.note_ended(waited) {
             Ended::WithRequest => false,
             Ended::WhileWaiting => true,
             Ended::WithinResponse => return Presence::Gone,
@@ -121,11 +123,11 @@ impl SendingSide {
     }
 
     /// The client's sending side has ended, now or before.
-    fn note_ended(&self, arrived: Instant) -> Ended {
+    fn note_ended(&self, waited: Waited) -> Ended {
         let ended = self.ended.get().unwrap_or_else(|| {
-            if self.has_response_begun.get() {
+            if waited.has_response_begun {
                 Ended::WithinResponse
-            } else if arrived.elapsed() <= WITH_REQUEST {
+            } else if waited.arrived.elapsed() <= WITH_REQUEST {
                 Ended::WithRequest
             } else {
                 Ended::WhileWaiting

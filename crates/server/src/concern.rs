@@ -11,7 +11,7 @@ use tutti_config::model::{Cache, GatewayParameter, Patterns};
 use tutti_http::{BodyLength, Known, Method, is_safe};
 use tutti_routing::{Decision, RequestInfo as _};
 
-use crate::request::Request;
+use crate::exchange::request::Request;
 use tutti_cache::Asked;
 use tutti_cache::Forward;
 use tutti_cache::{Purpose, Recording};

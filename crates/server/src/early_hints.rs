@@ -4,12 +4,13 @@
 //! seen that do not read them, so those get none unless the configuration says that they do.
 
 use tutti_config::model::EarlyHints;
-use tutti_http::{FieldLines, Known, Method, OutgoingHead, Version, is_field_value};
+use tutti_http::{BodyLength, FieldLines, Known, Method, OutgoingHead, Version, is_field_value};
 use tutti_routing::Decision;
 
-use crate::channel::Channel;
-use crate::request::Request;
-use crate::respond;
+use crate::exchange::channel::Channel;
+use crate::exchange::request::Request;
+use crate::exchange::respond;
+use crate::plan::Plan;
 use tutti_conn::output::Output;
 
 /// True if the client of this request may get 103.
@@ -25,7 +26,7 @@ pub(crate) fn are_taken(request: &Request<'_>) -> bool {
 pub(crate) fn listed(request: &Request<'_>, decision: &Decision<'_>) -> FieldLines {
     let mut fields = FieldLines::new();
     let rulebook = request.snapshot.router.rules();
-    let hints = rulebook.hints(&request.connection.rules.borrow());
+    let hints = rulebook.hints(&request.exchange.rules.borrow());
     if hints.is_empty() || request.substitute.is_some() || !are_taken(request) {
         return fields;
     }
@@ -34,7 +35,10 @@ pub(crate) fn listed(request: &Request<'_>, decision: &Decision<'_>) -> FieldLin
         let mode = request.view.get_all(b"Sec-Fetch-Mode").next();
         mode.is_none_or(|mode| mode.eq_ignore_ascii_case(b"navigate"))
     };
-    if !matches!(request.view.method(), Method::Get | Method::Head) || !is_page() {
+    if !matches!(request.view.method(), Method::Get | Method::Head)
+        || request.view.body_length() != BodyLength::None
+        || !is_page()
+    {
         return fields;
     }
     for hint in hints {
@@ -58,23 +62,23 @@ pub(crate) fn pass_on<'f>(
 ) {
     let is_known = request.view.version() > Version::Http10
         && request.substitute.is_none()
-        && !matches!(request.connection.channel, Channel::Nobody);
+        && !matches!(request.client.channel, Channel::Discard);
     if is_known && (status != 103 || are_taken(request)) {
         let fields = fields
             .filter(|(name, _)| !respond::is_framing(Known::from_name(name)))
             .collect();
-        respond::put(request.connection, &OutgoingHead { status, fields }, output);
+        respond::put(request.client, &OutgoingHead { status, fields }, output);
     }
 }
 
-/// Sends them.
-pub(crate) fn send(request: &Request<'_>, fields: FieldLines, output: &mut Output) {
-    if fields.is_empty() {
+/// Sends those of the plan.
+pub(crate) fn send(request: &Request<'_>, plan: &mut Plan, output: &mut Output) {
+    if plan.changes.hints.is_empty() {
         return;
     }
     let head = OutgoingHead {
         status: 103,
-        fields,
+        fields: std::mem::take(&mut plan.changes.hints),
     };
-    respond::put(request.connection, &head, output);
+    respond::put(request.client, &head, output);
 }

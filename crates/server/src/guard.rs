@@ -1,7 +1,7 @@
 //! Stands before actions: one place for everything that may answer a request, change its fields or make it wait before anything
 //! else is done with it.
 //!
-//! [`enter`] is called with the plan for each request whose actions have a guard, [`run`] where that has to wait. The decisions are
+//! [`enter`] is called with the plan for each request whose actions have a guard, [`wait`] where that has to wait. The decisions are
 //! `tutti-guard`'s; here are the request they are about, the fields that come of them, and the state that outlives a configuration.
 //!
 //! Must never: let a request by that could not be decided, or do anything of an action before all that stands before it has been passed.
@@ -19,9 +19,8 @@ use tutti_guard::{Kind, cors};
 use tutti_http::edits::{Edit, is_alias};
 use tutti_routing::RequestInfo as _;
 
-use crate::channel_io::unless_gone;
+use crate::exchange::request::Request;
 use crate::plan::Plan;
-use crate::request::Request;
 use crate::step::Step;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
@@ -70,27 +69,25 @@ pub(crate) fn enter(request: &Request<'_>, plan: &Plan) -> Entrance {
     }
 }
 
-/// Waits. Returns what is to be done then, or the step after an answer in its place.
-pub(crate) async fn run(
+/// Waits. Returns the plan, which goes on, or the step after an answer in its place.
+pub(crate) async fn wait(
     request: &Request<'_>,
-    mut plan: Plan,
+    mut plan: Box<Plan>,
     pause: Duration,
     output: &mut Output,
-) -> Result<Result<Plan, Step>, Gone> {
-    let connection = request.connection;
+) -> Result<Result<Box<Plan>, Step>, Gone> {
+    let client = request.client;
     // Earlier answers must not wait for this one.
-    connection
-        .flush(output, request.snapshot.timeouts.send)
-        .await?;
-    connection.set_deadline(NEVER);
+    request.flush(output).await?;
+    client.set_deadline(NEVER);
     let pause = match stores::ask(request, &plan, pause).await? {
         Ok(pause) => pause,
         Err(answer) => return answer::give(request, answer, &plan.changes, output).map(Err),
     };
     if !pause.is_zero() {
-        unless_gone(connection, tokio::time::sleep(pause)).await?;
+        request.unless_gone(tokio::time::sleep(pause)).await?;
     }
-    match unless_gone(connection, identify(request, &plan)).await? {
+    match request.unless_gone(identify(request, &plan)).await? {
         Ok(told) => {
             // Nobody says it beside the guard: not `request_headers` either.
             let is_told = |edit: &Edit| {
@@ -135,7 +132,7 @@ async fn identify(request: &Request<'_>, plan: &Plan) -> identity::Found {
 
 /// Notes what the answer says to pages of other origins; an answer where they only ask.
 fn other_origins(request: &Request<'_>, cors: &model::Cors) -> Option<Answer> {
-    let admission = &request.connection.admission;
+    let admission = &request.exchange.admission;
     admission.say_of_origins();
     let origin = request.view.get_all(b"Origin").next();
     let asked = request

@@ -10,21 +10,57 @@ use crate::substitute::{Mended, Named, Original, Substitute, Way, named};
 use tutti_config::model::PageStatus;
 use tutti_http::{FieldLines, NO_FIELDS};
 
+use crate::exchange::refusals;
+use crate::exchange::request::Request;
+use crate::exchange::respond::{Page, Persistence};
 use crate::plan::Changes;
-use crate::refusals;
-use crate::request::Request;
-use crate::respond::{Page, Persistence};
 use crate::step::Step;
 use tutti_conn::output::Output;
 use tutti_request_log::Answerer;
 
-/// An error that the server itself has to tell.
+/// An error that the server itself has to tell, or another answer without content.
+#[derive(Clone, Copy)]
 pub(crate) struct Failure<'a> {
     pub(crate) status: u16,
     /// More fields of the answer.
     pub(crate) fields: &'a FieldLines,
     /// Part of the request's body has not been read.
     pub(crate) is_body_coming: bool,
+}
+
+impl<'a> Failure<'a> {
+    /// One of a request whose body has been read.
+    pub(crate) fn of(status: u16, fields: &'a FieldLines) -> Self {
+        Self {
+            status,
+            fields,
+            is_body_coming: false,
+        }
+    }
+}
+
+/// Answers with a page of the server's own, or without content below 400.
+pub(crate) fn page(
+    request: &Request<'_>,
+    answer: &Failure<'_>,
+    changes: &Changes,
+    output: &mut Output,
+) -> Step {
+    let persistence = match answer.is_body_coming {
+        true => Persistence::Close,
+        false => request.persistence(),
+    };
+    let page = Page {
+        status: answer.status,
+        is_head: request.is_head(),
+        persistence,
+        fields: answer.fields,
+    };
+    request.page(&page, changes, output);
+    match answer.is_body_coming {
+        true => Step::Linger,
+        false => Step::End(persistence),
+    }
 }
 
 /// Tells an error, by the page that the configuration has for it, or the server's own.
@@ -42,25 +78,29 @@ pub(crate) fn fail(
     let (mut status, mut fields) = (failure.status, failure.fields);
     // The action for an error has failed itself: the client learns of the first error.
     if let Some(mended) = request.mended()
-        && request.connection.answerer.get() != Answerer::Return
+        && request.exchange.answerer.get() != Answerer::Return
     {
         (status, fields) = (mended.status, &NO_FIELDS);
     }
-    let persistence = match failure.is_body_coming {
-        true => Persistence::Close,
-        false => request.persistence(),
-    };
-    let page = Page {
+    let answer = Failure {
         status,
-        is_head: request.is_head(),
-        persistence,
         fields,
+        ..*failure
     };
-    request.page(&page, changes, output);
-    match failure.is_body_coming {
-        true => Step::Linger,
-        false => Step::End(persistence),
+    page(request, &answer, changes, output)
+}
+
+/// Answers with an error because of the request's body; the connection ends.
+pub(crate) fn refuse(request: &Request<'_>, status: u16, output: &mut Output) -> Step {
+    if let Some(reason) = refusals::body_reason(status) {
+        refusals::refused(&request.client.local, request, status, reason);
     }
+    let answer = Failure {
+        status,
+        fields: &NO_FIELDS,
+        is_body_coming: true,
+    };
+    page(request, &answer, &Changes::default(), output)
 }
 
 /// The end of an answer of an application or a server that its client does not get.
@@ -106,7 +146,7 @@ pub(crate) fn of_answer<'f>(
     if is_of_the_server(request) {
         return None;
     }
-    let rules = request.connection.rules.borrow();
+    let rules = request.exchange.rules.borrow();
     let rulebook = request.snapshot.router.rules();
     if rulebook.leads_on(&rules)
         && let Some(named) = named(fields.clone())
@@ -145,14 +185,14 @@ fn led<'f>(
     let complain = |status: u16, reason: &str| {
         let shown = refusals::shown(named.value());
         let reason = format!("the answer leads to {shown:?}: {reason}");
-        refusals::failed(&request.connection.local, request, status, &reason);
+        refusals::failed(&request.client.local, request, status, &reason);
         Instead::Failure(status)
     };
     let place = match crate::substitute::path(named) {
         Ok(place) => place,
         Err(reason) => return complain(502, reason),
     };
-    let rules = request.connection.rules.borrow();
+    let rules = request.exchange.rules.borrow();
     let rulebook = request.snapshot.router.rules();
     let Some(route) = rulebook.internal(&rules, place.as_path().path()) else {
         return complain(502, "`internal` has no route for it");
@@ -171,7 +211,7 @@ fn led<'f>(
 
 /// True of a job and of a question whether somebody may pass: the server itself reads the answer, and must see it as it is.
 fn is_of_the_server(request: &Request<'_>) -> bool {
-    let listener = request.connection.listener.id;
+    let listener = request.client.listener.id;
     request.snapshot.is_of_job(listener) || request.snapshot.is_question(listener)
 }
 
@@ -191,7 +231,7 @@ fn of_error(request: &Request<'_>, status: u16, changes: &Changes) -> Option<Box
     if status < 400 || is_one || is_of_the_server(request) {
         return None;
     }
-    let rules = request.connection.rules.borrow();
+    let rules = request.exchange.rules.borrow();
     let (page, answer) = request.snapshot.router.rules().page(&rules, status)?;
     drop(rules);
     original.mend(Way::Page(page), Mended { status, answer })

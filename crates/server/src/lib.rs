@@ -3,69 +3,48 @@
 //! Owns everything between an accepted connection and its answer. The binary starts a [`Server`], which runs one thread for each of the
 //! pool's [`Threads`](tutti_pool::Threads); whoever applies configurations calls [`Server::prepare`] and [`Server::commit`].
 //!
-//! A request's way: `accept` (a connection comes; with TLS, `handshake`) → `connection_task` (reads) → `pipeline` (each complete request) →
-//! `arrival` (its client, its trace) → `dispatch` → `route` (which action) → `action/{share,file,app,upstream}` → `respond` (the head) → `channel_io`
-//! (writes) → `access_log`. A request that has to wait for something goes on in `waiting`, `step` by step. A stream of HTTP/2 (`http2`) or HTTP/3 (`http3`)
-//! goes the same way from `arrival` on. All of them read the [snapshot] in force.
+//! A request's way: `accept` (a connection comes; with TLS, `handshake`) → `connection_task` (reads) → `http1` (each complete request), or a stream of
+//! `http2` or `http3` → `arrival` (its client, its trace) → the stages of `pipeline`, one after the other. What belongs to it is its `exchange`, the bytes
+//! of it and its response are in `messages`, and the way to its `client` is a `channel`. All of them read the [snapshot] in force.
 //!
 //! Must never happen: a request without an answer on a connection that goes on; a wait without a deadline on a client; bytes of a
 //! file outside what the configuration shares; a listen thread that blocks on anything but a regular file.
 
-mod accept;
 mod action;
-mod arrival;
-mod body;
-mod caches;
-mod channel;
-mod channel_io;
-mod collector;
+mod cache;
+mod challenge;
 mod concern;
 mod connection;
-mod connection_task;
-mod dispatch;
 mod early_hints;
+mod exchange;
 mod fields;
 mod guard;
-mod handshake;
-mod http2;
-mod http3;
+mod handshake_check;
 mod instead;
 mod local;
-mod lookup;
 mod maintenance;
-mod metrics;
 mod mirror;
 mod pipeline;
 mod plan;
 mod posts;
-mod proxy_header;
-mod refusals;
-mod request;
-mod respond;
-mod room;
+mod request_body;
 mod route;
-mod route_log;
 mod scraper;
+mod sending;
 mod server;
-mod shared_limits;
 mod slow_watch;
 mod snapshot;
 mod step;
-mod stream;
-mod stream_task;
 mod substitute;
-mod thread;
-mod trace;
 mod transfer;
 mod tunnel;
-mod waiting;
 mod websocket;
+mod writer;
 
-pub use connection_task::LAST_REQUEST;
+pub use connection::connection_task::LAST_REQUEST;
 pub use posts::{NotStored, Post};
 pub use scraper::Scrape;
-pub use server::{Options, Retired, Server};
-pub use shared_limits::{LimitStore, StoreStatus};
+pub use server::{LimitStore, Options, Retired, Server, StoreStatus};
 pub use snapshot::{Prepared, SpoolsNeeded, Surroundings};
 pub use tutti_cache::{CacheStatus, Purge};
 pub use tutti_conn::counters::Totals;

@@ -1,10 +1,11 @@
 //! Holds the state that the connections of one listen thread share without locks, and the state that all threads share.
 //!
-//! Made by [`thread`](crate::thread); borrowed by everything that serves a connection. Cells and `RefCell`s are borrowed for the length
+//! Made by [`thread`](crate::server::thread); borrowed by everything that serves a connection. Cells and `RefCell`s are borrowed for the length
 //! of a call only, never over an `await`.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::hash::BuildHasher as _;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -151,7 +152,7 @@ pub(crate) struct Local {
     /// Bounds the lines of [`Local::mention`].
     mentioned: LineLimit,
     /// Keys of `$request_id`.
-    pub(crate) identity: std::hash::RandomState,
+    identity: std::hash::RandomState,
     serial: Cell<u64>,
     #[expect(
         clippy::vec_box,
@@ -300,6 +301,11 @@ impl Local {
     pub(crate) fn next_serial(&self) -> u64 {
         self.serial.set(self.serial.get().wrapping_add(1));
         self.serial.get()
+    }
+
+    /// A number that cannot be guessed, for the request of this number.
+    pub(crate) fn hash(&self, serial: u64, salt: u8) -> u64 {
+        self.identity.hash_one((self.thread, serial, salt))
     }
 
     pub(crate) fn take_head(&self) -> Box<RequestHead> {

@@ -6,40 +6,50 @@ use tutti_http::FieldLines;
 use tutti_routing::RequestInfo as _;
 
 use crate::action::share::{self, Found};
+use crate::exchange::refusals;
+use crate::exchange::request::Request;
 use crate::instead;
 use crate::plan::{Act, Plan, Served};
-use crate::refusals;
-use crate::request::Request;
 use tutti_request_log::Answerer;
 
-/// The answer to a request while there is maintenance. `None`: there is none, or not for this client. Jobs of the server itself go on.
-pub(crate) fn act(request: &Request<'_>) -> Option<Act> {
-    let maintenance = request.snapshot.maintenance.as_deref()?;
-    let listener = request.connection.listener.id;
+/// True if a request is answered by the maintenance, whatever its route; jobs of the server itself go on.
+pub(crate) fn applies(request: &Request<'_>) -> bool {
+    let Some(maintenance) = request.snapshot.maintenance.as_deref() else {
+        return false;
+    };
+    let listener = request.client.listener.id;
     let is_own = request.snapshot.is_of_job(listener) || request.snapshot.is_question(listener);
-    if is_own || maintenance.except.matches(request.remote()) {
-        return None;
-    }
-    request.connection.answerer.set(Answerer::Maintenance);
+    request.substitute.is_none() && !is_own && !maintenance.except.matches(request.remote())
+}
+
+/// The answer to such a request.
+pub(crate) fn act(request: &Request<'_>) -> Act {
+    request.exchange.answerer.set(Answerer::Maintenance);
+    // The requests count as none of a route.
+    request.exchange.route.take();
     // It must not outlive the maintenance anywhere.
     let mut fields = FieldLines::of("Cache-Control", b"no-store");
-    if maintenance.retry_after > 0 {
-        fields.push_number(b"Retry-After", maintenance.retry_after.into());
+    let maintenance = request.snapshot.maintenance.as_deref();
+    if let Some(retry_after) = maintenance
+        .map(|one| one.retry_after)
+        .filter(|one| *one > 0)
+    {
+        fields.push_number(b"Retry-After", retry_after.into());
     }
-    if maintenance.page.is_some()
+    if maintenance.is_some_and(|one| one.page.is_some())
         && let Some(substitute) = instead::of_maintenance(request, fields.clone())
     {
-        return Some(Act::Substitute(substitute));
+        return Act::Substitute(substitute);
     }
-    Some(Act::Page {
+    Act::Page {
         status: 503,
         fields,
-    })
+    }
 }
 
 /// The page of the maintenance.
 pub(crate) fn page(request: &Request<'_>) -> Plan {
-    request.connection.answerer.set(Answerer::Maintenance);
+    request.exchange.answerer.set(Answerer::Maintenance);
     let maintenance = request.snapshot.maintenance.as_deref();
     let page = maintenance.and_then(|maintenance| maintenance.page.as_deref());
     let Some(page) = page else {
@@ -49,7 +59,7 @@ pub(crate) fn page(request: &Request<'_>) -> Plan {
     let found = share::find(request, &mut path, "", None, true);
     let Found::File(file) = found else {
         let reason = format!("the page of the maintenance, {page:?}, cannot be read");
-        refusals::failed(&request.connection.local, request, 503, &reason);
+        refusals::failed(&request.client.local, request, 503, &reason);
         return Plan::new(Act::page(503));
     };
     Plan::new(Act::File(Served::plain(file)))

@@ -19,26 +19,26 @@ use tutti_proxy::{Body, Cgi, Destination, Nobody};
 use tutti_routing::RequestInfo as _;
 use tutti_upstream::{CopyFate, Upstream};
 
-use crate::collector::Collected;
+use crate::exchange::collector::Collected;
+use crate::exchange::request::Request;
 use crate::local::Local;
-use crate::request::Request;
 
 /// Sends a copy of the request, if there is to be one. `body` is all of its body.
 pub(crate) fn copy(request: &Request<'_>, body: &Collected) {
-    let rules = request.connection.rules.borrow();
+    let rules = request.exchange.rules.borrow();
     let router = &request.snapshot.router;
-    // A request that is answered in place of another has been copied with that.
+    // A request that is answered in place of another has been copied with that. A job is not copied.
     let Some((mirror, _, upstream)) = router
         .rules()
         .mirror(&rules)
-        .filter(|_| request.substitute.is_none())
+        .filter(|_| request.substitute.is_none() && !matches!(body, Collected::Job(_)))
     else {
         return;
     };
     let Some(upstream) = request.snapshot.upstreams.get(upstream) else {
         return;
     };
-    if !is_chosen(mirror, request.connection.request_id()) {
+    if !is_chosen(mirror, request.exchange.request_id(&request.client.local)) {
         return;
     }
     match Copy::new(request, mirror, upstream, body) {
@@ -73,7 +73,7 @@ impl Copy {
         upstream: &std::sync::Arc<Upstream>,
         body: &Collected,
     ) -> Option<Self> {
-        let local = &request.connection.local;
+        let local = &request.client.local;
         let is_http = matches!(upstream.model().protocol, UpstreamProtocol::Http);
         if local.copies.get() >= mirror.max_pending || !is_http {
             return None;

@@ -1,198 +1,238 @@
-//! Requests being read from a connection's bytes, and what is left to do for the one at the front.
+//! The stages of an exchange, in their order.
 //!
-//! Every complete request in the input is answered into one output buffer, which goes out in one write. The first one that needs
-//! waiting for something stays at the front, with its [`Step`].
+//! [`start`] takes a request through them on the stack, until it is answered or has to wait for something; [`run`] waits, and goes on with the stages
+//! behind. Each stage is a file of its own, called from here alone, and gives the next one its input: a [`Plan`] from the route on, a [`Step`] where a
+//! response has begun.
+//!
+//! Must never: do anything of an action before all stages before it have let the request pass.
 
-use std::sync::Arc;
+use tutti_conn::output::{Gone, Output};
 
-use tutti_http::http2::Preface;
-use tutti_http::{BodyDecoder, Method, NO_FIELDS, Progress, RequestHead};
-
-use crate::arrival;
-use crate::body::{ClientBody, Terms};
-use crate::connection::Connection;
-use crate::dispatch;
-use crate::local::Local;
-use crate::refusals::Unread;
-use crate::request::Request;
-use crate::respond;
-use crate::snapshot::Snapshot;
+use crate::action;
+use crate::cache::{self, Found};
+use crate::challenge;
+use crate::early_hints;
+use crate::exchange::Exchange;
+use crate::exchange::client::Client;
+use crate::exchange::collector::{ActionBody, Collected};
+use crate::exchange::messages::Messages;
+use crate::exchange::request::Request;
+use crate::guard::{self, Entrance};
+use crate::handshake_check;
+use crate::instead;
+use crate::mirror;
+use crate::plan::Plan;
+use crate::request_body::{self, Expected};
+use crate::route;
 use crate::step::Step;
-use crate::substitute::Substitute;
-use tutti_conn::output::Output;
+use crate::tunnel;
+use crate::websocket;
 
-/// With more than this to send, pipelined requests wait: a client that does not read its answers must not make us keep them.
-const OUTPUT_BYTES: u64 = 64 * 1024;
-
-/// The requests of a connection that are not finished, and the next step for the first of them.
-pub(crate) struct Pipeline {
-    pub(crate) snapshot: Arc<Snapshot>,
-    /// Bytes read; those before `position` are done with.
-    pub(crate) input: Vec<u8>,
-    pub(crate) position: usize,
-    /// The head being read or acted on, over `input[position..]`.
-    pub(crate) head: Box<RequestHead>,
-    pub(crate) output: Output,
-    pub(crate) step: Step,
-    /// The request that is answered in place of that one.
-    pub(crate) substitute: Option<Box<Substitute>>,
+/// How an exchange ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Its connection takes the next one.
+    Idle,
+    /// Close the connection: all has been said.
+    Close,
+    /// Close it, without a word that would make what has been sent look whole.
+    Abort,
+    /// A response has been sent that the client may not have read while it still sends: read on for a while, then close.
+    Linger,
+    /// The client speaks HTTP/2; these are the bytes that it has sent so far.
+    Http2(Vec<u8>),
 }
 
-impl Pipeline {
-    /// The request whose head is in front of the input.
-    pub(crate) fn request<'a>(&'a self, connection: &'a Connection) -> Request<'a> {
-        let rest = self.input.get(self.position..).unwrap_or_default();
-        Request::new(connection, &self.snapshot, self.head.view(rest))
-            .or_substitute(self.substitute.as_deref())
-    }
-
-    /// That request, and where its response goes.
-    pub(crate) fn parts<'a>(
-        &'a mut self,
-        connection: &'a Connection,
-    ) -> (Request<'a>, &'a mut Output) {
-        let rest = self.input.get(self.position..).unwrap_or_default();
-        (
-            Request::new(connection, &self.snapshot, self.head.view(rest))
-                .or_substitute(self.substitute.as_deref()),
-            &mut self.output,
-        )
-    }
-
-    /// The body of that request, and where its response goes.
-    pub(crate) fn body<'a>(
-        &'a mut self,
-        connection: &'a Connection,
-        decoder: BodyDecoder,
-    ) -> (ClientBody<'a>, &'a mut Output) {
-        let request = self.request(connection);
-        let start = self.position + request.original.length();
-        let terms = Terms::of(&request, decoder);
-        let body = ClientBody::new(connection, &mut self.input, start, terms);
-        (body, &mut self.output)
-    }
-
-    /// That request beside its body, which is read in `input` from now on. What is left there in the end belongs behind the head.
-    pub(crate) fn detach_body<'a>(
-        &'a mut self,
-        connection: &'a Connection,
-        decoder: BodyDecoder,
-        input: &'a mut Vec<u8>,
-    ) -> (Request<'a>, ClientBody<'a>, &'a mut Output) {
-        let start = self.position + self.request(connection).original.length();
-        input.extend(self.input.drain(start.min(self.input.len())..));
-        let (request, output) = self.parts(connection);
-        let terms = Terms::of(&request, decoder);
-        (
-            request,
-            ClientBody::new(connection, input, 0, terms),
-            output,
-        )
-    }
-
-    /// True if the client may still be sending the body of its request, which nobody reads.
-    pub(crate) fn lingers(&self) -> bool {
-        let substitute = self.substitute.as_ref();
-        substitute.is_some_and(|substitute| substitute.lingers)
-    }
-
-    /// Gives the buffers back to the thread.
-    pub(crate) fn give_back(self, local: &Local) {
-        local.buffers.give(self.input);
-        local.buffers.give(self.output.bytes);
-        local.give_head(self.head);
-    }
-
-    /// Reads and answers complete requests from `pipeline.input`, until one needs more than what is there.
-    pub(crate) fn answer_complete(&mut self, connection: &Connection) {
-        let pipeline = self;
-        if connection.is_new() && pipeline.begins_http2(connection) {
-            return;
+impl Ending {
+    /// The end after a last response; `is_sending`: the client may still be sending.
+    fn after(is_sending: bool) -> Self {
+        match is_sending {
+            true => Self::Linger,
+            false => Self::Close,
         }
-        loop {
-            let rest = pipeline.input.get(pipeline.position..).unwrap_or_default();
-            match pipeline.head.parse(rest, &pipeline.snapshot.limits) {
-                Ok(Progress::Incomplete) => {
-                    if !rest.is_empty() {
-                        connection.note_begin();
-                    }
-                    pipeline.step = Step::ReadHead { deadline: None };
-                    return;
-                }
-                Ok(Progress::Complete { length }) => {
-                    connection.note_request();
-                    pipeline.substitute = None;
-                    let request =
-                        Request::new(connection, &pipeline.snapshot, pipeline.head.view(rest));
-                    arrival::note(&request);
-                    match dispatch::start(&request, &mut pipeline.output) {
-                        Step::End(persistence) if persistence.is_open() => {
-                            pipeline.position += length;
-                        }
-                        step => {
-                            pipeline.step = step;
-                            return;
-                        }
-                    }
-                    if pipeline.output.len() > OUTPUT_BYTES {
-                        pipeline.step = Step::Flush;
-                        return;
-                    }
-                }
-                Err(error) => {
-                    connection.note_request();
-                    pipeline.refuse(connection, error.status(), &error.to_string());
-                    return;
-                }
+    }
+}
+
+/// The stages at which a request can begin, or go on after it has waited.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Head,
+    Route,
+    Body,
+    Mirror,
+    Hints,
+}
+
+/// Takes a request whose head has come as far as that needs no waiting.
+pub(crate) fn start(request: &Request<'_>, output: &mut Output) -> Step {
+    stages(request, Stage::Head, None, Collected::None, output)
+}
+
+/// The stages from `from` on. A request that has waited brings its plan, and its body.
+fn stages(
+    request: &Request<'_>,
+    from: Stage,
+    plan: Option<Box<Plan>>,
+    body: Collected,
+    output: &mut Output,
+) -> Step {
+    if from <= Stage::Head {
+        if let Err(status) = request_body::check(request) {
+            return instead::refuse(request, status, output);
+        }
+        if let Some(step) = challenge::answer(request, output) {
+            return step;
+        }
+    }
+    let mut plan = match plan {
+        None => route::plan(request),
+        Some(plan) => *plan,
+    };
+    if from <= Stage::Route && !plan.guards.is_empty() {
+        match guard::enter(request, &plan) {
+            Entrance::Open => {}
+            Entrance::Closed(answer) => {
+                return guard::answer::page(request, &answer, &plan.changes, output);
+            }
+            Entrance::Waits(pause) => {
+                let plan = Box::new(plan);
+                return Step::Guard { plan, pause };
             }
         }
     }
-
-    /// True if the first bytes of a connection are HTTP/2's preface, or may become it; then the step is set.
-    fn begins_http2(&mut self, connection: &Connection) -> bool {
-        let preface = Preface::of(&self.input);
-        let is_spoken = || self.snapshot.http2_of(connection.listener.id).is_some();
-        self.step = match preface {
-            Preface::Whole if is_spoken() => Step::Http2,
-            Preface::Part if is_spoken() => Step::ReadHead { deadline: None },
-            _ => return false,
-        };
-        true
-    }
-
-    /// Answers without a request (its head is malformed, or did not come); the connection ends.
-    pub(crate) fn refuse(&mut self, connection: &Connection, status: u16, reason: &str) {
-        // The head cannot be read, but its method can: a client that asks with HEAD takes any content for the next response.
-        let rest = self.input.get(self.position..).unwrap_or_default();
-        let method = match rest.trim_ascii_start().starts_with(b"HEAD ") {
-            true => Method::Head,
-            false => Method::Other,
-        };
-        let made = respond::refusal(connection, &self.snapshot, status, method);
-        Unread {
-            connection,
-            snapshot: &self.snapshot,
-            status,
-            reason,
-            head: &made.head.fields,
-            body_bytes: made.body_bytes(),
+    if from <= Stage::Body {
+        match request_body::expect(request, &plan) {
+            Ok(Expected::Nothing) => {}
+            Ok(Expected::Body(decoder)) => {
+                let plan = Box::new(plan);
+                return Step::Body { plan, decoder };
+            }
+            Err(status) => return instead::refuse(request, status, output),
         }
-        .log();
-        made.put(connection, &mut self.output);
-        self.step = Step::Linger;
     }
-
-    /// The client has gone in the middle of a head.
-    pub(crate) fn broken_off(&self, connection: &Connection) {
-        connection.note_request();
-        Unread {
-            connection,
-            snapshot: &self.snapshot,
-            status: 400,
-            reason: "the client went away within the head of a request",
-            head: &NO_FIELDS,
-            body_bytes: 0,
+    if from <= Stage::Mirror {
+        mirror::copy(request, &body);
+        if plan.asked.is_some() {
+            return cache::look(request, plan, output);
         }
-        .log();
+        if let Err(refusal) = handshake_check::check(request, &mut plan) {
+            return refusal.answer(request, output);
+        }
+    }
+    early_hints::send(request, &mut plan, output);
+    action::perform(request, plan, body, output)
+}
+
+/// Works until the exchange has ended; [`Ending::Idle`]: the connection goes on behind its request.
+pub(crate) async fn run(
+    client: &Client,
+    messages: &mut Messages,
+    mut exchange: Exchange,
+    mut next: Step,
+) -> Ending {
+    loop {
+        next = match step(client, messages, &mut exchange, next).await {
+            Ok(Ok(step)) => step,
+            Ok(Err(ending)) => return ending,
+            Err(gone) => {
+                if !exchange.is_logged() {
+                    messages.request(client, &exchange).left(gone);
+                }
+                return Ending::Abort;
+            }
+        };
+    }
+}
+
+/// Waits for what the request needs next, and takes it through the stages behind.
+async fn step(
+    client: &Client,
+    messages: &mut Messages,
+    exchange: &mut Exchange,
+    step: Step,
+) -> Result<Result<Step, Ending>, Gone> {
+    if let Step::Substitute(substitute) = step {
+        exchange.substitute = Some(substitute);
+        let (request, output) = messages.parts(client, exchange);
+        let step = stages(&request, Stage::Route, None, Collected::None, output);
+        return Ok(Ok(step));
+    }
+    let exchange = &*exchange;
+    if let Step::Body { plan, decoder } = step {
+        if request_body::is_streamed(&messages.request(client, exchange), &plan) {
+            // The head stays where it is, whatever is read behind it.
+            let mut input = client.local.buffers.take();
+            let (request, body, output) =
+                messages.detach_body(client, exchange, decoder, &mut input);
+            // There is only one body, which the action gets: the copy is counted as dropped.
+            mirror::copy(&request, &Collected::None);
+            let body = ActionBody::Stream(Box::new(body));
+            let step = act(&request, plan, body, output).await?;
+            // The next request.
+            messages.input.extend_from_slice(&input);
+            client.local.buffers.give(input);
+            return Ok(Ok(step));
+        }
+        let received = request_body::receive((client, exchange), messages, &plan, decoder).await?;
+        let (request, output) = messages.parts(client, exchange);
+        return Ok(Ok(match received {
+            Ok(body) => stages(&request, Stage::Mirror, Some(plan), body, output),
+            Err(status) => instead::refuse(&request, status, output),
+        }));
+    }
+    let (request, output) = messages.parts(client, exchange);
+    Ok(Ok(match step {
+        Step::Substitute(_) | Step::Body { .. } => return Ok(Err(Ending::Abort)),
+        Step::Guard { plan, pause } => match guard::wait(&request, plan, pause, output).await? {
+            Ok(plan) => stages(&request, Stage::Body, Some(plan), Collected::None, output),
+            Err(step) => step,
+        },
+        Step::Cache(fetch) => match cache::wait(&request, *fetch, output).await? {
+            Found::Answer(step) => step,
+            Found::Miss(plan) => {
+                stages(&request, Stage::Hints, Some(plan), Collected::None, output)
+            }
+        },
+        Step::Action(plan, body) => {
+            act(&request, plan, ActionBody::Collected(body), output).await?
+        }
+        Step::Send(response) => response.send(&request, output).await?.into(),
+        Step::Tunnel(tunnel) => {
+            tunnel::run(client, messages, exchange, *tunnel).await;
+            return Ok(Err(Ending::Close));
+        }
+        Step::WebSocket(upgraded) => {
+            let is_sending = websocket::run(client, messages, exchange, *upgraded).await?;
+            return Ok(Err(Ending::after(is_sending)));
+        }
+        Step::End(persistence) if persistence.is_open() => {
+            // It counts as under way until its client has the response.
+            if exchange.admission.holds_permits() {
+                request.flush(output).await?;
+            }
+            return Ok(Err(Ending::Idle));
+        }
+        Step::End(_) => {
+            request.flush(output).await?;
+            return Ok(Err(Ending::after(exchange.lingers())));
+        }
+        Step::Linger => {
+            request.flush(output).await?;
+            return Ok(Err(Ending::Linger));
+        }
+    }))
+}
+
+/// Performs an action that waits; a stored response may stand in for what came of it.
+async fn act<'r>(
+    request: &Request<'r>,
+    mut plan: Box<Plan>,
+    body: ActionBody<'r>,
+    output: &mut Output,
+) -> Result<Step, Gone> {
+    let outcome = action::run(request, &plan, body, output).await;
+    match plan.asked.is_some() {
+        true => cache::settle(request, &mut plan, outcome, output),
+        false => outcome,
     }
 }

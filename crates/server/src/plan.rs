@@ -34,18 +34,23 @@ pub(crate) enum Act {
     },
     File(Served),
     /// A list of what is in a folder.
-    Listing(Box<Folder>),
+    Listing(Arc<Folder>),
     /// Another request is answered in its place.
     Substitute(Box<Substitute>),
     /// The metrics of the server.
     Metrics,
     /// To be stored as a job.
     Spooler(Arc<Spooler>),
-    Application {
-        application: Arc<Application>,
-        target: Option<Box<str>>,
-    },
+    Application(Called),
     Upstream(Box<Destination>),
+}
+
+/// An application as a request calls it.
+pub(crate) struct Called {
+    pub(crate) application: Arc<Application>,
+    pub(crate) target: Option<Box<str>>,
+    /// `Sec-WebSocket-Accept`, if the request asks for WebSocket.
+    pub(crate) upgrade: Option<[u8; 28]>,
 }
 
 /// A file that is served.
@@ -113,16 +118,6 @@ impl Plan {
         Self {
             act,
             changes: Changes::default(),
-            guards: Guards::new(),
-            asked: None,
-        }
-    }
-
-    /// The plan for a request that goes on.
-    pub(crate) fn going_on(act: Act, changes: Changes) -> Self {
-        Self {
-            act,
-            changes,
             guards: Guards::new(),
             asked: None,
         }

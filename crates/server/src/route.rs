@@ -17,15 +17,15 @@ use crate::action::share::{self, Found};
 use crate::action::upstream::destination;
 use crate::concern::{Concern, concern};
 use crate::early_hints;
+use crate::exchange::refusals;
+use crate::exchange::request::Request;
+use crate::exchange::route_log;
+use crate::exchange::trace::TRACEPARENT;
 use crate::fields::request_headers;
 use crate::fields::request_id;
 use crate::maintenance;
-use crate::plan::{Act, Plan, Served};
-use crate::refusals;
-use crate::request::Request;
-use crate::route_log;
+use crate::plan::{Act, Called, Plan, Served};
 use crate::substitute::Way;
-use crate::trace::TRACEPARENT;
 use tutti_conn::clock::now_millis;
 use tutti_files::cache::{CachedFile, Lookup};
 use tutti_files::compression;
@@ -50,43 +50,42 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
             }
         };
     }
-    let Some(listener) = request.snapshot.position_of(request.connection.listener.id) else {
+    let Some(listener) = request.snapshot.position_of(request.client.listener.id) else {
         // The listener was removed while the request was on its way.
         return Plan::new(Act::page(404));
     };
     if request.snapshot.logs_routes {
-        let connection = request.connection;
+        let local = &request.client.local;
         let line = request.view.request_line();
-        route_log::begin(&connection.local, connection.number(), line);
+        route_log::begin(local, request.exchange.number(local), line);
     }
     let decision = router.decide(listener, request);
-    // Monitoring goes on: a server in maintenance is not a server that is down.
-    if !matches!(decision.action, Action::Metrics)
-        && let Some(act) = maintenance::act(request)
-    {
-        return Plan::new(act);
-    }
     carry_out(request, decision)
 }
 
 /// Finds what the decision comes to.
 fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
     let router = &request.snapshot.router;
+    let is_closed = maintenance::applies(request);
     loop {
+        if is_closed && !may_be_metrics(&decision.action) {
+            return Plan::new(maintenance::act(request));
+        }
         let answerer = Answerer::of(&decision.action);
-        request.connection.answerer.set(answerer);
+        request.exchange.answerer.set(answerer);
         // A page in place of an error has no route: the client's counts.
         if decision.route.is_some() {
-            request.connection.route.set(decision.route);
+            request.exchange.route.set(decision.route);
         }
         let act = match decision.action {
             Action::Application(found) => match request.snapshot.applications.get(found.index) {
                 // No application gets the connection that a tunnel needs.
                 Some(_) if request.view.method() == Method::Connect => Act::page(405),
-                Some(application) => Act::Application {
+                Some(application) => Act::Application(Called {
                     application: application.clone(),
                     target: found.target.map(Box::from),
-                },
+                    upgrade: None,
+                }),
                 None => Act::page(404),
             },
             Action::Upstream(index) => match request.snapshot.upstreams.get(index) {
@@ -124,7 +123,7 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
             Action::NotFound => Act::page(404),
             Action::Loop => {
                 let reason = format!("the routes go round in circles at `{}`", decision.pointer);
-                refusals::failed(&request.connection.local, request, 500, &reason);
+                refusals::failed(&request.client.local, request, 500, &reason);
                 Act::page(500)
             }
             Action::Undecided => Act::page(500),
@@ -155,29 +154,40 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
                 },
             },
         };
+        if is_closed && !matches!(act, Act::Metrics) {
+            return Plan::new(maintenance::act(request));
+        }
         return planned(request, act, &mut decision);
+    }
+}
+
+/// True if an action leads to the metrics, or to a file, beside which it may lead there. Monitoring goes on: a server in maintenance is not a server
+/// that is down.
+fn may_be_metrics(action: &Action<'_>) -> bool {
+    match action {
+        Action::Metrics => true,
+        Action::Share(share) => share.has_found() || share.has_fallback(),
+        _ => false,
     }
 }
 
 /// The plan of what the decision comes to, with what it changes in the request and the rules for the answer.
 fn planned<'r>(request: &Request<'r>, act: Act, decision: &mut Decision<'r>) -> Plan {
     let edits = match act {
-        Act::Application { .. } | Act::Upstream(_) | Act::Spooler(_) => edits(decision, request),
+        Act::Application(_) | Act::Upstream(_) | Act::Spooler(_) => edits(decision, request),
         _ => Ok(Vec::new()),
     };
     let rules = std::mem::take(&mut decision.rules);
-    request.connection.rules.replace(rules);
+    request.exchange.rules.replace(rules);
     // A substitute has a path of its own, which is not the client's.
     if request.substitute.is_none() && decision.rewritten.is_some() {
         let rewritten = decision.rewritten.clone();
-        request.connection.rewritten.replace(rewritten);
+        request.exchange.rewritten.replace(rewritten);
     }
     match edits {
         Ok(edits) => {
             let hints = match act {
-                Act::Application { .. } | Act::Upstream(_) => {
-                    early_hints::listed(request, decision)
-                }
+                Act::Application(_) | Act::Upstream(_) => early_hints::listed(request, decision),
                 _ => FieldLines::new(),
             };
             cached(request, act, decision, edits, hints)
@@ -195,12 +205,9 @@ fn cached(
     hints: FieldLines,
 ) -> Plan {
     let answerer = || match &act {
-        Act::Application {
-            application,
-            target,
-        } => {
-            let target = target.as_deref().unwrap_or_default();
-            Some(format!("a{}\0{target}", application.name()))
+        Act::Application(called) => {
+            let target = called.target.as_deref().unwrap_or_default();
+            Some(format!("a{}\0{target}", called.application.name()))
         }
         Act::Upstream(destination) => {
             let upstream = &destination.upstream;
@@ -240,9 +247,9 @@ fn spooler(request: &Request<'_>, index: usize) -> Act {
         };
     }
     // It would be stored, delivered and stored again without end.
-    if request.snapshot.is_of_job(request.connection.listener.id) {
+    if request.snapshot.is_of_job(request.client.listener.id) {
         let reason = "a job is delivered to a spooler; hint: its `pass` must lead to an application, an upstream or a file";
-        refusals::failed(&request.connection.local, request, 508, reason);
+        refusals::failed(&request.client.local, request, 508, reason);
         return Act::page(508);
     }
     let spooler = request.snapshot.spoolers.get(index);
@@ -253,7 +260,7 @@ fn spooler(request: &Request<'_>, index: usize) -> Act {
 fn edits(decision: &Decision<'_>, request: &Request<'_>) -> Result<Vec<Edit>, ScriptFailed> {
     let mut edits = request_headers::edits(decision, request)?;
     if !mentions(&edits, TRACEPARENT)
-        && let Some(propagated) = request.connection.traced.propagated()
+        && let Some(propagated) = request.exchange.traced.propagated()
     {
         edits.extend(propagated.edits());
     }
@@ -266,7 +273,7 @@ fn edits(decision: &Decision<'_>, request: &Request<'_>) -> Result<Vec<Edit>, Sc
 /// Nobody but a guard says who a request is from, wherever it goes. A job has had its guard when it was stored.
 fn claim(request: &Request<'_>, edits: &mut Vec<Edit>) {
     let fields = request.snapshot.guards.fields();
-    if fields.is_empty() || request.snapshot.is_of_job(request.connection.listener.id) {
+    if fields.is_empty() || request.snapshot.is_of_job(request.client.listener.id) {
         return;
     }
     for name in fields {
@@ -305,11 +312,11 @@ fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Resul
     let below = below.map_err(|NotBelow| {
         if !share.has_fallback() {
             let reason = format!("is not below the `prefix` \"{}\"", share.prefix);
-            refusals::refused(&request.connection.local, request, 404, &reason);
+            refusals::refused(&request.client.local, request, 404, &reason);
         }
         Refusal::Status(404)
     })?;
-    let mut path = request.connection.local.buffers.take();
+    let mut path = request.client.local.buffers.take();
     let chroot = match &share.chroot {
         None => None,
         Some(template) => {
@@ -353,12 +360,12 @@ fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Resul
         Missed::Status(status, why) => {
             if !share.has_fallback() {
                 let reason = share::explained(&path, look.bounds, status, why);
-                refusals::refused(&request.connection.local, request, status, &reason);
+                refusals::refused(&request.client.local, request, status, &reason);
             }
             Refusal::Status(status)
         }
     });
-    request.connection.local.buffers.give(path);
+    request.client.local.buffers.give(path);
     outcome
 }
 
@@ -418,7 +425,7 @@ impl Look<'_> {
         if share.precompressed.is_empty() || share.has_found() {
             return Served::plain(file);
         }
-        let local = &request.connection.local;
+        let local = &request.client.local;
         let mut offered: SmallVec<[Encoding; 4]> = SmallVec::from_slice(&share.precompressed);
         let accepted = || request.view.get_all(b"Accept-Encoding");
         while let Some(encoding) = compression::preferred(accepted(), &offered) {
@@ -470,7 +477,7 @@ impl Look<'_> {
         if !path.ends_with(b"/") || !listing::is_folder(&look) {
             return None;
         }
-        Some(Act::Listing(Box::new(Folder {
+        Some(Act::Listing(Arc::new(Folder {
             look,
             format,
             path: path.to_vec(),
@@ -516,7 +523,7 @@ fn reason(status: u16) -> &'static str {
 fn denied(request: &Request<'_>, decision: &Decision<'_>) -> Act {
     let path = String::from_utf8_lossy(decision.path(request));
     let reason = format!("{path:?} is denied by `{}`", decision.pointer);
-    refusals::refused(&request.connection.local, request, 404, &reason);
+    refusals::refused(&request.client.local, request, 404, &reason);
     Act::page(404)
 }
 

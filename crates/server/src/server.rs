@@ -1,5 +1,10 @@
 //! The server as the binary sees it: start threads, prepare and commit configurations, count, drain.
 
+mod caches;
+mod metrics;
+mod shared_limits;
+mod thread;
+
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -23,13 +28,14 @@ use crate::local::{Command, Shared};
 use crate::posts::{Desk, Post};
 use crate::scraper::{Scrape, Scraper};
 use crate::snapshot::{Prepared, Snapshot, SpoolsNeeded, Surroundings};
-use crate::thread;
 use tutti_conn::clock::now_millis;
 use tutti_conn::counters::Totals;
 use tutti_conn::holdings::Held;
 use tutti_conn::listener::{Accepted, Listener, ListenerHold, Peer};
 use tutti_files::cache::CacheLimits;
 use tutti_request_log::Recent;
+
+pub use shared_limits::{LimitStore, StoreStatus};
 
 /// The terms on which a server is started.
 pub struct Options {

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tutti_pool::Level;
 
-use crate::request::Request;
+use crate::exchange::request::Request;
 
 /// Does the work of answering a request; meanwhile its time may pass. The work is pinned where it was made: it has kilobytes, which would be
 /// copied for each request otherwise.
@@ -18,8 +18,7 @@ pub(crate) async fn watched<T>(
     let Some(slow) = &request.snapshot.logs.slow else {
         return work.await;
     };
-    let connection = request.connection;
-    let deadline = connection.begun.get() + slow.options.threshold;
+    let deadline = request.exchange.begun + slow.options.threshold;
     let early = tokio::time::timeout_at(deadline.into(), work.as_mut()).await;
     let outcome = match early {
         Ok(outcome) => outcome,
@@ -29,7 +28,7 @@ pub(crate) async fn watched<T>(
         }
     };
     // It would keep the memory of an application that has gone.
-    connection.whereabouts.take();
+    request.exchange.whereabouts.take();
     outcome
 }
 
@@ -38,11 +37,11 @@ fn tell(request: &Request<'_>) {
     let Some(slow) = &request.snapshot.logs.slow else {
         return;
     };
-    let (slow, connection) = (Arc::clone(slow), request.connection);
+    let (slow, client) = (Arc::clone(slow), request.client);
     let mut entry = request.slow_entry(None);
-    let local = Rc::clone(&connection.local);
+    let local = Rc::clone(&client.local);
     let now = Instant::now();
-    let whereabouts = connection.whereabouts.take();
+    let whereabouts = request.exchange.whereabouts.take();
     let write = move |entry| {
         if let Some(news) = slow.write(&entry, now) {
             local.log(Level::Alert, &news);

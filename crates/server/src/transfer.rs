@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 
 use tutti_conn::sendfile::{CALL_BYTES, Way, prepare, read_at};
 
-use crate::connection::Connection;
+use crate::exchange::client::Client;
 use tutti_conn::clock::Millis;
 use tutti_conn::output::{Gone, Output};
 use tutti_conn::socket::poll_attempt;
@@ -29,16 +29,16 @@ const LARGE_BYTES: u64 = 1024 * 1024;
 
 /// Sends `range` of `file` and counts in `sent`; a client that takes too little is given up as `send_timeout` says.
 pub(crate) async fn send_range(
-    connection: &Connection,
+    client: &Client,
     file: &OwnedFd,
     range: Range<u64>,
     send_timeout: Millis,
     sent: &mut u64,
 ) -> Result<(), Gone> {
-    let Some(io) = connection.channel.plain() else {
-        return send_read(connection, file, range, send_timeout, sent).await;
+    let Some(io) = client.channel.plain() else {
+        return send_read(client, file, range, send_timeout, sent).await;
     };
-    let way = way(connection, &range);
+    let way = way(client, &range);
     let mut offset = range.start;
     let mut turn_ends = offset + TURN_BYTES;
     while offset < range.end {
@@ -46,25 +46,25 @@ pub(crate) async fn send_range(
             .unwrap_or(usize::MAX)
             .min(CALL_BYTES);
         let before = offset;
-        let buffers = &connection.local.buffers;
+        let buffers = &client.local.buffers;
         let mut some = |socket: &OwnedFd| way.send(socket, file, &mut offset, count, buffers);
-        connection
+        client
             .attempt(|cx| poll_attempt(io, cx, &mut some), send_timeout)
             .await?;
-        connection.note_taken(offset - before);
+        client.note_taken(offset - before);
         *sent += offset - before;
         if offset >= turn_ends {
             turn_ends = offset + TURN_BYTES;
             tokio::task::yield_now().await;
         }
     }
-    connection.note_all_taken();
+    client.note_all_taken();
     Ok(())
 }
 
 /// Reads `range` into memory and sends it from there.
 async fn send_read(
-    connection: &Connection,
+    client: &Client,
     file: &OwnedFd,
     range: Range<u64>,
     send_timeout: Millis,
@@ -74,8 +74,8 @@ async fn send_read(
     let mut offset = range.start;
     let mut turn_ends = offset + TURN_BYTES;
     while offset < range.end {
-        let read = read_some(connection, file, offset..range.end, &mut output.bytes)?;
-        connection.flush(&mut output, send_timeout).await?;
+        let read = read_some(client, file, offset..range.end, &mut output.bytes)?;
+        client.flush(&mut output, send_timeout).await?;
         offset += read;
         *sent += read;
         if offset >= turn_ends {
@@ -88,14 +88,14 @@ async fn send_read(
 
 /// Reads some of the beginning of `range` into `buffer`, in place of the bytes there; returns how much. Little, if much waits for the client.
 pub(crate) fn read_some(
-    connection: &Connection,
+    client: &Client,
     file: &OwnedFd,
     range: Range<u64>,
     buffer: &mut Vec<u8>,
 ) -> Result<u64, Gone> {
     let count = usize::try_from(range.end - range.start)
         .unwrap_or(usize::MAX)
-        .min(connection.share().limit(0, READ_BYTES));
+        .min(client.share().limit(0, READ_BYTES));
     buffer.resize(count, 0);
     let read = read_at(file, buffer, range.start)?;
     buffer.truncate(read);
@@ -103,14 +103,14 @@ pub(crate) fn read_some(
 }
 
 /// Chooses the way, and sets up the socket when that has not been done.
-fn way(connection: &Connection, range: &Range<u64>) -> Way {
+fn way(client: &Client, range: &Range<u64>) -> Way {
     if range.end - range.start < LARGE_BYTES {
         return Way::Pages;
     }
-    let is_local = connection.is_local();
-    if connection.peer.address().is_some()
-        && !connection.is_prepared.replace(true)
-        && let Some(socket) = connection.channel.socket()
+    let is_local = client.is_local();
+    if client.peer.address().is_some()
+        && !client.is_prepared.replace(true)
+        && let Some(socket) = client.channel.socket()
     {
         prepare(socket, is_local);
     }

@@ -7,25 +7,33 @@ use std::task::{Context, Poll};
 
 use tutti_proxy::TunnelClient;
 
-use crate::connection::Connection;
-use crate::pipeline::Pipeline;
+use crate::exchange::Exchange;
+use crate::exchange::client::Client;
+use crate::exchange::messages::Messages;
 use crate::step::Tunnel;
 use tutti_conn::clock::Millis;
 use tutti_conn::output::{Gone, Output};
 use tutti_conn::socket::Received;
 
 /// Carries bytes until both sides have finished, and logs the request.
-pub(crate) async fn run(connection: &Connection, pipeline: &mut Pipeline, tunnel: Tunnel) {
-    let start = pipeline.position + pipeline.request(connection).view.length();
+pub(crate) async fn run(
+    client: &Client,
+    messages: &mut Messages,
+    exchange: &Exchange,
+    tunnel: Tunnel,
+) {
+    let start = messages.body_start();
     let Tunnel { to_server, head } = tunnel;
-    let input = pipeline.input.get(start..).unwrap_or_default().to_vec();
-    let client = End(connection);
-    let bytes = to_server.carry(&client, input, &mut pipeline.output).await;
-    pipeline.request(connection).finished(101, bytes, &head);
+    let input = messages.input.get(start..).unwrap_or_default().to_vec();
+    let end = End(client);
+    let bytes = to_server.carry(&end, input, &mut messages.output).await;
+    messages
+        .request(client, exchange)
+        .finished(101, bytes, &head);
 }
 
 /// The client's end.
-struct End<'c>(&'c Connection);
+struct End<'c>(&'c Client);
 
 impl TunnelClient for End<'_> {
     fn poll_receive(

@@ -8,11 +8,12 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 
 use tutti_http::websocket::{Next, Opcode, Session, Side, Wants, close_code};
-use tutti_pool::{Exchange, ExchangeError};
+use tutti_pool::ExchangeError;
 
-use crate::connection::Connection;
-use crate::pipeline::Pipeline;
-use crate::refusals;
+use crate::exchange::Exchange;
+use crate::exchange::client::Client;
+use crate::exchange::messages::Messages;
+use crate::exchange::refusals;
 use crate::step::Upgraded;
 use tutti_conn::buffers::BUFFER_BYTES;
 use tutti_conn::clock::{Millis, now_millis};
@@ -22,31 +23,32 @@ use tutti_conn::socket::Received;
 /// Looks at everything in a row, before other connections of the thread get a turn.
 const TURNS: u32 = 16;
 
-/// Serves a connection whose handshake is in `pipeline.output`, until it ends; true if the client may still be sending.
+/// Serves a connection whose handshake is in `messages.output`, until it ends; true if the client may still be sending.
 pub(crate) async fn run(
-    connection: &Connection,
-    pipeline: &mut Pipeline,
+    client: &Client,
+    messages: &mut Messages,
+    exchange: &Exchange,
     upgraded: Upgraded,
 ) -> Result<bool, Gone> {
-    let end = pipeline.position + pipeline.request(connection).view.length();
-    let input = pipeline.input.split_off(end.min(pipeline.input.len()));
+    let end = messages.body_start();
+    let input = messages.input.split_off(end.min(messages.input.len()));
     // Only the access log looks at the request again.
-    pipeline.input.shrink_to_fit();
-    let websocket = pipeline.snapshot.websocket;
-    let mut exchange = upgraded.exchange;
-    exchange.upgraded();
+    messages.input.shrink_to_fit();
+    let websocket = messages.snapshot.websocket;
+    let mut taken = upgraded.exchange;
+    taken.upgraded();
     let mut pump = Pump {
         session: Session::new(websocket, now_millis()),
         link: Link {
-            exchange,
+            exchange: taken,
             activity: 0,
         },
         input,
         has_input_ended: false,
-        output: std::mem::take(&mut pipeline.output),
+        output: std::mem::take(&mut messages.output),
         sent: 0,
-        send_timeout: pipeline.snapshot.timeouts.send,
-        connection,
+        send_timeout: messages.snapshot.timeouts.send,
+        client,
     };
     // The head of the response does not count as its body.
     let head_bytes = pump.output.pending().len() as u64;
@@ -55,18 +57,18 @@ pub(crate) async fn run(
     let fault = pump.session.fault();
     drop(pump);
     if let Some(fault) = fault {
-        let request = pipeline.request(connection);
-        refusals::closed(&connection.local, &request, fault);
+        let request = messages.request(client, exchange);
+        refusals::closed(&client.local, &request, fault);
     }
-    pipeline
-        .request(connection)
+    messages
+        .request(client, exchange)
         .finished(101, sent, &upgraded.head);
     outcome
 }
 
 /// The application's end.
 struct Link {
-    exchange: Exchange,
+    exchange: tutti_pool::Exchange,
     /// Counts what went over in either direction.
     activity: u64,
 }
@@ -138,7 +140,7 @@ impl Side for Link {
 
 /// All that is moved for one connection.
 struct Pump<'a> {
-    connection: &'a Connection,
+    client: &'a Client,
     session: Session,
     link: Link,
     /// Bytes that the client has sent and the session has not taken.
@@ -168,7 +170,7 @@ impl Pump<'_> {
             // First, or something that happens during the look would be missed.
             // An error is the exchange's end, which `next` tells.
             let _ = self.link.exchange.watch(context);
-            if let Some(code) = self.connection.farewell() {
+            if let Some(code) = self.client.farewell() {
                 let reason = match code {
                     close_code::SERVICE_RESTART => "the server restarts",
                     _ => "the server goes away",
@@ -183,21 +185,21 @@ impl Pump<'_> {
             let mut next = self.session.tick(reads, &mut self.output.bytes, now);
             self.send(context)?;
             if self.is_sent() {
-                self.connection.note_all_taken();
+                self.client.note_all_taken();
                 if let Some(linger) = self.session.ended() {
                     // The application's last message goes before it loses the connection.
                     self.session.deliver(&mut self.link);
                     return Poll::Ready(Ok(linger));
                 }
             } else {
-                let limit = self.connection.owes(self.send_timeout);
+                let limit = self.client.owes(self.send_timeout);
                 if limit <= now {
                     return Poll::Ready(Err(Gone::TimedOut));
                 }
                 next = next.min(limit);
             }
             if self.progress() == before {
-                self.connection.set_deadline(next);
+                self.client.set_deadline(next);
                 self.let_go();
                 return Poll::Pending;
             }
@@ -214,7 +216,7 @@ impl Pump<'_> {
 
     /// Nothing waits for the client to take it.
     fn is_sent(&self) -> bool {
-        self.connection.channel.has_sent(&self.output)
+        self.client.channel.has_sent(&self.output)
     }
 
     /// Takes from the client; false if it is not listened to, because what it sent before has to be dealt with first.
@@ -233,15 +235,11 @@ impl Pump<'_> {
             return Ok(true);
         }
         if self.input.capacity() == 0 {
-            self.input = self.connection.local.buffers.take();
+            self.input = self.client.local.buffers.take();
         } else if self.input.capacity() == self.input.len() {
             self.input.reserve(BUFFER_BYTES);
         }
-        match self
-            .connection
-            .channel
-            .poll_receive(&mut self.input, context)
-        {
+        match self.client.channel.poll_receive(&mut self.input, context) {
             Poll::Ready(Ok(Received::Bytes(_))) | Poll::Pending => Ok(true),
             // It may shut its half down behind its close frame, and read the answer (RFC 6455 §7.1.1 has it wait, and not all clients do).
             Poll::Ready(Ok(Received::End)) if self.session.has_client_closed() => {
@@ -257,7 +255,7 @@ impl Pump<'_> {
     fn send(&mut self, context: &mut Context<'_>) -> Result<(), Gone> {
         loop {
             let before = self.output.pending().len();
-            let polled = self.connection.poll_send(&mut self.output, context)?;
+            let polled = self.client.poll_send(&mut self.output, context)?;
             let is_sent = self.is_sent();
             self.sent += (before - self.output.pending().len()) as u64;
             if is_sent || polled.is_pending() {
@@ -268,7 +266,7 @@ impl Pump<'_> {
 
     /// Keeps no buffer that is empty.
     fn let_go(&mut self) {
-        let buffers = &self.connection.local.buffers;
+        let buffers = &self.client.local.buffers;
         if self.input.is_empty() {
             buffers.give(std::mem::take(&mut self.input));
         }

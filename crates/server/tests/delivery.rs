@@ -379,6 +379,30 @@ fn maintenance_answers_all_but_some() {
     assert_eq!(site.get("/a.txt").text(), "a");
     configure(r#"{"except": ["!127.0.0.0/8", "10.0.0.0/8"]}"#);
     assert_eq!(site.get("/a.txt").status, 503);
+    // Monitoring goes on, whichever way leads to it: nobody makes the page here, which is a 503 without the fields of the maintenance.
+    let folder = site.path().to_str().unwrap();
+    site.configure(&format!(
+        r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes"}}}}, "settings": {{"maintenance": {{"retry_after": 60}}}}, "routes": [
+             {{"match": {{"uri": "/direct"}}, "action": {{"pass": "metrics"}}}},
+             {{"match": {{"uri": ["/missing", "/a.txt"]}}, "action": {{"share": "{folder}$uri", "fallback": {{"pass": "metrics"}}}}}},
+             {{"action": {{"share": "{folder}$uri", "fallback": {{"return": 204}}}}}}]}}"#
+    ))
+    .unwrap();
+    for (path, is_maintained) in [
+        ("/direct", false),
+        ("/missing", false),
+        ("/a.txt", true),
+        ("/other", true),
+        ("/page.html", true),
+    ] {
+        let reply = site.get(path);
+        let expected = is_maintained.then_some("60");
+        assert_eq!(
+            (reply.status, reply.field("Retry-After")),
+            (503, expected),
+            "{path}"
+        );
+    }
     site.configure(r#"{"listeners": {"127.0.0.1:1": {"pass": "routes"}}, "routes": [{"action": {"return": 204}}]}"#)
         .unwrap();
     assert_eq!(site.get("/").status, 204);

@@ -454,3 +454,78 @@ fn connections_of_a_port_scan_are_gone_at_once() {
     });
     assert_eq!(site.get("/return/").status, 200);
 }
+
+/// Issue 29: what belongs to one request was kept at its connection, and reset by hand for the next one.
+#[test]
+fn a_request_leaves_nothing_behind_for_the_next_one_on_its_connection() {
+    const ANNA: &str = "$2y$04$jSz1tXNKo.beld/S8xsOwesNQxGVCl6/Vwe3Mk.oO4XqSnTLal1w.";
+    let site = Site::new(1, |folder| {
+        format!(
+            r#"{{"listeners": {{"127.0.0.1:1": {{"pass": "routes", "forwarded": {{
+                   "client_ip": "X-Forwarded-For", "protocol": "X-Forwarded-Proto", "source": ["127.0.0.1"]}}}}}},
+                 "access_log": {{"path": "{folder}/access.log",
+                   "format": "$remote_addr <$remote_user> $uri <$error_status> $status $body_bytes_sent"}},
+                 "routes": [
+                   {{"match": {{"uri": "/rewritten"}}, "action": {{"rewrite": "/elsewhere", "return": 200}}}},
+                   {{"match": {{"uri": "/user"}}, "action": {{"authenticate": {{"basic": {{"users": {{"anna": "{ANNA}"}}}}}}, "return": 200}}}},
+                   {{"match": {{"uri": "/one"}}, "action": {{"limit": {{"concurrent": 1}}, "return": 200}}}},
+                   {{"match": {{"uri": "/cors"}}, "action": {{"cors": {{"origins": ["https://a.example"]}}, "return": 200}}}},
+                   {{"match": {{"uri": "/page"}}, "action": {{"return": 404, "response_headers": {{"X-Page": "yes"}}, "error_pages": {{"404": {{"return": 410}}, "400": {{"return": 201}}}}}}}},
+                   {{"match": {{"uri": "/missing"}}, "action": {{"return": 404}}}},
+                   {{"action": {{"return": 204}}}}]}}"#
+        )
+    });
+    let log = || std::fs::read_to_string(site.path().join("access.log")).unwrap();
+    let forwarded = "X-Forwarded-For: 192.0.2.7\r\nX-Forwarded-Proto: https\r\n";
+    let cases = [
+        ("/rewritten", "", 200),
+        ("/user", "Authorization: Basic YW5uYTpzZWNyZXQ=\r\n", 200),
+        ("/user", "", 401),
+        ("/plain", forwarded, 204),
+        ("/one", "", 200),
+        ("/cors", "Origin: https://a.example\r\n", 200),
+        ("/page", "", 410),
+        ("/plain", "Content-Length: 3\r\n", 204),
+    ];
+    let mut logged = 0;
+    for (path, fields, status) in cases {
+        let mut client = site.connect();
+        let body = if fields.contains("Length") { "abc" } else { "" };
+        client.send(format!(
+            "GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n{body}"
+        ));
+        assert_eq!(client.response("GET").status, status, "{path}");
+        let before = logged + 1;
+        wait_until("it is logged", || log().lines().count() == before);
+        for (next, fields, status) in [("/next", "", 204), ("/missing", "", 404), ("/one", "", 200)]
+        {
+            client.send(format!("GET {next} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
+            let reply = client.response("GET");
+            assert_eq!(reply.status, status, "{next} after {path}");
+            for field in ["Access-Control-Allow-Origin", "X-Page", "WWW-Authenticate"] {
+                assert_eq!(reply.field(field), None, "{next} after {path}");
+            }
+        }
+        // It is not read: there is no route whose page it could get.
+        client.send("GET / HTTP/1.1\r\n: x\r\n\r\n");
+        let reply = client.response("GET");
+        assert_eq!(reply.status, 400, "after {path}");
+        assert!(client.is_closed());
+        logged = before + 4;
+        wait_until("all of them are logged", || log().lines().count() == logged);
+        let bytes = reply.text().len();
+        let text = log();
+        let lines: Vec<&str> = text.lines().skip(before).collect();
+        let page = lines[1].rsplit(' ').next().unwrap_or_default();
+        assert_eq!(
+            lines,
+            [
+                "127.0.0.1 <-> /next <-> 204 0".to_owned(),
+                format!("127.0.0.1 <-> /missing <-> 404 {page}"),
+                "127.0.0.1 <-> /one <-> 200 0".to_owned(),
+                format!("127.0.0.1 <-> - <-> 400 {bytes}"),
+            ],
+            "after {path}"
+        );
+    }
+}

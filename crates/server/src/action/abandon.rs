@@ -10,13 +10,15 @@ use std::task::{Context, Poll};
 use tutti_http::is_safe;
 use tutti_pool::{Abandoned, Application};
 
-use crate::connection::Connection;
-use crate::request::Request;
+use crate::exchange::Exchange;
+use crate::exchange::client::Client;
+use crate::exchange::request::Request;
 use tutti_conn::departure::Presence;
 
 /// Decides how long a request is worth its work.
 pub(crate) struct Abandonment<'a> {
-    connection: &'a Connection,
+    client: &'a Client,
+    exchange: &'a Exchange,
     /// As configured; by method where it is not.
     policy: Option<Abandoned>,
     is_safe: bool,
@@ -29,7 +31,8 @@ pub(crate) struct Abandonment<'a> {
 impl<'a> Abandonment<'a> {
     pub(crate) fn new(request: &Request<'a>, application: &Application, is_upgrade: bool) -> Self {
         Self {
-            connection: request.connection,
+            client: request.client,
+            exchange: request.exchange,
             policy: application.abandoned(),
             is_safe: is_safe(request.view.method_text()),
             is_upgrade,
@@ -38,7 +41,7 @@ impl<'a> Abandonment<'a> {
     }
 
     fn presence(&self, cx: &mut Context<'_>) -> Presence {
-        match self.connection.presence(cx) {
+        match self.client.presence(self.exchange.waited(), cx) {
             Presence::SendsNoMore { .. } if self.is_upgrade => Presence::Gone,
             presence => presence,
         }

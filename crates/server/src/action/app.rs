@@ -20,13 +20,13 @@ use tutti_routing::RequestInfo;
 use crate::action::abandon::Abandonment;
 use crate::action::conversation::Conversation;
 use crate::action::{app_response, upgrade};
-use crate::body::ClientBody;
-use crate::collector::Collected;
+use crate::exchange::collector::{ActionBody, Collected};
+use crate::exchange::refusals;
+use crate::exchange::request::Request;
 use crate::instead::{self, Failure};
-use crate::plan::Changes;
-use crate::refusals;
-use crate::request::Request;
-use crate::step::{Call, Step};
+use crate::plan::{Called, Changes};
+use crate::step::Step;
+use crate::writer::Written;
 use tutti_cache::now;
 use tutti_conn::address::Address;
 use tutti_conn::connections::NEVER;
@@ -34,25 +34,21 @@ use tutti_conn::output::{Gone, Output};
 use tutti_proxy::BodyFault;
 use tutti_request_log::Phases;
 
-/// Runs a request through its application; `body` is what is handed over while it comes, if anything. What cannot be sent at once is
-/// in `output`.
-pub(crate) async fn run(
-    request: &Request<'_>,
-    call: &mut Call,
-    body: Option<ClientBody<'_>>,
+/// Runs a request through its application. What cannot be sent at once is in `output`.
+pub(crate) async fn run<'r>(
+    request: &Request<'r>,
+    call: (&Called, &Changes),
+    body: ActionBody<'r>,
     output: &mut Output,
 ) -> Result<Step, Gone> {
-    let connection = request.connection;
-    let send_timeout = request.snapshot.timeouts.send;
-    // Earlier answers must not wait for this one.
-    if !output.is_empty() {
-        connection.flush(output, send_timeout).await?;
-    }
-    connection.set_deadline(NEVER);
+    let (client, send_timeout) = (request.client, request.snapshot.timeouts.send);
+    let (called, changes) = call;
+    let (collected, body) = body.parts();
+    client.set_deadline(NEVER);
     let sent = Sent {
-        body: std::mem::take(&mut call.body),
+        body: collected,
         is_stream: body.is_some(),
-        is_websocket: call.upgrade.is_some(),
+        is_websocket: called.upgrade.is_some(),
     };
     request.note_phase(|phases| {
         *phases = Phases {
@@ -60,15 +56,15 @@ pub(crate) async fn run(
             ..Phases::default()
         };
     });
-    let abandonment = Abandonment::new(request, &call.application, sent.is_websocket);
+    let abandonment = Abandonment::new(request, &called.application, sent.is_websocket);
     let exchange = match submit(request, call, sent, &abandonment).await? {
         Ok(exchange) => exchange,
-        Err(error) if holds_error(call, error.status()) => return Ok(held(request)),
+        Err(error) if holds_error(changes, error.status()) => return Ok(held(request)),
         Err(error) => {
             let is_coming = body.is_some();
             return Ok(submit_failed(
                 request,
-                &call.application,
+                &called.application,
                 &error,
                 is_coming,
                 output,
@@ -78,33 +74,33 @@ pub(crate) async fn run(
     if let Some(slow) = &request.snapshot.logs.slow
         && slow.options.backtrace
         // A program that does not answer its worker is ended.
-        && !call.application.starts_programs()
+        && !called.application.starts_programs()
     {
         let whereabouts = Box::new(exchange.whereabouts());
-        connection.whereabouts.set(Some(whereabouts));
+        request.exchange.whereabouts.set(Some(whereabouts));
     }
     let mut conversation = Conversation::new(request, exchange, body, &abandonment);
     let head = match conversation.head(request, output, send_timeout).await {
         Ok(Ok(head)) => head,
-        Ok(Err(error)) if holds_error(call, error.status()) => return Ok(held(request)),
+        Ok(Err(error)) if holds_error(changes, error.status()) => return Ok(held(request)),
         Ok(Err(error)) => {
             let is_coming = conversation.is_body_coming();
             return Ok(exchange_failed(
                 request,
-                &call.application,
+                &called.application,
                 &error,
                 is_coming,
                 output,
             ));
         }
-        Err(BodyFault::Refused(status)) => return Ok(request.refuse(status, output)),
+        Err(BodyFault::Refused(status)) => return Ok(instead::refuse(request, status, output)),
         Err(BodyFault::Gone(gone)) => return Err(gone),
     };
     if abandonment.is_run() {
         app_response::discard_all(&mut conversation, output).await;
         return Err(Gone::Closed);
     }
-    if let Some(recording) = &call.changes.cache
+    if let Some(recording) = &changes.cache
         && recording.holds(head.status, head.fields(), now())
     {
         return Ok(held(request));
@@ -114,35 +110,29 @@ pub(crate) async fn run(
         phases.queued = waited();
         phases.answered = Some(Instant::now());
     });
-    if let (Some(accept), 101) = (&call.upgrade, head.status) {
+    if let (Some(accept), 101) = (&called.upgrade, head.status) {
         let exchange = conversation.exchange;
         return Ok(upgrade::accept(request, &head, exchange, accept, output));
     }
-    if let Some(instead) = instead::of_answer(request, head.status, head.fields(), &call.changes) {
+    if let Some(instead) = instead::of_answer(request, head.status, head.fields(), changes) {
         app_response::discard(&mut conversation, output, send_timeout).await?;
         let is_body_coming = conversation.is_body_coming();
         return Ok(instead.go_on(request, is_body_coming, output));
     }
-    let (persistence, late) =
-        app_response::send(request, &head, &mut conversation, &call.changes, output).await?;
-    let is_body_read = !conversation.is_body_coming()
-        || (persistence.is_open()
-            && late.is_none()
-            && conversation.drain(output, send_timeout).await?);
-    Ok(match (late, is_body_read) {
-        (None, true) => Step::End(persistence),
-        (None, false) => Step::Linger,
-        (Some(late), true) => Step::Late(late),
-        (Some(mut late), false) => {
-            late.lingers = true;
-            Step::Late(late)
+    let sent = app_response::send(request, &head, &mut conversation, changes, output).await?;
+    let is_body_read = match &sent {
+        _ if !conversation.is_body_coming() => true,
+        Written::End(persistence) if persistence.is_open() => {
+            conversation.drain(output, send_timeout).await?
         }
-    })
+        _ => false,
+    };
+    Ok(sent.lingering(!is_body_read).into())
 }
 
 /// True if a stored answer stands in for a failure of this status.
-fn holds_error(call: &Call, status: u16) -> bool {
-    let recording = call.changes.cache.as_ref();
+fn holds_error(changes: &Changes, status: u16) -> bool {
+    let recording = changes.cache.as_ref();
     recording.is_some_and(|recording| recording.holds_error(status, now()))
 }
 
@@ -162,15 +152,11 @@ struct Sent {
 
 async fn submit(
     request: &Request<'_>,
-    call: &Call,
+    (called, changes): (&Called, &Changes),
     sent: Sent,
     abandonment: &Abandonment<'_>,
 ) -> Result<Result<Exchange, SubmitError>, Gone> {
-    let Call {
-        application,
-        changes,
-        ..
-    } = call;
+    let application = &called.application;
     let Sent {
         body,
         is_stream,
@@ -182,7 +168,7 @@ async fn submit(
     let remote = Address::of(request.remote());
     let local = Address::of(request.local());
     let body_length = match &body {
-        Collected::None => view.facts().content_length,
+        Collected::None | Collected::Job(_) => view.facts().content_length,
         Collected::Memory(bytes) => Some(bytes.len() as u64),
         Collected::Spool(region) => Some(region.len()),
     };
@@ -206,7 +192,7 @@ async fn submit(
         local_address: local.text(),
         local_port: local.port,
         server_name: server_name(view.host_name(), local.text()),
-        target_name: call.target.as_deref().unwrap_or_default().as_bytes(),
+        target_name: called.target.as_deref().unwrap_or_default().as_bytes(),
         content_length: body_length,
         fields: &fields,
         arrived_ms: 0,
@@ -255,7 +241,7 @@ fn collect_fields<'a>(
     };
     let sent = view.fields().filter(|field| !is_left_out(field.name));
     fields.extend(sent.map(|field| (field.name, field.value)));
-    let facts = request.connection.channel.facts();
+    let facts = request.client.channel.facts();
     if let Some(certificate) = facts.and_then(|facts| facts.client_certificate())
         && !certificate.is_empty()
         && !replaces(edits, b"Client-Cert")
@@ -334,7 +320,7 @@ fn complain(
 ) {
     let (name, origin) = (application.name(), refusals::origin(request));
     let message = format!("\"{name}\": {error}; answered {status}, {origin}");
-    let local = &request.connection.local;
+    let local = &request.client.local;
     local.complain_of(level, &message, || refusals::id(request));
 }
 

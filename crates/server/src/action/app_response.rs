@@ -5,26 +5,19 @@
 //!
 //! Must never: send a second head, a body that contradicts its `Content-Length`, or the end of a response that was cut short.
 
-use std::io;
-
 use smallvec::SmallVec;
-use tutti_config::model::Compressor;
-use tutti_http::{Known, LAST_CHUNK, ResponseFraming, Trailers, Version, chunk_head};
-use tutti_pool::{Level, Readable, ResponseHead};
+use tutti_http::{Known, Trailers, Version};
+use tutti_pool::ResponseHead;
 
-use super::answer::{Begun, Head};
 use super::conversation::Conversation;
-use crate::channel::Channel;
+use crate::exchange::channel::Channel;
+use crate::exchange::request::Request;
+use crate::exchange::respond::{Own, is_framing};
 use crate::plan::Changes;
-use crate::request::Request;
-use crate::respond::{Late, Own, Persistence, is_framing};
-use tutti_cache::Recording;
-use tutti_cache::now;
+use crate::writer::{Head, Writer, Written};
 use tutti_conn::clock::Millis;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
-use tutti_conn::socket::BodyPart;
-use tutti_files::compression::CompressedBody;
 use tutti_proxy::BodyFault;
 
 /// Sends the response whose head has come. What the socket does not take at once at the end stays in `output`; it is not logged yet if
@@ -35,37 +28,25 @@ pub(crate) async fn send(
     conversation: &mut Conversation<'_>,
     changes: &Changes,
     output: &mut Output,
-) -> Result<(Persistence, Option<Box<Late>>), Gone> {
-    let (response, declared, trails) = begin(request, head, conversation, changes, output);
-    let (outcome, body_bytes) = match (&response.compressor, response.framing) {
-        (Some(compressor), framing) if framing != ResponseFraming::NoBody => {
-            let mut squeeze = Squeeze {
-                compressor,
-                framing,
-                left: declared,
-                trails,
-                body_bytes: 0,
-            };
-            let outcome = squeeze.run(request, &response, conversation, output).await;
-            (outcome, squeeze.body_bytes)
+) -> Result<Written, Gone> {
+    let (mut writer, body) = begin(request, head, conversation, changes, output);
+    let outcome = match writer.is_compressed() {
+        true => {
+            body.compress(request, &mut writer, conversation, output)
+                .await
         }
-        _ => {
-            let mut transfer = Transfer {
-                framing: response.framing,
-                trails,
-                body_bytes: 0,
-            };
-            let outcome = transfer.run(request, &response, conversation, output).await;
-            (outcome, transfer.body_bytes)
+        false => {
+            body.pass_on(request, &mut writer, conversation, output)
+                .await
         }
     };
-    if let Err(gone) = outcome {
-        response.log(request, body_bytes);
-        return Err(gone);
+    match outcome {
+        Ok(()) => Ok(writer.end(request, output)),
+        Err(gone) => {
+            writer.log(request);
+            Err(gone)
+        }
     }
-    let persistence = response.persistence;
-    let late = response.end(body_bytes, request, output);
-    Ok((persistence, late))
 }
 
 /// True if trailer fields may follow the body: the client takes them, its framing has a place for them, and the application has announced them. Over
@@ -103,12 +84,6 @@ fn trailers(trails: bool, conversation: &Conversation<'_>) -> Trailers {
         }
     }
     trailers
-}
-
-/// The last chunk, with them.
-fn last_chunk(trailers: &Trailers) -> Vec<u8> {
-    let (last, end) = LAST_CHUNK.split_at(LAST_CHUNK.len() - 2);
-    [last, trailers.lines(), end].concat()
 }
 
 /// Bytes of a response that are read although nobody gets them, so that the application comes to its end in peace.
@@ -158,7 +133,7 @@ fn begin(
     conversation: &Conversation<'_>,
     changes: &Changes,
     output: &mut Output,
-) -> (Begun, Option<u64>, bool) {
+) -> (Writer, RingBody) {
     let mut declared = None;
     let mut own = Own::ALL;
     let mut trailer = None;
@@ -186,7 +161,7 @@ fn begin(
     let trails = trails(request, head, declared, conversation);
     if trails {
         fields.extend(trailer);
-        if let Channel::Stream(stream) = &request.connection.channel {
+        if let Channel::Stream(stream) = &request.client.channel {
             stream.expect_trailers();
         }
     }
@@ -204,225 +179,89 @@ fn begin(
         may_persist: conversation.may_persist(),
     };
     let fields = fields.iter().copied();
-    let begun = Begun::new(request, &head_of_it, fields, changes, output);
-    (begun, declared, trails)
+    let writer = Writer::begin(request, &head_of_it, fields, changes, output);
+    (writer, RingBody { declared, trails })
 }
 
-/// Sending a body.
-struct Transfer {
-    framing: ResponseFraming,
+/// The body of a response in the memory that an application shares.
+struct RingBody {
+    /// Its length, if the application said it.
+    declared: Option<u64>,
+    /// Trailer fields may follow it.
     trails: bool,
-    body_bytes: u64,
 }
 
-impl Transfer {
-    async fn run(
-        &mut self,
+impl RingBody {
+    /// Sends it from where it is.
+    async fn pass_on(
+        self,
         request: &Request<'_>,
-        response: &Begun,
+        writer: &mut Writer,
         conversation: &mut Conversation<'_>,
         output: &mut Output,
     ) -> Result<(), Gone> {
         let send_timeout = request.snapshot.timeouts.send;
         loop {
             let Ok(readable) = conversation.exchange.ready() else {
-                return Err(cut_short(&request.connection.channel, output));
+                return Err(cut_short(&request.client.channel, output));
             };
             let (length, finished) = (readable.len(), readable.finished);
-            if !finished && self.is_last(length) {
+            if !finished && writer.is_last(length) {
                 // Whoever sees the whole answer and asks for `/status` finds no request active.
                 conversation.exchange.note_answered();
             }
-            self.keep(response.recording(), &readable);
-            if let Some(recording) = response.recording()
-                && finished
-                && self.is_whole_with(length)
-            {
-                // Before the client has it, which may ask again at once.
-                recording.finish();
-            }
+            // Before the client has it, which may ask again at once.
+            writer.record_ring(&readable);
             let trailers = trailers(finished && self.trails, conversation);
-            self.send(&request.connection.channel, &readable, trailers, output)?;
+            writer.write_ring(request.client, &readable, trailers, output)?;
             conversation.exchange.consume(length);
             if finished {
-                return self.check_whole();
+                return writer.check_whole();
             }
             more(conversation, output, send_timeout).await?;
         }
     }
 
-    /// True if these `length` bytes complete the response.
-    fn is_whole_with(&self, length: usize) -> bool {
-        !matches!(self.framing, ResponseFraming::Length(_)) || self.is_last(length)
-    }
-
-    /// Gives the cache what has come.
-    fn keep(&self, recording: Option<&Recording>, readable: &Readable<'_>) {
-        let Some(recording) = recording.filter(|recording| recording.is_taking()) else {
-            return;
-        };
-        let mut piece = Vec::with_capacity(readable.len());
-        for span in &readable.spans {
-            span.copy_to(&mut piece);
-        }
-        recording.write(|body| body.extend_from_slice(&piece), piece.len(), now());
-    }
-
-    /// True if the client needs no more than these `length` bytes to have all of the response.
-    fn is_last(&self, length: usize) -> bool {
-        match self.framing {
-            ResponseFraming::NoBody => true,
-            ResponseFraming::Length(declared) => self.body_bytes + length as u64 >= declared,
-            ResponseFraming::Chunked | ResponseFraming::UntilClose => false,
-        }
-    }
-
-    /// Sends what is in `output` and then `readable`, framed, as far as the channel takes it; the rest is kept in `output`.
-    fn send(
-        &mut self,
-        channel: &Channel,
-        readable: &Readable<'_>,
-        trailers: Trailers,
-        output: &mut Output,
-    ) -> Result<(), Gone> {
-        let mut length = readable.len();
-        let mut suffix: &[u8] = b"";
-        let with_trailers;
-        match self.framing {
-            ResponseFraming::NoBody => length = 0,
-            // More than was declared is not sent: it would be taken for the next response.
-            ResponseFraming::Length(declared) => {
-                length =
-                    length.min(usize::try_from(declared - self.body_bytes).unwrap_or(usize::MAX))
-            }
-            ResponseFraming::Chunked => {
-                if length > 0 {
-                    output
-                        .bytes
-                        .extend_from_slice(chunk_head(length, &mut [0; 18]));
-                    suffix = b"\r\n";
-                }
-                if readable.finished {
-                    suffix = if length > 0 {
-                        b"\r\n0\r\n\r\n"
-                    } else {
-                        LAST_CHUNK
-                    };
-                }
-                if !trailers.is_empty() {
-                    let behind: &[u8] = if length > 0 { b"\r\n" } else { b"" };
-                    with_trailers = [behind, &last_chunk(&trailers)].concat();
-                    suffix = &with_trailers;
-                }
-            }
-            ResponseFraming::UntilClose => {}
-        }
-        if !trailers.is_empty()
-            && let Channel::Stream(stream) = channel
-        {
-            stream.set_trailers(trailers);
-        }
-        self.body_bytes += length as u64;
-        let [first, second] = readable.spans;
-        let first = first.truncated(length);
-        let second = second.truncated(length - first.len);
-        let part = BodyPart {
-            spans: [first, second],
-            suffix,
-        };
-        channel.send_body(output, &part)
-    }
-
-    /// The application has finished: did it keep its word?
-    fn check_whole(&self) -> Result<(), Gone> {
-        match self.framing {
-            // Less than was declared: the client waits for the rest, and must see that it does not come.
-            ResponseFraming::Length(declared) if self.body_bytes < declared => Err(Gone::Closed),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// Sending a body that is compressed on the way.
-struct Squeeze<'a> {
-    compressor: &'a Compressor,
-    framing: ResponseFraming,
-    /// Bytes that are still to come from the application, if it said how many.
-    left: Option<u64>,
-    trails: bool,
-    /// Compressed bytes.
-    body_bytes: u64,
-}
-
-impl Squeeze<'_> {
-    async fn run(
-        &mut self,
+    /// Sends it compressed.
+    async fn compress(
+        self,
         request: &Request<'_>,
-        response: &Begun,
+        writer: &mut Writer,
         conversation: &mut Conversation<'_>,
         output: &mut Output,
     ) -> Result<(), Gone> {
         let send_timeout = request.snapshot.timeouts.send;
-        let channel = &request.connection.channel;
-        // Nothing of the body has been sent, but its head has been decided: the client must see that the rest does not come.
-        let failed = |error: io::Error| {
-            let message = format!("cannot compress a response: {error}");
-            request.connection.local.complain(Level::Error, &message);
-            Gone::Closed
-        };
-        let mut body = CompressedBody::new(self.compressor, self.framing).map_err(failed)?;
-        let mut plain = request.connection.local.buffers.take();
+        let channel = &request.client.channel;
+        let mut left = self.declared;
+        let mut plain = request.client.local.buffers.take();
         loop {
             let Ok(readable) = conversation.exchange.ready() else {
                 return Err(cut_short(channel, output));
             };
             let (length, finished) = (readable.len(), readable.finished);
             plain.clear();
-            for span in &readable.spans {
-                span.copy_to(&mut plain);
-            }
+            readable.copy_to(&mut plain);
             conversation.exchange.consume(length);
-            if let Some(left) = &mut self.left {
+            if let Some(left) = &mut left {
                 // More than was declared would have been cut off, had the response been sent as it is.
                 plain.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
                 *left -= plain.len() as u64;
             }
-            if let Some(recording) = response.recording() {
-                recording.write(|kept| kept.extend_from_slice(&plain), plain.len(), now());
-            }
-            body.write(&plain, &mut output.bytes).map_err(failed)?;
+            writer.write(request, std::iter::once(&*plain), output)?;
             if finished {
-                request.connection.local.buffers.give(plain);
-                if self.left.is_some_and(|left| left > 0) {
+                request.client.local.buffers.give(plain);
+                if left.is_some_and(|left| left > 0) {
                     return Err(Gone::Closed);
                 }
-                if let Some(recording) = response.recording() {
-                    recording.finish();
-                }
-                let trailers = trailers(self.trails, conversation);
-                self.body_bytes = match (channel, self.framing) {
-                    (Channel::Stream(stream), _) => {
-                        if !trailers.is_empty() {
-                            stream.set_trailers(trailers);
-                        }
-                        body.finish(&mut output.bytes).map_err(failed)?
-                    }
-                    (_, ResponseFraming::Chunked) => {
-                        let bytes = body.finish_data(&mut output.bytes).map_err(failed)?;
-                        output.bytes.extend_from_slice(&last_chunk(&trailers));
-                        bytes
-                    }
-                    _ => body.finish(&mut output.bytes).map_err(failed)?,
-                };
+                writer.finish(request, trailers(self.trails, conversation), output)?;
                 channel.try_send(output)?;
                 return Ok(());
             }
             if length > 0 {
                 // The application may give no more for a long time.
-                body.flush(&mut output.bytes).map_err(failed)?;
+                writer.flush_encoder(request, output)?;
                 channel.try_send(output)?;
             }
-            self.body_bytes = body.bytes();
             more(conversation, output, send_timeout).await?;
         }
     }

@@ -16,10 +16,10 @@ use std::task::{Context, Poll};
 use tutti_pool::{Exchange, ExchangeError, ResponseHead};
 
 use crate::action::abandon::Abandonment;
-use crate::body::ClientBody;
-use crate::connection::Connection;
 use crate::early_hints;
-use crate::request::Request;
+use crate::exchange::body::ClientBody;
+use crate::exchange::client::Client;
+use crate::exchange::request::Request;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::NEVER;
 use tutti_conn::holdings::Store;
@@ -36,13 +36,13 @@ const TURNS: u32 = 16;
 /// The exchange, with what feeds it.
 pub(crate) struct Conversation<'a> {
     pub(crate) exchange: Exchange,
-    connection: &'a Connection,
+    client: &'a Client,
     /// Decides whether the request goes on without its client.
     abandonment: &'a Abandonment<'a>,
     /// Where what does not fit in memory waits for a slow client.
     store: Option<&'a Store>,
     /// `None`: there is no body, or the application has all of it.
-    body: Option<ClientBody<'a>>,
+    body: Option<Box<ClientBody<'a>>>,
 }
 
 impl<'a> Conversation<'a> {
@@ -50,12 +50,12 @@ impl<'a> Conversation<'a> {
     pub(crate) fn new(
         request: &Request<'a>,
         exchange: Exchange,
-        body: Option<ClientBody<'a>>,
+        body: Option<Box<ClientBody<'a>>>,
         abandonment: &'a Abandonment<'a>,
     ) -> Self {
         Self {
             exchange,
-            connection: request.connection,
+            client: request.client,
             abandonment,
             store: request.snapshot.store.as_ref(),
             body,
@@ -65,7 +65,10 @@ impl<'a> Conversation<'a> {
     /// True if the connection can go on after the response, as far as the body is concerned: a client that still waits for 100
     /// (Continue) when the response begins may or may not send its body (RFC 9110 §10.1.1).
     pub(crate) fn may_persist(&self) -> bool {
-        !self.body.as_ref().is_some_and(ClientBody::awaits_continue)
+        !self
+            .body
+            .as_ref()
+            .is_some_and(|body| body.awaits_continue())
     }
 
     /// True if part of the body has not been read from the client.
@@ -107,7 +110,7 @@ impl<'a> Conversation<'a> {
                 }
                 return Poll::Ready(Ok(head));
             }
-            let channel = &self.connection.channel;
+            let channel = &self.client.channel;
             while deadline != NEVER && channel.poll_send(output, cx)?.is_ready() {
                 if channel.has_sent(output) {
                     deadline = NEVER;
@@ -128,11 +131,11 @@ impl<'a> Conversation<'a> {
         if let Some(body) = &mut self.body {
             body.start_clock();
         }
-        let connection = self.connection;
-        let is_sending = !connection.channel.has_sent(output);
+        let client = self.client;
+        let is_sending = !client.channel.has_sent(output);
         poll_fn(|cx| {
             self.poll_body(cx)?;
-            match connection.room(output, ABSORBED_BYTES, self.store) {
+            match client.room(output, ABSORBED_BYTES, self.store) {
                 Room::Some => {
                     if let Poll::Ready(more) = self.exchange.poll_more(cx) {
                         return Poll::Ready(Ok(more));
@@ -141,10 +144,10 @@ impl<'a> Conversation<'a> {
                 Room::Made => cx.waker().wake_by_ref(),
                 Room::None => {}
             }
-            if is_sending && connection.poll_send(output, cx)?.is_ready() {
+            if is_sending && client.poll_send(output, cx)?.is_ready() {
                 return Poll::Ready(Ok(Ok(())));
             }
-            self.pause(connection.owes_of(output, send_timeout), cx)
+            self.pause(client.owes_of(output, send_timeout), cx)
         })
         .await
     }
@@ -164,8 +167,8 @@ impl<'a> Conversation<'a> {
         if deadline <= now_millis() {
             return Poll::Ready(Err(Gone::TimedOut.into()));
         }
-        let body = self.body.as_ref().map_or(NEVER, ClientBody::deadline);
-        self.connection.set_deadline(deadline.min(body));
+        let body = self.body.as_ref().map_or(NEVER, |body| body.deadline());
+        self.client.set_deadline(deadline.min(body));
         Poll::Pending
     }
 

@@ -5,16 +5,17 @@ use std::rc::Rc;
 use smallvec::SmallVec;
 use tutti_config::model::Compressor;
 use tutti_http::{
-    ConnectionField, DeclaredBody, FieldLines, NO_FIELDS, OutgoingHead, ResponseQuestion,
-    frame_response, write_field,
+    ConnectionField, DeclaredBody, FieldLines, NO_FIELDS, OutgoingHead, ResponseFraming,
+    ResponseQuestion, frame_response, write_field,
 };
 use tutti_pool::Level;
 
+use crate::exchange::request::Request;
+use crate::exchange::respond::{self, Persistence};
+use crate::instead::{self, Failure};
 use crate::plan::{Changes, Served};
-use crate::request::Request;
-use crate::respond::{self, Page, Persistence};
-use crate::step::{Compressing, FileTail, Segment, Step};
-use tutti_conn::holdings::EncoderCharge;
+use crate::step::Step;
+use crate::writer::{Body, Encoder, Response, Segment, Writer};
 use tutti_conn::output::Output;
 use tutti_files::cache::{CachedFile, Content};
 use tutti_files::compression::{self, Choice, Described};
@@ -45,8 +46,8 @@ pub(crate) fn respond(
         varies: varies || choice.varies(),
     };
     let (file, compressor) = match choice {
-        Choice::Compress(compressor) => match representation(request, &file, &compressor) {
-            Some((compressed, encoder)) => (compressed, Some((compressor, encoder))),
+        Choice::Compress(compressor) => match representation(request, &file, compressor) {
+            Some((compressed, encoder)) => (compressed, Some(encoder)),
             None => (file, None),
         },
         Choice::Never | Choice::NotThis => (file, None),
@@ -93,21 +94,21 @@ struct Answer<'a> {
     varies: bool,
 }
 
-/// The file, compressed, with memory for an encoder where that happens on the way; `None` if it stays as it is.
+/// The file, compressed, with an encoder where that happens on the way; `None` if it stays as it is.
 fn representation(
     request: &Request<'_>,
     file: &Rc<CachedFile>,
-    compressor: &Compressor,
-) -> Option<(Rc<CachedFile>, Option<EncoderCharge>)> {
+    compressor: Compressor,
+) -> Option<(Rc<CachedFile>, Option<Encoder>)> {
     let encoder = match &file.content {
         Content::Bytes(_) => None,
-        Content::Descriptor(_) => Some(request.connection.charge_encoder(compressor)?),
+        Content::Descriptor(_) => Some(Encoder::new(request.client, compressor)?),
     };
-    match file.compressed(compressor) {
+    match file.compressed(&compressor) {
         Ok(compressed) => Some((compressed?, encoder)),
         Err(error) => {
             let message = format!("cannot compress a file: {error}");
-            request.connection.local.complain(Level::Error, &message);
+            request.client.local.complain(Level::Error, &message);
             None
         }
     }
@@ -124,7 +125,7 @@ impl Answer<'_> {
     /// The head of a response, with the server's own fields.
     fn begin(&self, status: u16) -> OutgoingHead {
         let request = self.request;
-        respond::begin(&request.connection.local, request.snapshot, status)
+        respond::begin(&request.client.local, request.snapshot, status)
     }
 
     /// Completes a head whose length is told already. Returns what becomes of the connection.
@@ -139,7 +140,6 @@ impl Answer<'_> {
 /// A response without the file's content.
 fn short(answer: Answer<'_>, status: u16, fields: &FieldLines, output: &mut Output) -> Step {
     let request = answer.request;
-    let persistence = request.persistence();
     let mut varying;
     let fields = if answer.varies && status == 304 {
         varying = fields.clone();
@@ -148,23 +148,14 @@ fn short(answer: Answer<'_>, status: u16, fields: &FieldLines, output: &mut Outp
     } else {
         fields
     };
-    request.page(
-        &Page {
-            status,
-            is_head: request.is_head(),
-            persistence,
-            fields,
-        },
-        answer.changes,
-        output,
-    );
-    Step::End(persistence)
+    let response = Failure::of(status, fields);
+    instead::page(request, &response, answer.changes, output)
 }
 
 fn whole(
     answer: Answer<'_>,
     file: Rc<CachedFile>,
-    compressor: Option<(Compressor, Option<EncoderCharge>)>,
+    compressor: Option<Option<Encoder>>,
     output: &mut Output,
 ) -> Step {
     let request = answer.request;
@@ -172,9 +163,9 @@ fn whole(
     let mut head = answer.begin(status);
     head.fields.append(&file.fields);
     answer.vary(&mut head.fields);
-    let mut compressed = None;
-    let persistence = match (compressor, &file.content) {
-        (Some((compressor, Some(encoder))), Content::Descriptor(_)) => {
+    let mut encoding = None;
+    let persistence = match (compressor.flatten(), &file.content) {
+        (Some(encoder), Content::Descriptor(_)) => {
             let question = ResponseQuestion {
                 version: request.view.version(),
                 method: request.view.method(),
@@ -183,36 +174,28 @@ fn whole(
                 keep_alive: request.persistence().is_open(),
             };
             let decision = frame_response(&question);
-            compressed = Some(Compressing {
-                compressor,
-                framing: decision.framing,
-                _encoder: encoder,
-            });
+            encoding = Some((encoder, decision.framing));
             head.frame(&decision);
             Persistence::of(decision.keep_alive)
         }
         _ => answer.end(&mut head),
     };
-    let segments = if request.is_head() {
-        SmallVec::new()
-    } else {
-        SmallVec::from_iter([Segment::File(0..file.size)])
+    let (segments, body_bytes) = match request.is_head() {
+        true => (SmallVec::new(), 0),
+        false => (
+            SmallVec::from_iter([Segment::File(0..file.size)]),
+            file.size,
+        ),
     };
-    let body_bytes = if request.is_head() { 0 } else { file.size };
-    body(
-        answer,
-        FileTail {
-            status,
-            persistence,
-            body_bytes,
-            segments,
-            file,
-            head: FieldLines::new(),
-            compressed,
-        },
-        head,
-        output,
-    )
+    let content = FileContent {
+        status,
+        persistence,
+        body_bytes,
+        segments,
+        file,
+        encoding,
+    };
+    body(answer, content, head, output)
 }
 
 fn single(answer: Answer<'_>, file: Rc<CachedFile>, part: ByteRange, output: &mut Output) -> Step {
@@ -229,14 +212,13 @@ fn single(answer: Answer<'_>, file: Rc<CachedFile>, part: ByteRange, output: &mu
     let segments = SmallVec::from_iter([Segment::File(part.start..part.end)]);
     body(
         answer,
-        FileTail {
+        FileContent {
             status: 206,
             persistence,
             body_bytes: part.len(),
             segments,
             file,
-            head: FieldLines::new(),
-            compressed: None,
+            encoding: None,
         },
         head,
         output,
@@ -286,14 +268,13 @@ fn multiple(
     let persistence = answer.end(&mut head);
     body(
         answer,
-        FileTail {
+        FileContent {
             status: 206,
             persistence,
             body_bytes: total,
             segments,
             file,
-            head: FieldLines::new(),
-            compressed: None,
+            encoding: None,
         },
         head,
         output,
@@ -312,21 +293,34 @@ fn content_range(part: ByteRange, size: u64) -> String {
     format!("bytes {}-{last}/{size}", part.start)
 }
 
-/// Sends the head, and appends the body if it is in memory; otherwise it is the next step.
+/// The content of a response that comes from a file.
+struct FileContent {
+    file: Rc<CachedFile>,
+    /// In order.
+    segments: SmallVec<[Segment; 1]>,
+    persistence: Persistence,
+    status: u16,
+    /// Length of the response's body.
+    body_bytes: u64,
+    /// It is compressed on its way.
+    encoding: Option<(Encoder, ResponseFraming)>,
+}
+
+/// Sends the head, and appends the body if it is in memory; otherwise that is still to be sent.
 fn body(
     answer: Answer<'_>,
-    mut tail: FileTail,
+    content: FileContent,
     mut head: OutgoingHead,
     output: &mut Output,
 ) -> Step {
     let request = answer.request;
     request.adjust(answer.changes, &mut head);
-    if let Content::Bytes(bytes) = &tail.file.content {
-        request.finished(tail.status, tail.body_bytes, &head.fields);
-        respond::put(request.connection, &head, output);
-        request.connection.local.give_fields(head.fields);
+    if let Content::Bytes(bytes) = &content.file.content {
+        request.finished(content.status, content.body_bytes, &head.fields);
+        respond::put(request.client, &head, output);
+        request.client.local.give_fields(head.fields);
         let out = &mut output.bytes;
-        for segment in &tail.segments {
+        for segment in &content.segments {
             match segment {
                 Segment::Text(text) => out.extend_from_slice(text),
                 Segment::File(range) => {
@@ -335,8 +329,27 @@ fn body(
                 }
             }
         }
-        return Step::End(tail.persistence);
+        return Step::End(content.persistence);
     }
-    tail.head = request.put(head, output);
-    Step::File(Box::new(tail))
+    let is_head = content.segments.is_empty();
+    let (encoder, framing) = match content.encoding {
+        Some((encoder, framing)) => (Some(encoder), framing),
+        None if is_head => (None, ResponseFraming::NoBody),
+        None => (None, ResponseFraming::Length(content.body_bytes)),
+    };
+    let head = request.put(head, output);
+    let writer = Writer::begun(
+        content.status,
+        (framing, content.persistence),
+        encoder,
+        head,
+    );
+    if is_head {
+        return writer.end(request, output).into();
+    }
+    Step::Send(Box::new(Response {
+        writer,
+        body: Body::File(content.file, content.segments),
+        lingers: false,
+    }))
 }

@@ -3,18 +3,17 @@
 //! A folder may be large and its disk slow, so a thread of its own reads it: what serves does not wait. Must never: list what the share
 //! would not serve.
 
+use std::sync::Arc;
+
 use tokio::sync::Semaphore;
 use tutti_files::folder::Folder;
-use tutti_http::{FieldLines, Trailers};
-use tutti_pool::Level;
+use tutti_http::{FieldLines, NO_FIELDS};
 
-use super::answer::{Answer, Begun, Head};
-use crate::channel_io::unless_gone;
+use crate::exchange::refusals;
+use crate::exchange::request::Request;
 use crate::instead::{self, Failure};
 use crate::plan::Changes;
-use crate::refusals;
-use crate::request::Request;
-use crate::respond::Own;
+use crate::sending::Whole;
 use crate::step::Step;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
@@ -27,34 +26,35 @@ static READING: Semaphore = Semaphore::const_new(MOST);
 /// Answers with the list.
 pub(crate) async fn run(
     request: &Request<'_>,
-    folder: Folder,
+    folder: &Arc<Folder>,
     changes: &Changes,
     output: &mut Output,
 ) -> Result<Step, Gone> {
-    let connection = request.connection;
-    // Earlier answers must not wait for this one.
-    let send_timeout = request.snapshot.timeouts.send;
-    connection.flush(output, send_timeout).await?;
-    connection.set_deadline(NEVER);
+    let client = request.client;
+    client.set_deadline(NEVER);
     let Ok(permit) = READING.try_acquire() else {
         let fields = FieldLines::of("Retry-After", b"1");
-        return Ok(fail(request, 503, &fields, changes, output));
+        let failure = Failure::of(503, &fields);
+        return Ok(instead::fail(request, &failure, changes, output));
     };
     let is_json = folder.is_json(request.view.get_all(b"Accept"));
     let varies = folder.varies();
-    let mime = request.snapshot.mime.clone();
+    let (folder, mime) = (Arc::clone(folder), request.snapshot.mime.clone());
     let reading = tokio::task::spawn_blocking(move || {
         let _permit = permit;
         let page = folder.page(&mime, is_json);
         page.map_err(|error| format!("cannot list the folder {:?}: {error}", folder.name()))
     });
-    let page = match unless_gone(connection, reading).await? {
+    let fail = |status, output: &mut Output| {
+        instead::fail(request, &Failure::of(status, &NO_FIELDS), changes, output)
+    };
+    let page = match request.unless_gone(reading).await? {
         Ok(Ok(page)) => page,
         Ok(Err(reason)) => {
-            refusals::failed(&connection.local, request, 403, &reason);
-            return Ok(fail(request, 403, &FieldLines::new(), changes, output));
+            refusals::failed(&client.local, request, 403, &reason);
+            return Ok(fail(403, output));
         }
-        Err(_) => return Ok(fail(request, 500, &FieldLines::new(), changes, output)),
+        Err(_) => return Ok(fail(500, output)),
     };
     let media_type: &[u8] = match is_json {
         true => b"application/json",
@@ -66,44 +66,11 @@ pub(crate) async fn run(
         (b"X-Content-Type-Options", b"nosniff"),
         (b"Vary", b"Accept"),
     ];
-    let fields = fields.into_iter().take(if varies { 3 } else { 2 });
-    let head = Head {
+    let whole = Whole {
         status: 200,
-        length: Some(page.len() as u64),
-        own: Own::ALL,
-        may_persist: true,
-    };
-    let begun = Begun::new(request, &head, fields, changes, output);
-    let persistence = begun.persistence;
-    let written = Answer::new(begun).and_then(|mut answer| {
-        answer.write(std::iter::once(page.as_bytes()), output)?;
-        answer.finish(request, Trailers::default(), output)?;
-        Ok(answer)
-    });
-    match written {
-        Ok(answer) => Ok(match answer.end(request, output) {
-            None => Step::End(persistence),
-            Some(late) => Step::Late(late),
-        }),
-        Err(error) => {
-            let message = format!("cannot compress a list of files: {error}");
-            connection.local.complain(Level::Error, &message);
-            Err(Gone::Closed)
-        }
-    }
-}
-
-fn fail(
-    request: &Request<'_>,
-    status: u16,
-    fields: &FieldLines,
-    changes: &Changes,
-    output: &mut Output,
-) -> Step {
-    let failure = Failure {
-        status,
-        fields,
+        fields: fields.get(..if varies { 3 } else { 2 }).unwrap_or(&fields),
+        body: page.as_bytes(),
         is_body_coming: false,
     };
-    instead::fail(request, &failure, changes, output)
+    whole.send(request, changes, output).map(Step::from)
 }

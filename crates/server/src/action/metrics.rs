@@ -7,13 +7,11 @@
 
 use tutti_files::compression::gzipped;
 use tutti_metrics::Format;
-use tutti_pool::Level;
 
-use super::answer::{Answer, Begun, Head};
-use crate::channel_io::unless_gone;
+use crate::exchange::request::Request;
+use crate::instead::{self, Failure};
 use crate::plan::Changes;
-use crate::request::Request;
-use crate::respond::{Own, Page};
+use crate::sending::Whole;
 use crate::step::Step;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
@@ -25,33 +23,17 @@ pub(crate) async fn run(
     changes: &Changes,
     output: &mut Output,
 ) -> Result<Step, Gone> {
-    let connection = request.connection;
-    let send_timeout = request.snapshot.timeouts.send;
-    // Earlier answers must not wait for this one.
-    connection.flush(output, send_timeout).await?;
-    connection.set_deadline(NEVER);
+    let client = request.client;
+    client.set_deadline(NEVER);
     let format = format(request);
-    let shared = &connection.local.shared;
-    let page = unless_gone(connection, shared.scraper.scrape(format)).await?;
+    let shared = &client.local.shared;
+    let page = request.unless_gone(shared.scraper.scrape(format)).await?;
     let Some(page) = page else {
-        let persistence = request.persistence();
-        let page = Page {
-            status: 503,
-            is_head: request.is_head(),
-            persistence,
-            fields: &NO_FIELDS,
-        };
-        request.page(&page, changes, output);
-        return Ok(Step::End(persistence));
+        let answer = Failure::of(503, &NO_FIELDS);
+        return Ok(instead::page(request, &answer, changes, output));
     };
     // Also without `settings.http.compression`: it is text that repeats itself, and is fetched again and again.
     let compressed = gzipped(request.view.get_all(b"Accept-Encoding"), &page);
-    let head = Head {
-        status: 200,
-        length: Some(compressed.as_ref().unwrap_or(&page).len() as u64),
-        own: Own::ALL,
-        may_persist: true,
-    };
     let mut fields: Vec<(&[u8], &[u8])> = vec![
         (b"Content-Type", format.media_type().as_bytes()),
         (b"Vary", b"Accept, Accept-Encoding"),
@@ -59,32 +41,13 @@ pub(crate) async fn run(
     if compressed.is_some() {
         fields.push((b"Content-Encoding", b"gzip"));
     }
-    let page = compressed.unwrap_or(page);
-    let begun = Begun::new(request, &head, fields.into_iter(), changes, output);
-    let persistence = begun.persistence;
-    match write(begun, &page, request, output) {
-        Ok(answer) => Ok(match answer.end(request, output) {
-            None => Step::End(persistence),
-            Some(late) => Step::Late(late),
-        }),
-        Err(error) => {
-            let message = format!("cannot compress the metrics: {error}");
-            connection.local.complain(Level::Error, &message);
-            Err(Gone::Closed)
-        }
-    }
-}
-
-fn write(
-    begun: Begun,
-    page: &[u8],
-    request: &Request<'_>,
-    output: &mut Output,
-) -> std::io::Result<Answer> {
-    let mut answer = Answer::new(begun)?;
-    answer.write(std::iter::once(page), output)?;
-    answer.finish(request, tutti_http::Trailers::default(), output)?;
-    Ok(answer)
+    let whole = Whole {
+        status: 200,
+        fields: &fields,
+        body: &compressed.unwrap_or(page),
+        is_body_coming: false,
+    };
+    whole.send(request, changes, output).map(Step::from)
 }
 
 /// The format that the client reads best.

@@ -1,7 +1,6 @@
 //! The actions that answer a request, a module for each.
 
 pub(crate) mod abandon;
-pub(crate) mod answer;
 pub(crate) mod app;
 mod app_response;
 mod conversation;
@@ -12,3 +11,70 @@ pub(crate) mod share;
 pub(crate) mod spooler;
 mod upgrade;
 pub(crate) mod upstream;
+
+use std::pin::pin;
+
+use tutti_conn::output::{Gone, Output};
+
+use crate::exchange::collector::{ActionBody, Collected};
+use crate::exchange::request::Request;
+use crate::instead::{self, Failure};
+use crate::plan::{Act, Plan};
+use crate::slow_watch::watched;
+use crate::step::Step;
+
+/// Performs the action of a plan, unless that has to wait for something.
+pub(crate) fn perform(
+    request: &Request<'_>,
+    plan: Plan,
+    body: Collected,
+    output: &mut Output,
+) -> Step {
+    match plan.act {
+        Act::Page { status, fields } => {
+            let answer = Failure::of(status, &fields);
+            match status >= 400 {
+                true => instead::fail(request, &answer, &plan.changes, output),
+                false => instead::page(request, &answer, &plan.changes, output),
+            }
+        }
+        Act::Substitute(substitute) => Step::Substitute(substitute),
+        Act::File(served) => file::respond(request, served, &plan.changes, output),
+        Act::Metrics
+        | Act::Spooler(_)
+        | Act::Listing(_)
+        | Act::Upstream(_)
+        | Act::Application(_) => Step::Action(Box::new(plan), body),
+    }
+}
+
+/// Performs the action of a plan that has to wait for something. Bytes that cannot be sent at once are in `output` afterwards.
+pub(crate) async fn run<'r>(
+    request: &Request<'r>,
+    plan: &Plan,
+    body: ActionBody<'r>,
+    output: &mut Output,
+) -> Result<Step, Gone> {
+    // Earlier responses must not wait for this one.
+    if !output.is_empty() {
+        request.flush(output).await?;
+    }
+    let changes = &plan.changes;
+    match &plan.act {
+        Act::Application(called) => {
+            let answer = pin!(app::run(request, (called, changes), body, output));
+            watched(request, answer).await
+        }
+        Act::Upstream(destination) => {
+            let answer = pin!(upstream::run(request, (destination, changes), body, output));
+            watched(request, answer).await
+        }
+        Act::Listing(folder) => listing::run(request, folder, changes, output).await,
+        Act::Metrics => metrics::run(request, changes, output).await,
+        Act::Spooler(spooler) => {
+            spooler::run(request, (spooler, changes), body.gathered(), output).await
+        }
+        // They wait for nothing.
+        Act::Page { .. } | Act::File(_) | Act::Substitute(_) => Err(Gone::Closed),
+    }
+}

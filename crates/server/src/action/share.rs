@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use tutti_pool::Level;
 
-use crate::request::Request;
+use crate::exchange::request::Request;
 use tutti_conn::clock::now_millis;
 use tutti_files::cache::{CachedFile, Lookup};
 use tutti_files::place::{Bounds, Place};
@@ -52,7 +52,7 @@ pub(crate) fn find(
         }
         path.extend_from_slice(index.as_bytes());
     }
-    let local = &request.connection.local;
+    let local = &request.client.local;
     match local
         .files
         .lookup(Place { path, bounds }, &request.snapshot.mime, now_millis())

@@ -5,18 +5,18 @@
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tutti_config::model::Spooler;
 use tutti_http::edits::{Edit, begins_as, replaces};
 
 use tutti_http::{FieldLines, Known, PerConnection};
 
-use super::answer::{Answer, Begun, Head};
-use crate::channel_io::unless_gone;
+use crate::exchange::refusals;
+use crate::exchange::request::Request;
+use crate::instead::{self, Failure};
 use crate::plan::Changes;
-use crate::posts::{NotStored, Post};
-use crate::refusals;
-use crate::request::Request;
-use crate::respond::{Own, Page};
-use crate::step::{Posting, Step};
+use crate::posts::{Gathered, NotStored, Post};
+use crate::sending::Whole;
+use crate::step::Step;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
 
@@ -38,29 +38,22 @@ const DELAY: &[u8] = b"X-Tutti-Job-Delay";
 /// Stores the request and answers.
 pub(crate) async fn run(
     request: &Request<'_>,
-    posting: Posting,
+    (spooler, changes): (&Spooler, &Changes),
+    mut body: Gathered,
     output: &mut Output,
 ) -> Result<Step, Gone> {
-    let connection = request.connection;
-    connection
-        .flush(output, request.snapshot.timeouts.send)
-        .await?;
-    connection.set_deadline(NEVER);
-    let Posting {
-        spooler,
-        changes,
-        mut body,
-    } = posting;
+    let client = request.client;
+    client.set_deadline(NEVER);
     let Ok(delay) = delay(request) else {
         let reason = "`X-Tutti-Job-Delay` is no number of seconds up to a year";
-        refusals::refused(&connection.local, request, 400, reason);
-        return Ok(page(request, 400, 0, &changes, output));
+        refusals::refused(&client.local, request, 400, reason);
+        return Ok(page(request, 400, 0, changes, output));
     };
     // Counted until it is stored or given up.
     let (body, _counted) = body.take();
     let (answer, stored) = oneshot::channel();
     let target = changes.request_path(&request.view).target().to_vec();
-    let is_posted = connection.local.shared.desk.post(Post {
+    let is_posted = client.local.shared.desk.post(Post {
         spooler: spooler.name.clone(),
         method: String::from_utf8_lossy(request.view.method_text()).into_owned(),
         target,
@@ -78,7 +71,7 @@ pub(crate) async fn run(
         false => Err(unavailable("the server stores no jobs any more: it ends")),
         true => {
             let waiting = tokio::time::timeout(PATIENCE, stored);
-            match unless_gone(connection, waiting).await? {
+            match request.unless_gone(waiting).await? {
                 Ok(Ok(outcome)) => outcome,
                 Ok(Err(_)) => Err(unavailable("the server stores no jobs any more: it ends")),
                 Err(_) => Err(unavailable("the disk has not taken it in 30 seconds")),
@@ -86,7 +79,7 @@ pub(crate) async fn run(
         }
     };
     match outcome {
-        Ok(id) => accepted(request, &id, &changes, output),
+        Ok(id) => accepted(request, &id, changes, output),
         Err(NotStored {
             status,
             retry_after,
@@ -94,9 +87,9 @@ pub(crate) async fn run(
         }) => {
             if let Some(reason) = reason {
                 let reason = format!("spooler \"{}\": {reason}", spooler.name);
-                refusals::failed(&connection.local, request, status, &reason);
+                refusals::failed(&client.local, request, status, &reason);
             }
-            Ok(page(request, status, retry_after, &changes, output))
+            Ok(page(request, status, retry_after, changes, output))
         }
     }
 }
@@ -137,32 +130,13 @@ fn accepted(
     output: &mut Output,
 ) -> Result<Step, Gone> {
     let body = format!("{{\"id\": \"{id}\"}}\n");
-    let head = Head {
+    let whole = Whole {
         status: 202,
-        length: Some(body.len() as u64),
-        own: Own::ALL,
-        may_persist: true,
+        fields: &[(b"Content-Type", b"application/json")],
+        body: body.as_bytes(),
+        is_body_coming: false,
     };
-    let fields: [(&[u8], &[u8]); 1] = [(b"Content-Type", b"application/json")];
-    let begun = Begun::new(request, &head, fields.into_iter(), changes, output);
-    let persistence = begun.persistence;
-    let written = Answer::new(begun).and_then(|mut answer| {
-        answer.write(std::iter::once(body.as_bytes()), output)?;
-        answer.finish(request, tutti_http::Trailers::default(), output)?;
-        Ok(answer)
-    });
-    match written {
-        Ok(answer) => Ok(match answer.end(request, output) {
-            None => Step::End(persistence),
-            Some(late) => Step::Late(late),
-        }),
-        Err(error) => {
-            let message = format!("cannot compress an answer: {error}");
-            let local = &request.connection.local;
-            local.complain(tutti_pool::Level::Error, &message);
-            Err(Gone::Closed)
-        }
-    }
+    whole.send(request, changes, output).map(Step::from)
 }
 
 fn page(
@@ -176,13 +150,5 @@ fn page(
     if retry_after > 0 {
         fields.push_number(b"Retry-After", u64::from(retry_after));
     }
-    let persistence = request.persistence();
-    let page = Page {
-        status,
-        is_head: false,
-        persistence,
-        fields: &fields,
-    };
-    request.page(&page, changes, output);
-    Step::End(persistence)
+    instead::page(request, &Failure::of(status, &fields), changes, output)
 }

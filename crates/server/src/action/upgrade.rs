@@ -6,8 +6,8 @@
 use tutti_http::Known;
 use tutti_pool::{Exchange, ResponseHead};
 
-use crate::request::Request;
-use crate::respond;
+use crate::exchange::request::Request;
+use crate::exchange::respond;
 use crate::step::{Step, Upgraded};
 use tutti_conn::output::Output;
 
@@ -19,7 +19,7 @@ pub(crate) fn accept(
     accept: &[u8; 28],
     output: &mut Output,
 ) -> Step {
-    let local = &request.connection.local;
+    let local = &request.client.local;
     let mut response = respond::begin(local, request.snapshot, head.status);
     let fields = &mut response.fields;
     for (name, value) in head.fields() {

@@ -18,18 +18,18 @@ use tutti_proxy::{
 use tutti_routing::{Decision, RequestInfo as _, ScriptFailed};
 use tutti_upstream::Upstream;
 
-use crate::action::answer::{Answer, Begun, Head};
-use crate::body::ClientBody;
-use crate::channel::Channel;
-use crate::collector::Collected;
 use crate::early_hints;
+use crate::exchange::body::ClientBody;
+use crate::exchange::channel::Channel;
+use crate::exchange::collector::{ActionBody, Collected};
+use crate::exchange::refusals;
+use crate::exchange::request::Request;
+use crate::exchange::respond::Own;
+use crate::exchange::stream::Stream;
 use crate::instead::{self, Failure, Instead};
 use crate::plan::Changes;
-use crate::refusals;
-use crate::request::Request;
-use crate::respond::{Own, Page, Persistence};
-use crate::step::{Step, Tunnel, UpstreamCall};
-use crate::stream::Stream;
+use crate::step::{Step, Tunnel};
+use crate::writer::{Head, Writer};
 use tutti_cache::now as now_wall;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::NEVER;
@@ -68,7 +68,7 @@ fn cgi(
     let UpstreamProtocol::Gateway(gateway) = &upstream.model().protocol else {
         return Ok(Cgi::default());
     };
-    let cache = &request.connection.local.proxy.scripts;
+    let cache = &request.client.local.proxy.scripts;
     let scripts = gateway.scripts.as_ref();
     let target = scripts.map(|scripts| find(scripts, decision.path(request), cache));
     let render = |parameter: &GatewayParameter| {
@@ -90,24 +90,14 @@ fn failed(_: ScriptFailed) -> NoScript {
     NoScript::Status(500)
 }
 
-/// Sends a request to its upstream; `body` is handed over while it comes, if there is one. The bytes that cannot be sent to the client at once
-/// are in `output`.
+/// Sends a request to its upstream. The bytes that cannot be sent to the client at once are in `output`.
 pub(crate) async fn run<'r>(
     request: &Request<'r>,
-    call: &UpstreamCall,
-    body: Option<Box<ClientBody<'r>>>,
+    (destination, changes): (&Destination, &Changes),
+    body: ActionBody<'r>,
     output: &mut Output,
 ) -> Result<Step, Gone> {
-    let send_timeout = request.snapshot.timeouts.send;
-    // Earlier answers must not wait for this.
-    if !output.is_empty() {
-        request.connection.flush(output, send_timeout).await?;
-    }
-    let UpstreamCall {
-        destination,
-        changes,
-        body: collected,
-    } = call;
+    let (collected, body) = body.parts();
     request.note_phase(|phases| {
         *phases = Phases {
             handed: Some(Instant::now()),
@@ -119,8 +109,8 @@ pub(crate) async fn run<'r>(
         destination,
         path: changes.request_path(&request.view),
         edits: &changes.edits,
-        body: match collected {
-            Collected::None => Body::None,
+        body: match &collected {
+            Collected::None | Collected::Job(_) => Body::None,
             Collected::Memory(bytes) => Body::Memory(bytes),
             Collected::Spool(region) => Body::Spooled(region),
         },
@@ -131,10 +121,10 @@ pub(crate) async fn run<'r>(
         output,
         head: FieldLines::new(),
     };
-    let resources = &request.connection.local.proxy;
+    let resources = &request.client.local.proxy;
     let outcome = tutti_proxy::run(asked, &mut client, body, resources).await;
     let Requester { output, head, .. } = client;
-    request.connection.set_deadline(NEVER);
+    request.client.set_deadline(NEVER);
     let (outcome, rest) = outcome?;
     let step = match outcome {
         Outcome::Answered(step) => step,
@@ -145,12 +135,13 @@ pub(crate) async fn run<'r>(
     };
     match step {
         Step::End(persistence) => {
-            let is_read = persistence.is_open() && rest.drain(output, send_timeout).await?;
+            let is_read =
+                persistence.is_open() && rest.drain(output, request.snapshot.timeouts.send).await?;
             Ok(if is_read { step } else { Step::Linger })
         }
-        Step::Late(mut late) => {
-            late.lingers = true;
-            Ok(Step::Late(late))
+        Step::Send(mut response) => {
+            response.lingers = true;
+            Ok(Step::Send(response))
         }
         Step::Substitute(mut substitute) => {
             substitute.lingers = true;
@@ -166,7 +157,7 @@ const DISCARDED_BYTES: usize = 256 * 1024;
 /// The use of a server's answer.
 enum Given {
     /// The client gets it.
-    Answer(Answer),
+    Answer(Writer),
     /// Something else is answered in its place; so many bytes of it have come.
     Nothing(Instead, usize),
 }
@@ -185,16 +176,8 @@ impl Requester<'_, '_> {
         self.request.snapshot.timeouts.send
     }
 
-    /// The client must see that the rest of an answer does not come.
-    fn not_compressed(&self, error: &std::io::Error) -> Gone {
-        let message = format!("cannot compress an answer: {error}");
-        self.complain(&message);
-        self.request.finished(500, 0, &NO_FIELDS);
-        Gone::Closed
-    }
-
     fn stream(&self) -> Option<&Stream> {
-        match &self.request.connection.channel {
+        match &self.request.client.channel {
             Channel::Stream(stream) => Some(stream),
             _ => None,
         }
@@ -219,11 +202,11 @@ impl<'r> Client for Requester<'_, 'r> {
     }
 
     fn log(&self, level: Level, line: &str) {
-        self.request.connection.local.log(level, line);
+        self.request.client.local.log(level, line);
     }
 
     fn complain(&self, line: &str) {
-        let local = &self.request.connection.local;
+        let local = &self.request.client.local;
         local.complain_of(Level::Error, line, || refusals::id(self.request));
     }
 
@@ -255,9 +238,7 @@ impl<'r> Client for Requester<'_, 'r> {
         if let Some(recording) = &self.changes.cache
             && recording.holds(head.status, fields.clone(), now_wall())
         {
-            let held = Begun::held(self.request, head.status);
-            let held = Answer::new(held).map_err(|error| self.not_compressed(&error))?;
-            return Ok(Given::Answer(held));
+            return Ok(Given::Answer(Writer::held(self.request, head.status)));
         }
         let instead = instead::of_answer(self.request, head.status, fields.clone(), self.changes);
         if let Some(instead) = instead {
@@ -277,9 +258,8 @@ impl<'r> Client for Requester<'_, 'r> {
             },
             may_persist: head.may_persist,
         };
-        let begun = Begun::new(self.request, &head, fields, self.changes, self.output);
-        let answer = Answer::new(begun).map_err(|error| self.not_compressed(&error))?;
-        Ok(Given::Answer(answer))
+        let writer = Writer::begin(self.request, &head, fields, self.changes, self.output);
+        Ok(Given::Answer(writer))
     }
 
     fn write<'b>(
@@ -294,8 +274,13 @@ impl<'r> Client for Requester<'_, 'r> {
                 return Ok(());
             }
         };
-        let written = answer.write(pieces, self.output);
-        written.map_err(|error| self.not_compressed(&error))
+        let has_more = pieces.clone().next().is_some();
+        answer.write(self.request, pieces, self.output)?;
+        match has_more {
+            // It may be all for a long time.
+            true => answer.flush_encoder(self.request, self.output),
+            false => Ok(()),
+        }
     }
 
     fn wants_more(&self, answer: &Given) -> bool {
@@ -306,8 +291,7 @@ impl<'r> Client for Requester<'_, 'r> {
         let Given::Answer(answer) = answer else {
             return Ok(());
         };
-        let finished = answer.finish(self.request, trailers, self.output);
-        finished.map_err(|error| self.not_compressed(&error))
+        answer.finish(self.request, trailers, self.output)
     }
 
     fn end(&mut self, answer: Given) -> Step {
@@ -315,9 +299,7 @@ impl<'r> Client for Requester<'_, 'r> {
             Given::Answer(answer) => answer,
             Given::Nothing(instead, _) => return instead.go_on(self.request, false, self.output),
         };
-        let persistence = answer.begun.persistence;
-        let late = answer.end(self.request, self.output);
-        late.map_or(Step::End(persistence), Step::Late)
+        answer.end(self.request, self.output).into()
     }
 
     fn break_off(&mut self, answer: &Given) {
@@ -342,31 +324,21 @@ impl<'r> Client for Requester<'_, 'r> {
         {
             return Step::End(self.request.persistence());
         }
-        // A call of gRPC that fails has the status 200.
-        if status < 400 {
-            let persistence = match is_body_coming {
-                true => Persistence::Close,
-                false => self.request.persistence(),
-            };
-            let page = Page {
-                status,
-                is_head: self.request.is_head(),
-                persistence,
-                fields,
-            };
-            self.request.page(&page, &Changes::default(), self.output);
-            return Step::End(persistence);
-        }
         let failure = Failure {
             status,
             fields,
             is_body_coming,
         };
-        instead::fail(self.request, &failure, &Changes::default(), self.output)
+        let changes = Changes::default();
+        match status >= 400 {
+            true => instead::fail(self.request, &failure, &changes, self.output),
+            // A call of gRPC that fails has the status 200.
+            false => instead::page(self.request, &failure, &changes, self.output),
+        }
     }
 
     fn refuse(&mut self, status: u16) -> Step {
-        self.request.refuse(status, self.output)
+        instead::refuse(self.request, status, self.output)
     }
 
     fn discard(&mut self) {
@@ -378,30 +350,30 @@ impl<'r> Client for Requester<'_, 'r> {
     }
 
     fn allowance(&self, most: usize) -> usize {
-        self.request.connection.allowance(self.output, most)
+        self.request.client.allowance(self.output, most)
     }
 
     fn deliver(&mut self, context: &mut Context<'_>) -> Result<Millis, Gone> {
-        let connection = self.request.connection;
-        while !connection.channel.has_sent(self.output) {
-            if connection.poll_send(self.output, context)?.is_pending() {
+        let client = self.request.client;
+        while !client.channel.has_sent(self.output) {
+            if client.poll_send(self.output, context)?.is_pending() {
                 break;
             }
         }
-        connection.note_held(self.output);
-        let deadline = connection.owes_of(self.output, self.send_timeout());
-        match connection.poll_gone(context) {
+        client.note_held(self.output);
+        let deadline = client.owes_of(self.output, self.send_timeout());
+        match self.request.poll_gone(context) {
             Poll::Ready(()) => Err(Gone::Closed),
             Poll::Pending => Ok(deadline),
         }
     }
 
     fn wake_at(&self, time: Millis) {
-        self.request.connection.set_deadline(time);
+        self.request.client.set_deadline(time);
     }
 
     fn try_send(&mut self) -> Result<bool, Gone> {
-        self.request.connection.channel.try_send(self.output)
+        self.request.client.channel.try_send(self.output)
     }
 
     fn poll_room(
@@ -410,11 +382,11 @@ impl<'r> Client for Requester<'_, 'r> {
         backlog: Backlog,
         wake: Millis,
     ) -> Poll<Result<(), Gone>> {
-        let connection = self.request.connection;
+        let client = self.request.client;
         let store = self.request.snapshot.store.as_ref();
         let store = store.filter(|_| backlog.may_spill);
         loop {
-            match connection.room(self.output, backlog.memory, store) {
+            match client.room(self.output, backlog.memory, store) {
                 Room::Some => return Poll::Ready(Ok(())),
                 Room::Made => {
                     context.waker().wake_by_ref();
@@ -422,21 +394,19 @@ impl<'r> Client for Requester<'_, 'r> {
                 }
                 Room::None => {}
             }
-            if connection.poll_send(self.output, context)?.is_pending() {
-                let deadline = connection.owes(self.send_timeout());
+            if client.poll_send(self.output, context)?.is_pending() {
+                let deadline = client.owes(self.send_timeout());
                 if deadline <= now_millis() {
                     return Poll::Ready(Err(Gone::TimedOut));
                 }
-                connection.set_deadline(deadline.min(wake));
+                client.set_deadline(deadline.min(wake));
                 return Poll::Pending;
             }
         }
     }
 
     async fn flush(&mut self) -> Result<(), Gone> {
-        let send_timeout = self.send_timeout();
-        let connection = self.request.connection;
-        connection.flush(self.output, send_timeout).await
+        self.request.flush(self.output).await
     }
 }
 

@@ -1,13 +1,11 @@
 //! An answer in place of the action's.
 
-use tutti_http::{BodyLength, FieldLines, Trailers};
-use tutti_pool::Level;
+use tutti_http::{BodyLength, FieldLines};
 
-use crate::action::answer::{self, Begun, Head};
+use crate::exchange::request::Request;
 use crate::instead::{self, Failure};
 use crate::plan::Changes;
-use crate::request::Request;
-use crate::respond::{Own, Page, Persistence};
+use crate::sending::Whole;
 use crate::step::Step;
 use tutti_conn::output::{Gone, Output};
 use tutti_request_log::Answerer;
@@ -55,30 +53,15 @@ pub(crate) fn page(
     changes: &Changes,
     output: &mut Output,
 ) -> Step {
-    request.connection.answerer.set(Answerer::Nothing);
-    let is_body_coming = has_body(request);
-    if answer.status >= 400 {
-        let failure = Failure {
-            status: answer.status,
-            fields: &answer.fields,
-            is_body_coming,
-        };
-        return instead::fail(request, &failure, changes, output);
-    }
-    let persistence = match is_body_coming {
-        true => Persistence::Close,
-        false => request.persistence(),
-    };
-    let made = Page {
+    request.exchange.answerer.set(Answerer::Nothing);
+    let failure = Failure {
         status: answer.status,
-        is_head: request.is_head(),
-        persistence,
         fields: &answer.fields,
+        is_body_coming: has_body(request),
     };
-    request.page(&made, changes, output);
-    match is_body_coming {
-        true => Step::Linger,
-        false => Step::End(persistence),
+    match answer.status >= 400 {
+        true => instead::fail(request, &failure, changes, output),
+        false => instead::page(request, &failure, changes, output),
     }
 }
 
@@ -89,33 +72,13 @@ fn whole(
     changes: &Changes,
     output: &mut Output,
 ) -> Result<Step, Gone> {
-    request.connection.answerer.set(Answerer::Nothing);
-    let head = Head {
+    request.exchange.answerer.set(Answerer::Nothing);
+    let fields: Vec<(&[u8], &[u8])> = answer.fields.iter().collect();
+    let whole = Whole {
         status: answer.status,
-        length: Some(body.len() as u64),
-        own: Own::ALL,
-        may_persist: !has_body(request),
+        fields: &fields,
+        body,
+        is_body_coming: has_body(request),
     };
-    let begun = Begun::new(request, &head, answer.fields.iter(), changes, output);
-    let persistence = begun.persistence;
-    let written = answer::Answer::new(begun).and_then(|mut answer| {
-        if !body.is_empty() {
-            answer.write(std::iter::once(body), output)?;
-        }
-        answer.finish(request, Trailers::default(), output)?;
-        Ok(answer)
-    });
-    let written = written.map_err(|error| {
-        let message = format!("cannot compress an answer: {error}");
-        request.connection.local.complain(Level::Error, &message);
-        Gone::Closed
-    })?;
-    Ok(match (written.end(request, output), has_body(request)) {
-        (None, false) => Step::End(persistence),
-        (None, true) => Step::Linger,
-        (Some(mut late), lingers) => {
-            late.lingers = lingers;
-            Step::Late(late)
-        }
-    })
+    whole.send(request, changes, output).map(Step::from)
 }

@@ -16,8 +16,8 @@ use tutti_routing::RequestInfo as _;
 
 use super::answer::Answer;
 use super::question as way;
-use crate::refusals;
-use crate::request::Request;
+use crate::exchange::refusals;
+use crate::exchange::request::Request;
 
 /// Who a request is from: the fields that tell it to the application, or what it is answered.
 pub(super) type Found = Result<Vec<Edit>, Answer>;
@@ -49,7 +49,7 @@ pub(super) async fn find(
 fn not_read(request: &Request<'_>, guard: &Guard) -> Answer {
     let place = &guard.model.pointer;
     let reason = format!("the file for `authenticate` of `{place}` could not be read yet");
-    refusals::failed(&request.connection.local, request, 503, &reason);
+    refusals::failed(&request.client.local, request, 503, &reason);
     Answer::of(503)
 }
 
@@ -60,7 +60,7 @@ async fn basic(
     desk: &PasswordDesk,
 ) -> Found {
     let refuse = |reason: &str| {
-        refusals::refused(&request.connection.local, request, 401, reason);
+        refusals::refused(&request.client.local, request, 401, reason);
         let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", model.realm);
         Err(Answer {
             fields: FieldLines::of("WWW-Authenticate", challenge.as_bytes()),
@@ -83,7 +83,7 @@ async fn basic(
     Client::write(request.remote().map(|address| address.ip()), &mut source);
     match desk.ask(name, question, &source).await {
         Ok(true) => {
-            request.connection.admission.name_user(name.as_bytes());
+            request.exchange.admission.name_user(name.as_bytes());
             let field = model.field.clone();
             let edit = |field| Edit::own(field, Some(name.as_bytes().to_vec()));
             Ok(field.map(edit).into_iter().collect())
@@ -91,7 +91,7 @@ async fn basic(
         Ok(false) => refuse("name or password is wrong"),
         Err(Busy) => {
             let reason = "too many passwords are being looked at";
-            refusals::refused(&request.connection.local, request, 503, reason);
+            refusals::refused(&request.client.local, request, 503, reason);
             Err(Answer {
                 fields: FieldLines::of("Retry-After", b"1"),
                 ..Answer::of(503)
@@ -133,7 +133,7 @@ async fn jwt(
     (model, verifier, keys): (&model::Jwt, &Verifier, &KeySet),
 ) -> Found {
     let refuse = |error: &str, reason: &str| {
-        refusals::refused(&request.connection.local, request, 401, reason);
+        refusals::refused(&request.client.local, request, 401, reason);
         let mut challenge = format!("Bearer realm=\"{}\"", model.options.realm);
         if !error.is_empty() {
             challenge = format!("{challenge}, error=\"{error}\"");
@@ -161,13 +161,13 @@ async fn jwt(
     match claims {
         Ok(claims) => {
             if let Some(user) = claim(&claims, &model.options.user_claim) {
-                request.connection.admission.name_user(&user);
+                request.exchange.admission.name_user(&user);
             }
             let edit = |(field, name): &(String, String)| {
                 let value = claim(&claims, name);
                 if let Some(why) = unfit(&claims, name).filter(|_| value.is_none()) {
                     let message = format!("the field `{field}` is left out: {why}");
-                    request.connection.local.mention(Level::Warn, &message);
+                    request.client.local.mention(Level::Warn, &message);
                 }
                 Edit::own(field.clone(), value)
             };
@@ -208,7 +208,7 @@ async fn fetched(
     if let Err(why) = keys.renew(Instant::now(), ask).await {
         let place = &guard.model.pointer;
         let reason = format!("keys for `authenticate` of `{place}` cannot be fetched: {why}");
-        refusals::failed(&request.connection.local, request, 502, &reason);
+        refusals::failed(&request.client.local, request, 502, &reason);
     }
     // Old ones are better than none: what is signed with them is.
     match (keys.now(), outcome) {
@@ -234,7 +234,7 @@ async fn forward(request: &Request<'_>, guard: &Guard, model: &model::Forward) -
         Err(failure) => {
             let place = &guard.model.pointer;
             let reason = format!("`authenticate` of `{place}`: {}", failure.reason);
-            refusals::failed(&request.connection.local, request, failure.status, &reason);
+            refusals::failed(&request.client.local, request, failure.status, &reason);
             return Err(Answer::of(failure.status));
         }
     };
@@ -245,14 +245,14 @@ async fn forward(request: &Request<'_>, guard: &Guard, model: &model::Forward) -
                 (!values.is_empty()).then(|| values.join(&b", "[..]))
             };
             if let Some(user) = said(&model.options.user_field) {
-                request.connection.admission.name_user(&user);
+                request.exchange.admission.name_user(&user);
             }
             let edit = |name: &String| Edit::own(name.clone(), said(name));
             Ok(model.options.copy.iter().map(edit).collect())
         }
         status @ (301 | 302 | 303 | 307 | 308 | 401 | 403) => {
             let reason = "who was asked does not let it in";
-            refusals::refused(&request.connection.local, request, status, reason);
+            refusals::refused(&request.client.local, request, status, reason);
             Err(Answer {
                 status,
                 fields: asked.for_the_client(),
@@ -262,7 +262,7 @@ async fn forward(request: &Request<'_>, guard: &Guard, model: &model::Forward) -
         other => {
             let place = &guard.model.pointer;
             let reason = format!("`authenticate` of `{place}`: who was asked answered {other}");
-            refusals::failed(&request.connection.local, request, 502, &reason);
+            refusals::failed(&request.client.local, request, 502, &reason);
             Err(Answer::of(502))
         }
     }

@@ -8,9 +8,9 @@ use tutti_http::FieldLines;
 use tutti_routing::{RequestInfo as _, Seen};
 
 use super::answer::Answer;
+use crate::exchange::refusals;
+use crate::exchange::request::Request;
 use crate::plan::Plan;
-use crate::refusals;
-use crate::request::Request;
 use tutti_pool::Level;
 
 /// When a request may go on.
@@ -23,20 +23,20 @@ pub(super) enum Pace {
 
 /// Counts a request for a limit.
 pub(super) fn pass(request: &Request<'_>, plan: &Plan, limit: &Limit) -> Result<Pace, Answer> {
-    let mut key = request.connection.local.buffers.take();
+    let mut key = request.client.local.buffers.take();
     let outcome = match write_key(request, plan, limit, &mut key) {
         Ok(()) if key.is_empty() => Ok(Pace::Now),
         Ok(()) => count(request, limit, &key),
         Err(answer) => Err(answer),
     };
-    request.connection.local.buffers.give(key);
+    request.client.local.buffers.give(key);
     outcome
 }
 
 fn count(request: &Request<'_>, limit: &Limit, key: &[u8]) -> Result<Pace, Answer> {
     if let Some(concurrency) = &limit.concurrency {
         match concurrency.enter(key) {
-            Some(permit) => request.connection.admission.hold(permit),
+            Some(permit) => request.exchange.admission.hold(permit),
             None => refuse(request, limit, None)?,
         }
     }
@@ -69,7 +69,7 @@ pub(super) fn taken_from(
             reset,
         } => {
             if options.announce && !options.dry_run {
-                let admission = &request.connection.admission;
+                let admission = &request.exchange.admission;
                 let mut put = |name: &str, value: &str| admission.add(name, value.as_bytes());
                 limit.announce(quota, (remaining, reset), &mut put);
             }
@@ -97,7 +97,7 @@ fn refuse(
         Some(_) => Bound::Rate,
         None => Bound::Concurrent,
     });
-    let local = &request.connection.local;
+    let local = &request.client.local;
     if options.dry_run {
         let line = format!(
             "{what} of `{place}` is exceeded, which is only told (`dry_run`), {}",

@@ -10,8 +10,8 @@ use tutti_config::model;
 use tutti_guard::Guard;
 use tutti_guard::question::{Asked, Failure, Outgoing, failed};
 
+use crate::exchange::request::Request;
 use crate::local::Command;
-use crate::request::Request;
 use tutti_conn::listener::{Accepted, ListenerHold, Peer};
 
 /// Asks it.
@@ -21,7 +21,7 @@ pub(super) async fn ask(
     question: &model::Question,
     outgoing: Outgoing,
 ) -> Result<Asked, Failure> {
-    if request.snapshot.is_question(request.connection.listener.id) {
+    if request.snapshot.is_question(request.client.listener.id) {
         return Err(Failure {
             status: 508,
             reason: "who is asked asks again; hint: its `pass` must lead past all `authenticate` that ask"
@@ -34,7 +34,7 @@ pub(super) async fn ask(
 
 /// A connection of the server to itself, served by this thread.
 fn connect(request: &Request<'_>, guard: &Guard) -> Result<UnixStream, Failure> {
-    let local = &request.connection.local;
+    let local = &request.client.local;
     let gone = || failed("the server ends");
     let number = guard.question.ok_or_else(gone)?;
     let listener = request

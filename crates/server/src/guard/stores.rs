@@ -10,10 +10,9 @@ use tutti_http::FieldLines;
 
 use super::answer::Answer;
 use super::limits::{self, Pace};
-use crate::channel_io::unless_gone;
+use crate::exchange::refusals;
+use crate::exchange::request::Request;
 use crate::plan::Plan;
-use crate::refusals;
-use crate::request::Request;
 use tutti_conn::output::Gone;
 
 /// Has a request counted by the stores of its limits; the pause that it has to make then, at least this one.
@@ -39,7 +38,7 @@ pub(super) async fn ask(
         }
         Ok::<_, Answer>(pause)
     });
-    unless_gone(request.connection, asking).await
+    request.unless_gone(asking).await
 }
 
 async fn count(request: &Request<'_>, plan: &Plan, limit: &Limit) -> Result<Pace, Answer> {
@@ -64,7 +63,7 @@ async fn count(request: &Request<'_>, plan: &Plan, limit: &Limit) -> Result<Pace
 fn refuse(request: &Request<'_>, limit: &Limit) -> Answer {
     let place = &limit.model.pointer;
     let reason = format!("the store of `{place}` does not answer");
-    refusals::failed(&request.connection.local, request, 503, &reason);
+    refusals::failed(&request.client.local, request, 503, &reason);
     let mut fields = FieldLines::new();
     fields.push_number(b"Retry-After", 1);
     Answer {

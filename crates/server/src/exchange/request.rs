@@ -1,6 +1,9 @@
 //! A request whose head is there, in its context.
 
+use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::pin::pin;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tutti_config::model::{OutOfSteps, PageStatus, Pointer, TlsVariable};
@@ -8,16 +11,17 @@ use tutti_http::{FieldLines, Method, NO_FIELDS, OutgoingHead, RequestPath, Reque
 use tutti_pool::Level;
 use tutti_routing::{Failure, Modules, RequestInfo, ResponseHeader, RouteEvent, Seen};
 
-use crate::connection::Connection;
+use crate::exchange::Exchange;
+use crate::exchange::client::Client;
+use crate::exchange::refusals;
+use crate::exchange::respond::{self, Page, Persistence};
+use crate::exchange::route_log;
 use crate::fields::request_id;
 use crate::fields::response_headers::{self, Refused};
 use crate::plan::Changes;
-use crate::refusals;
-use crate::respond::{self, Page, Persistence};
-use crate::route_log;
 use crate::snapshot::Snapshot;
-use crate::step::Step;
 use crate::substitute::{Mended, Substitute};
+use tutti_conn::departure::Presence;
 use tutti_conn::output::{Gone, Output};
 use tutti_files::compression::{Choice, Described};
 use tutti_files::conditional::Conditions;
@@ -28,7 +32,8 @@ use tutti_request_log::{Entry, Phases, SLOW, Server};
 /// A request in its context.
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
-    pub(crate) connection: &'a Connection,
+    pub(crate) client: &'a Client,
+    pub(crate) exchange: &'a Exchange,
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) view: RequestView<'a>,
     /// As the client sent it; another one than `view` where there is a substitute.
@@ -38,30 +43,48 @@ pub(crate) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
+    /// The request whose head is `view`, or the one that is answered in its place.
     pub(crate) fn new(
-        connection: &'a Connection,
+        client: &'a Client,
+        exchange: &'a Exchange,
         snapshot: &'a Snapshot,
         view: RequestView<'a>,
     ) -> Self {
+        let substitute = exchange.substitute.as_deref();
         Self {
-            connection,
+            client,
+            exchange,
             snapshot,
-            view,
+            view: substitute.map_or(view, Substitute::view),
             original: view,
-            substitute: None,
+            substitute,
         }
     }
 
-    /// The same with the request that is answered in its place, if there is one.
-    pub(crate) fn or_substitute(self, substitute: Option<&'a Substitute>) -> Self {
-        match substitute {
-            Some(substitute) => Self {
-                view: substitute.view(),
-                substitute: Some(substitute),
-                ..self
-            },
-            None => self,
+    /// Sends all of `output`.
+    pub(crate) async fn flush(&self, output: &mut Output) -> Result<(), Gone> {
+        let send_timeout = self.snapshot.timeouts.send;
+        self.exchange.flush(self.client, output, send_timeout).await
+    }
+
+    /// Ready when the client can get no response any more; wakes the task when that happens.
+    pub(crate) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.client.presence(self.exchange.waited(), cx) {
+            Presence::Gone => Poll::Ready(()),
+            Presence::Here | Presence::SendsNoMore { .. } => Poll::Pending,
         }
+    }
+
+    /// Waits for `future`, but not longer than the client is there.
+    pub(crate) async fn unless_gone<F: Future>(&self, future: F) -> Result<F::Output, Gone> {
+        let mut future = pin!(future);
+        poll_fn(|cx| {
+            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                return Poll::Ready(Ok(output));
+            }
+            self.poll_gone(cx).map(|()| Err(Gone::Closed))
+        })
+        .await
     }
 
     /// The same as the client sent it, for the logs.
@@ -91,42 +114,27 @@ impl<'a> Request<'a> {
 
     /// Appends a page and logs the request.
     pub(crate) fn page(&self, page: &Page<'_>, changes: &Changes, output: &mut Output) {
-        let local = &self.connection.local;
+        let local = &self.client.local;
         let mut made = respond::page(local, self.snapshot, self.view.version(), page);
         self.adjust(changes, &mut made.head);
         self.finished(page.status, made.body_bytes(), &made.head.fields);
-        made.put(self.connection, output);
-    }
-
-    /// Appends an answer with this content, which means nothing to a browser, and logs the request.
-    pub(crate) fn content(&self, body: Vec<u8>, output: &mut Output) {
-        let local = &self.connection.local;
-        let page = Page {
-            status: 200,
-            is_head: self.is_head(),
-            persistence: self.persistence(),
-            fields: &NO_FIELDS,
-        };
-        let mut made = respond::content(local, self.snapshot, self.view.version(), &page, body);
-        self.identify(&mut made.head.fields);
-        self.finished(page.status, made.body_bytes(), &made.head.fields);
-        made.put(self.connection, output);
+        made.put(self.client, output);
     }
 
     /// Appends the head of a response that is logged later. Returns its fields if the access log may ask for them.
     pub(crate) fn put(&self, head: OutgoingHead, output: &mut Output) -> FieldLines {
-        respond::put(self.connection, &head, output);
+        respond::put(self.client, &head, output);
         if self.snapshot.logs.access.is_some() {
             return head.fields;
         }
-        self.connection.local.give_fields(head.fields);
+        self.client.local.give_fields(head.fields);
         FieldLines::new()
     }
 
     /// Says among the fields of the response to which trace the request belongs, and its id.
     pub(crate) fn identify(&self, fields: &mut FieldLines) {
-        self.connection.admission.tell(fields);
-        self.connection.traced.tell(fields);
+        self.exchange.admission.tell(fields);
+        self.exchange.traced.tell(fields);
         let wanted = self.snapshot.request_id.as_deref();
         request_id::tell(wanted, fields, || refusals::id(self));
     }
@@ -134,7 +142,7 @@ impl<'a> Request<'a> {
     /// Tells a client of an older HTTP that HTTP/3 is spoken here, too (RFC 7838), unless the answer says something about that itself.
     fn tell_of_http3(&self, fields: &mut FieldLines) {
         if self.view.version() < Version::Http3
-            && let Some(spoken) = self.snapshot.http3_of(self.connection.listener.id)
+            && let Some(spoken) = self.snapshot.http3_of(self.client.listener.id)
             && let Some(value) = &spoken.alt_svc
             && fields.get_all(b"Alt-Svc").next().is_none()
         {
@@ -168,7 +176,7 @@ impl<'a> Request<'a> {
             return;
         }
         let response = Finished {
-            begun: self.connection.begun.get(),
+            begun: self.exchange.begun,
             status: head.status,
             body_bytes: 0,
             head: &head.fields,
@@ -189,25 +197,10 @@ impl<'a> Request<'a> {
                     "`response_headers`: `{name}` says how an answer is sent, which the server alone decides, so it stays as it is; hint: leave `{name}` out"
                 ),
             };
-            let local = &self.connection.local;
+            let local = &self.client.local;
             local.complain_of(Level::Warn, &message, || refusals::id(self));
         });
         response_headers::apply(&values, &mut head.fields);
-    }
-
-    /// Answers with an error for its body's sake, and ends the connection.
-    pub(crate) fn refuse(&self, status: u16, output: &mut Output) -> Step {
-        if let Some(reason) = refusals::body_reason(status) {
-            refusals::refused(&self.connection.local, self, status, reason);
-        }
-        let page = Page {
-            status,
-            is_head: self.is_head(),
-            persistence: Persistence::Close,
-            fields: &NO_FIELDS,
-        };
-        self.page(&page, &Changes::default(), output);
-        Step::Linger
     }
 
     pub(crate) fn is_head(&self) -> bool {
@@ -224,7 +217,7 @@ impl<'a> Request<'a> {
     pub(crate) fn persistence(&self) -> Persistence {
         let lingers = self.substitute.is_some_and(|substitute| substitute.lingers);
         let keep_alive = self.original.facts().keep_alive && !lingers;
-        Persistence::of(keep_alive && !self.connection.is_ending())
+        Persistence::of(keep_alive && !self.client.is_ending())
     }
 
     /// The fields that make the request conditional.
@@ -241,7 +234,7 @@ impl<'a> Request<'a> {
         let choice = compression.choose(response, self.view.version(), accepted);
         choice.unwrap_or_else(|out_of_steps| {
             let place = Pointer::from_escaped("/settings/http/compression/types");
-            self.connection.local.complain(
+            self.client.local.complain(
                 Level::Error,
                 &format!(
                     "{}, so the response is not compressed",
@@ -254,14 +247,14 @@ impl<'a> Request<'a> {
 
     /// When the head was complete.
     pub(crate) fn arrived(&self) -> Instant {
-        self.connection.arrived.get()
+        self.exchange.arrived
     }
 
     /// Logs the request, whose response has been produced, and records its span. `head` has the fields of the response's head.
     pub(crate) fn finished(&self, status: u16, body_bytes: u64, head: &FieldLines) {
         if self.snapshot.tracer.is_some() {
             let duration = self.arrived().elapsed();
-            self.connection.traced.end(status, duration);
+            self.exchange.traced.end(status, duration);
         }
         self.log_access(status, body_bytes, head);
     }
@@ -271,7 +264,7 @@ impl<'a> Request<'a> {
     pub(crate) fn left(&self, gone: Gone) {
         let status = match gone {
             Gone::TimedOut => 408,
-            Gone::Closed if self.connection.is_body_coming() => 400,
+            Gone::Closed if self.exchange.is_body_coming() => 400,
             Gone::Closed => 499,
         };
         self.log_access(status, 0, &NO_FIELDS);
@@ -279,30 +272,31 @@ impl<'a> Request<'a> {
 
     /// Tells the access log, the slow log and the metrics.
     fn log_access(&self, status: u16, body_bytes: u64, head: &FieldLines) {
-        if !self.connection.note_logged() {
+        if !self.exchange.note_logged() {
             return;
         }
         let now = Instant::now();
-        let took = now.saturating_duration_since(self.connection.begun.get());
-        self.connection.count(&self.snapshot.counts, status, took);
+        let took = now.saturating_duration_since(self.exchange.begun);
+        self.exchange
+            .count(self.client, &self.snapshot.counts, status, took);
         self.note_failed_or_slow(status, now, took);
         let Some(logs) = &self.snapshot.logs.access else {
             return;
         };
         // It is part of the request that it is about.
-        if self.snapshot.is_question(self.connection.listener.id) {
+        if self.snapshot.is_question(self.client.listener.id) {
             return;
         }
-        let local = &self.connection.local;
+        let local = &self.client.local;
         let finished = |time| Finished {
-            begun: self.connection.begun.get(),
+            begun: self.exchange.begun,
             status,
             body_bytes,
             head,
             time,
         };
         let complain = |message: &str| local.log(Level::Alert, message);
-        let rewritten = self.connection.rewritten.borrow();
+        let rewritten = self.exchange.rewritten.borrow();
         let seen = Seen {
             request: &self.as_sent(),
             rewritten: rewritten.as_deref(),
@@ -323,7 +317,7 @@ impl Request<'_> {
             return;
         }
         let entry = self.slow_entry(Some(status));
-        let local = &self.connection.local;
+        let local = &self.client.local;
         if let Some(log) = slow_log.filter(|_| is_slow)
             && let Some(news) = log.write(&entry, now)
         {
@@ -334,8 +328,8 @@ impl Request<'_> {
 
     /// An entry of the slow log.
     pub(crate) fn slow_entry(&self, status: Option<u16>) -> Entry {
-        let connection = self.connection;
-        let server = match connection.answerer.get() {
+        let exchange = self.exchange;
+        let server = match exchange.answerer.get() {
             Answerer::Application(index) => {
                 let application = self.snapshot.applications.get(index);
                 application.map(|one| Server::Application(one.name().as_ref().into()))
@@ -347,9 +341,9 @@ impl Request<'_> {
             _ => None,
         };
         Entry {
-            begun: connection.begun.get(),
-            arrived: connection.arrived.get(),
-            phases: connection.phases.get(),
+            begun: exchange.begun,
+            arrived: exchange.arrived,
+            phases: exchange.phases.get(),
             server: server.unwrap_or(Server::Own),
             status,
             client: refusals::client(self.remote()),
@@ -364,9 +358,9 @@ impl Request<'_> {
     /// Notes a moment of the request, if the slow log may ask for it.
     pub(crate) fn note_phase(&self, note: impl FnOnce(&mut Phases)) {
         if self.snapshot.logs.slow.is_some() {
-            let mut phases = self.connection.phases.get();
+            let mut phases = self.exchange.phases.get();
             note(&mut phases);
-            self.connection.phases.set(phases);
+            self.exchange.phases.set(phases);
         }
     }
 }
@@ -377,8 +371,8 @@ impl RequestInfo for Request<'_> {
     }
     fn note(&self, event: RouteEvent<'_>) {
         if self.snapshot.logs_routes {
-            let number = self.connection.number();
-            route_log::note(&self.connection.local, number, event);
+            let number = self.exchange.number(&self.client.local);
+            route_log::note(&self.client.local, number, event);
         }
     }
     fn request_path(&self) -> RequestPath<'_> {
@@ -398,15 +392,15 @@ impl RequestInfo for Request<'_> {
         self.original.request_line()
     }
     fn is_https(&self) -> bool {
-        let told = self.connection.origin.get().is_https;
-        told.unwrap_or_else(|| self.connection.is_https())
+        let told = self.exchange.origin.get().is_https;
+        told.unwrap_or_else(|| self.client.is_https())
     }
     fn remote(&self) -> Option<SocketAddr> {
-        let told = self.connection.origin.get().address;
-        told.or_else(|| self.connection.client_address())
+        let told = self.exchange.origin.get().address;
+        told.or_else(|| self.client.client_address())
     }
     fn local(&self) -> Option<SocketAddr> {
-        self.connection.local_address()
+        self.client.local_address()
     }
     fn each_field(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) {
         self.view.get_all(name).for_each(each);
@@ -423,7 +417,7 @@ impl RequestInfo for Request<'_> {
         Some(&self.snapshot.modules)
     }
     fn script_failed(&self, template: &str, failure: &Failure) {
-        self.connection.local.complain_of(
+        self.client.local.complain_of(
             Level::Error,
             &format!(
                 "the script {} failed: {failure}{}",
@@ -434,7 +428,7 @@ impl RequestInfo for Request<'_> {
         );
     }
     fn pattern_failed(&self, out_of_steps: OutOfSteps<'_>, place: &Pointer) {
-        self.connection.local.complain_of(
+        self.client.local.complain_of(
             Level::Error,
             &format!(
                 "{}, so the request gets 500",
@@ -444,17 +438,17 @@ impl RequestInfo for Request<'_> {
         );
     }
     fn tls(&self, variable: TlsVariable) -> &[u8] {
-        let facts = self.connection.channel.facts();
+        let facts = self.client.channel.facts();
         facts.map_or(b"", |facts| facts.value(variable))
     }
     fn request_id(&self) -> u128 {
-        self.connection.request_id()
+        self.exchange.request_id(&self.client.local)
     }
     fn write_user(&self, out: &mut Vec<u8>) {
-        self.connection.admission.write_user(out);
+        self.exchange.admission.write_user(out);
     }
     fn given_request_id(&self) -> Option<&[u8]> {
-        let client = self.connection.client_address();
+        let client = self.client.client_address();
         request_id::given(self.snapshot.request_id.as_deref(), &self.view, client)
     }
 }

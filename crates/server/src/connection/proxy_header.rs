@@ -16,35 +16,40 @@ use tutti_conn::clock::now_millis;
 
 /// Reads the header, if the connection must have one. False: it cannot be served.
 pub(crate) async fn receive(connection: &mut Connection) -> bool {
-    let snapshot = connection.local.snapshot_of(&connection.listener);
+    let snapshot = connection
+        .client
+        .local
+        .snapshot_of(&connection.client.listener);
     let entry = snapshot
-        .position_of(connection.listener.id)
+        .position_of(connection.client.listener.id)
         .and_then(|position| snapshot.listeners.get(position));
     let proxies = entry.and_then(|entry| entry.proxy_protocol.as_ref());
-    if !proxies.is_some_and(|proxies| proxies.matches(connection.peer.address())) {
+    if !proxies.is_some_and(|proxies| proxies.matches(connection.client.peer.address())) {
         return true;
     }
     // `Err(None)`: it did not come in time.
     let outcome = poll_fn(|cx| {
-        let Some(io) = connection.channel.transport().map(Transport::io) else {
+        let Some(io) = connection.client.channel.transport().map(Transport::io) else {
             return Poll::Ready(Err(Some(ProxyHeaderError::Closed)));
         };
         if let Poll::Ready(outcome) = poll_proxy_header(io, cx) {
             return Poll::Ready(outcome.map_err(Some));
         }
-        if connection.is_overdue() {
+        if connection.client.is_overdue() {
             return Poll::Ready(Err(None));
         }
-        if connection.is_ending() && !connection.is_hurried {
+        if connection.client.is_ending() && !connection.is_hurried {
             connection.is_hurried = true;
-            connection.set_deadline(now_millis().saturating_add(LAST_MOMENT));
+            connection
+                .client
+                .set_deadline(now_millis().saturating_add(LAST_MOMENT));
         }
         Poll::Pending
     })
     .await;
     let reason = match outcome {
         Ok(proxied) => {
-            connection.proxied = Some(proxied);
+            connection.client.note_proxied(proxied);
             return true;
         }
         Err(Some(ProxyHeaderError::Closed)) => return false,
@@ -52,11 +57,12 @@ pub(crate) async fn receive(connection: &mut Connection) -> bool {
         Err(None) => "its PROXY header did not come in time".to_owned(),
     };
     let from = connection
+        .client
         .peer
         .address()
         .map_or_else(|| "unix:".to_owned(), |peer| peer.to_string());
-    let name = &connection.listener.name;
+    let name = &connection.client.listener.name;
     let text = format!("connection from proxy {from} on \"{name}\" closed: {reason}");
-    connection.local.complain(Level::Error, &text);
+    connection.client.local.complain(Level::Error, &text);
     false
 }

@@ -1,8 +1,8 @@
 //! The task of a connection: waits for requests and answers at once what can be answered at once.
 //!
-//! When bytes come, a buffer is taken from the thread and read into, and [`pipeline`](crate::pipeline) answers what is complete. Whatever
+//! When bytes come, a buffer is taken from the thread and read into, and [`http1`] answers what is complete. Whatever
 //! cannot be finished like that (a head or body still to come, a large file, an application, a full socket) moves into
-//! [`waiting`](crate::waiting), a future in a box that lives until the connection is idle again: an idle one does not pay for it.
+//! [`http1::run`], a future in a box that lives until the connection is idle again: an idle one does not pay for it.
 
 use std::future::poll_fn;
 use std::os::fd::OwnedFd;
@@ -18,16 +18,17 @@ use tutti_conn::transport::Transport;
 use tutti_http::Method;
 use tutti_pool::Level;
 
-use crate::channel::Channel;
-use crate::connection::{Connection, LAST_MOMENT};
-use crate::handshake;
-use crate::http2;
+use crate::connection::handshake;
+use crate::connection::http1::{self, Next, Reader, Work};
+use crate::connection::http2;
+use crate::connection::proxy_header;
+use crate::connection::{Connection, Counted, LAST_MOMENT};
+use crate::exchange::channel::Channel;
+use crate::exchange::client::{Client, Ends};
+use crate::exchange::respond::{self, Persistence};
 use crate::local::Local;
-use crate::pipeline::Pipeline;
-use crate::proxy_header;
-use crate::respond::{self, Persistence};
+use crate::pipeline::Ending;
 use crate::step::Step;
-use crate::waiting::{self, Ending};
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::listener::{Accepted, Listener};
 use tutti_conn::output::Output;
@@ -60,29 +61,36 @@ async fn run(local: Rc<Local>, accepted: Accepted) {
             return;
         }
     };
-    let mut connection = Connection::new(channel, accepted.peer, accepted.listener, local, waker);
+    let counted = Counted::new(&local);
+    let ends = Ends::new(local, accepted.listener, accepted.peer);
+    let mut connection = Connection {
+        client: Client::new(channel, ends, waker),
+        counted,
+        has_served: false,
+        is_hurried: false,
+    };
     connection.set_idle();
     if !proxy_header::receive(&mut connection).await {
         return;
     }
-    if connection.channel.is_tls() && !Box::pin(handshake::shake(&connection)).await {
+    if connection.client.channel.is_tls() && !Box::pin(handshake::shake(&connection.client)).await {
         return;
     }
-    if has_answered_authority(&connection) {
+    if has_answered_authority(&connection.client) {
         // It has seen all that it asked for (RFC 8737 §3).
-        connection.channel.close();
+        connection.client.channel.close();
         return;
     }
-    if let Some(options) = agreed_on_http2(&connection) {
+    if let Some(options) = agreed_on_http2(&connection.client) {
         Box::pin(http2::serve(connection, Vec::new(), options)).await;
         return;
     }
     loop {
         let ending = match poll_fn(|cx| poll_requests(&mut connection, cx)).await {
-            Ok(mut pipeline) => {
+            Ok(mut work) => {
                 // In a box, so that an idle connection does not pay for it.
-                let ending = Box::pin(waiting::run(&connection, &mut pipeline)).await;
-                pipeline.give_back(&connection.local);
+                let ending = Box::pin(http1::run(&connection.client, &mut work)).await;
+                work.reader.give_back(&connection.client.local);
                 ending
             }
             Err(ending) => ending,
@@ -90,20 +98,23 @@ async fn run(local: Rc<Local>, accepted: Accepted) {
         match ending {
             Ending::Idle => connection.set_idle(),
             Ending::Close => {
-                connection.channel.close();
+                connection.client.channel.close();
                 return;
             }
             Ending::Abort => return,
             Ending::Http2(input) => {
-                let snapshot = connection.local.snapshot_of(&connection.listener);
-                if let Some(options) = snapshot.http2_of(connection.listener.id) {
+                let snapshot = connection
+                    .client
+                    .local
+                    .snapshot_of(&connection.client.listener);
+                if let Some(options) = snapshot.http2_of(connection.client.listener.id) {
                     drop(snapshot);
                     Box::pin(http2::serve(connection, input, options)).await;
                 }
                 return;
             }
             Ending::Linger => {
-                Box::pin(waiting::linger(&connection)).await;
+                Box::pin(connection.client.linger()).await;
                 return;
             }
         }
@@ -111,20 +122,20 @@ async fn run(local: Rc<Local>, accepted: Accepted) {
 }
 
 /// True for a handshake by which an authority has looked whether a name is ours.
-fn has_answered_authority(connection: &Connection) -> bool {
-    let transport = connection.channel.transport();
+fn has_answered_authority(client: &Client) -> bool {
+    let transport = client.channel.transport();
     let tls = transport.and_then(Transport::tls);
     tls.is_some_and(|tls| tls.has_agreed_on(tutti_tls::ACME_PROTOCOL))
 }
 
 /// The limits of HTTP/2, if the client and the listener have agreed to speak it.
-fn agreed_on_http2(connection: &Connection) -> Option<Http2> {
-    let tls = connection.channel.transport()?.tls()?;
+fn agreed_on_http2(client: &Client) -> Option<Http2> {
+    let tls = client.channel.transport()?.tls()?;
     if !tls.has_agreed_on(b"h2") {
         return None;
     }
-    let snapshot = connection.local.snapshot_of(&connection.listener);
-    snapshot.http2_of(connection.listener.id)
+    let snapshot = client.local.snapshot_of(&client.listener);
+    snapshot.http2_of(client.listener.id)
 }
 
 /// The channel that the listener has for its connections at this moment.
@@ -149,38 +160,38 @@ fn channel(
 fn poll_requests(
     connection: &mut Connection,
     cx: &mut Context<'_>,
-) -> Poll<Result<Box<Pipeline>, Ending>> {
+) -> Poll<Result<Box<Work>, Ending>> {
     loop {
-        let mut input = connection.local.buffers.take();
-        let received = connection.channel.poll_receive(&mut input, cx);
+        let mut input = connection.client.local.buffers.take();
+        let received = connection.client.channel.poll_receive(&mut input, cx);
         match received {
             Poll::Ready(Ok(Received::Bytes(_))) => {}
             Poll::Ready(_) => {
-                connection.local.buffers.give(input);
+                connection.client.local.buffers.give(input);
                 return Poll::Ready(Err(Ending::Close));
             }
             Poll::Pending => {
-                connection.local.buffers.give(input);
+                connection.client.local.buffers.give(input);
                 return poll_idle(connection);
             }
         }
-        connection.set_active();
+        connection.counted.set_active(true);
         match answer(connection, input) {
             Ok(None) => connection.set_idle(),
-            Ok(Some(pipeline)) => return Poll::Ready(Ok(pipeline)),
+            Ok(Some(work)) => return Poll::Ready(Ok(work)),
             Err(ending) => return Poll::Ready(Err(ending)),
         }
     }
 }
 
 /// Nothing came: has it waited too long, or is it to go?
-fn poll_idle(connection: &mut Connection) -> Poll<Result<Box<Pipeline>, Ending>> {
-    if connection.is_ending() {
+fn poll_idle(connection: &mut Connection) -> Poll<Result<Box<Work>, Ending>> {
+    if connection.client.is_ending() {
         // One accepted a moment ago may have its first request on the way; where the server stops, one kept open its next. Nobody is to
         // answer by a listener that is no longer there.
-        let is_gentle = connection.local.drains_gently();
-        let may_wait = !connection.has_served || connection.local.is_draining();
-        if !may_wait || (connection.is_hurried && connection.is_overdue()) {
+        let is_gentle = connection.client.local.drains_gently();
+        let may_wait = !connection.has_served || connection.client.local.is_draining();
+        if !may_wait || (connection.is_hurried && connection.client.is_overdue()) {
             return Poll::Ready(Err(Ending::Close));
         }
         if !connection.is_hurried {
@@ -190,52 +201,44 @@ fn poll_idle(connection: &mut Connection) -> Poll<Result<Box<Pipeline>, Ending>>
             } else {
                 LAST_MOMENT
             };
-            connection.set_deadline(now_millis().saturating_add(patience));
+            connection
+                .client
+                .set_deadline(now_millis().saturating_add(patience));
         }
         return Poll::Pending;
     }
-    if connection.is_overdue() {
+    if connection.client.is_overdue() {
         // As Unit documents `header_read_timeout` and `idle_timeout`, also for a connection that has sent nothing.
+        let client = &connection.client;
         let mut output = Output::default();
-        let snapshot = connection.local.snapshot();
-        respond::refusal(connection, &snapshot, 408, Method::Other).put(connection, &mut output);
-        let _ = connection.channel.try_send(&mut output);
+        let snapshot = client.local.snapshot();
+        respond::refusal(client, &snapshot, 408, Method::Other).put(client, &mut output);
+        let _ = client.channel.try_send(&mut output);
         return Poll::Ready(Err(Ending::Close));
     }
     Poll::Pending
 }
 
 /// Answers the requests in `input`.
-fn answer(connection: &mut Connection, input: Vec<u8>) -> Result<Option<Box<Pipeline>>, Ending> {
-    connection.has_served = true;
-    let snapshot = connection.local.snapshot_of(&connection.listener);
-    let output = Output::new(connection.local.buffers.take());
-    let head = connection.local.take_head();
-    let step = Step::ReadHead { deadline: None };
+fn answer(connection: &mut Connection, input: Vec<u8>) -> Result<Option<Box<Work>>, Ending> {
+    let is_first = !std::mem::replace(&mut connection.has_served, true);
+    let client = &connection.client;
     // On the stack until it turns out that it must live longer.
-    let mut pipeline = Pipeline {
-        snapshot,
-        input,
-        position: 0,
-        head,
-        output,
-        step,
-        substitute: None,
+    let mut reader = Reader::new(client, input, is_first);
+    let next = reader.answer_complete(client);
+    let ending = match &next {
+        Next::Read if reader.is_done() => Ending::Idle,
+        Next::Exchange(_, Step::End(Persistence::Close)) => Ending::Close,
+        Next::Exchange(_, Step::Linger) => Ending::Linger,
+        Next::Http2 => return Err(Ending::Http2(std::mem::take(&mut reader.messages.input))),
+        _ => return Ok(Some(Box::new(Work { reader, next }))),
     };
-    pipeline.answer_complete(connection);
-    let ending = match pipeline.step {
-        Step::ReadHead { .. } if pipeline.position >= pipeline.input.len() => Ending::Idle,
-        Step::End(Persistence::Close) => Ending::Close,
-        Step::Linger => Ending::Linger,
-        Step::Http2 => return Err(Ending::Http2(std::mem::take(&mut pipeline.input))),
-        _ => return Ok(Some(Box::new(pipeline))),
-    };
-    match connection.channel.try_send(&mut pipeline.output) {
+    match client.channel.try_send(&mut reader.messages.output) {
         Ok(true) => {}
-        Ok(false) => return Ok(Some(Box::new(pipeline))),
+        Ok(false) => return Ok(Some(Box::new(Work { reader, next }))),
         Err(_) => return Err(Ending::Abort),
     }
-    pipeline.give_back(&connection.local);
+    reader.give_back(&client.local);
     match ending {
         Ending::Idle => Ok(None),
         other => Err(other),

@@ -19,9 +19,9 @@ use tokio::task::JoinHandle;
 use tutti_pool::Level;
 use tutti_quic::Endpoint;
 
-use crate::accept::{accept_forever, accept_rest};
-use crate::connection_task;
-use crate::http3::{self, Entrance};
+use crate::connection::accept::{accept_forever, accept_rest};
+use crate::connection::connection_task;
+use crate::connection::http3::{self, Entrance};
 use crate::local::{Command, Local, Shared};
 use tutti_conn::connections::sweep_forever;
 use tutti_conn::listener::{Listener, ListenerHold};

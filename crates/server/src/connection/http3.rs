@@ -1,5 +1,4 @@
-//! HTTP/3: what [`tutti_quic`] asks of the server. A request is a [`Connection`](crate::connection::Connection) whose channel is its stream, as for
-//! HTTP/2.
+//! HTTP/3: what [`tutti_quic`] asks of the server. A stream is the [`Client`] of its exchange, as for HTTP/2.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -8,6 +7,8 @@ use std::sync::atomic::Ordering;
 use std::task::Waker;
 
 use tutti_conn::clock::Millis;
+use tutti_conn::connections::Entry;
+use tutti_conn::holdings::Share;
 use tutti_conn::listener::{Listener, ListenerHold, Peer};
 use tutti_http::Version;
 use tutti_http::http2::Opening;
@@ -15,11 +16,11 @@ use tutti_http::http3::Section;
 use tutti_pool::Level;
 use tutti_quic::{Endpoint, Manner, Ports, Server, Stream, Terms, Timeouts};
 
-use crate::accept;
-use crate::channel::Channel;
-use crate::connection::Connection;
+use crate::connection::Counted;
+use crate::connection::accept;
+use crate::connection::stream_task::{self, Asked};
+use crate::exchange::client::{Client, Ends};
 use crate::local::Local;
-use crate::stream_task::{self, Asked};
 
 /// Takes the datagrams of those sockets that are this thread's: each has a number, and so have threads.
 pub(crate) fn take_datagrams(
@@ -87,17 +88,16 @@ impl Server for Entrance {
         counters.open.fetch_add(1, Ordering::Relaxed);
         let accepted = &self.listener.counters.accepted;
         accepted.fetch_add(1, Ordering::Relaxed);
-        let connection = Connection::new(
-            Channel::Quic,
-            Peer::Inet(from),
-            hold,
-            Rc::clone(&self.local),
-            Waker::noop().clone(),
-        );
+        let ends = Ends::new(Rc::clone(&self.local), hold, Peer::Inet(from));
         if let Some(address) = to {
-            connection.note_local_address(address);
+            ends.note_local_address(address);
         }
-        connection
+        Connection {
+            entry: self.local.connections.enter(Waker::noop().clone()),
+            counted: Counted::new(&self.local),
+            share: Share::new(&self.local.shared.holdings),
+            ends,
+        }
     }
 
     fn complain(&self, reason: &str) {
@@ -105,9 +105,31 @@ impl Server for Entrance {
     }
 }
 
+/// A connection of HTTP/3: only its streams carry bytes, through a UDP socket that others have as well.
+pub(crate) struct Connection {
+    ends: Ends,
+    counted: Counted,
+    /// The memory that the responses of all its streams may have together.
+    share: Rc<Share>,
+    /// Its deadline, and how to wake its task.
+    entry: Entry,
+}
+
+impl Connection {
+    /// The client of a stream.
+    fn client(&self, stream: Stream, waker: &Waker) -> Client {
+        Client::of_stream(
+            stream.into(),
+            self.ends.another(),
+            &self.share,
+            waker.clone(),
+        )
+    }
+}
+
 impl tutti_quic::Connection for Connection {
     fn timeouts(&self) -> Timeouts {
-        let snapshot = self.local.snapshot_of(&self.listener);
+        let snapshot = self.ends.local.snapshot_of(&self.ends.listener);
         Timeouts {
             head: snapshot.timeouts.header_read,
             idle: snapshot.timeouts.idle,
@@ -115,36 +137,33 @@ impl tutti_quic::Connection for Connection {
     }
 
     fn most_bytes(&self) -> (usize, usize) {
-        let snapshot = self.local.snapshot_of(&self.listener);
+        let snapshot = self.ends.local.snapshot_of(&self.ends.listener);
         let limits = &snapshot.limits;
         (limits.max_head_bytes(), limits.max_trailer_bytes as usize)
     }
 
     fn is_ending(&self) -> bool {
-        Self::is_ending(self)
+        self.ends.is_ending()
     }
 
     fn drains_gently(&self) -> bool {
-        self.local.drains_gently()
+        self.ends.local.drains_gently()
     }
 
     fn set_waker(&self, waker: Waker) {
-        Self::set_waker(self, waker);
+        self.entry.set_waker(waker);
     }
 
     fn set_deadline(&self, deadline: Millis) {
-        Self::set_deadline(self, deadline);
+        self.entry.set_deadline(deadline);
     }
 
     fn set_active(&self, is_active: bool) {
-        match is_active {
-            true => Self::set_active(self),
-            false => self.count_idle(),
-        }
+        self.counted.set_active(is_active);
     }
 
     fn mention(&self, text: &str) {
-        self.local.mention(Level::Info, text);
+        self.ends.local.mention(Level::Info, text);
     }
 
     fn begin(&self, section: &Section, stream: Stream, manner: Manner, waker: &Waker) {
@@ -154,8 +173,8 @@ impl tutti_quic::Connection for Connection {
             is_websocket,
             is_unknown: section.protocol().is_some() && !is_websocket,
         };
-        let connection = self.for_stream(stream.into(), waker.clone());
-        stream_task::begin(connection, &asked, |head, input, limits, writing| {
+        let client = self.client(stream, waker);
+        stream_task::begin(client, &asked, |head, input, limits, writing| {
             let authority = section.authority();
             let opening = Opening {
                 method: section.method(),
@@ -170,7 +189,7 @@ impl tutti_quic::Connection for Connection {
     }
 
     fn refuse(&self, stream: Stream, status: u16, reason: &str, waker: &Waker) {
-        let connection = self.for_stream(stream.into(), waker.clone());
-        stream_task::refuse(connection, status, reason);
+        let client = self.client(stream, waker);
+        stream_task::refuse(client, status, reason);
     }
 }

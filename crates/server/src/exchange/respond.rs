@@ -9,8 +9,8 @@ use tutti_http::{
     write_error_page,
 };
 
-use crate::channel::Channel;
-use crate::connection::Connection;
+use crate::exchange::channel::Channel;
+use crate::exchange::client::Client;
 pub(crate) use crate::fields::own::Own;
 use crate::local::Local;
 use crate::snapshot::Snapshot;
@@ -59,12 +59,10 @@ pub(crate) fn begin_with(
 }
 
 /// Appends a head to what waits for the client, in the protocol that the connection speaks.
-pub(crate) fn put(connection: &Connection, head: &OutgoingHead, output: &mut Output) {
-    match &connection.channel {
+pub(crate) fn put(client: &Client, head: &OutgoingHead, output: &mut Output) {
+    match &client.channel {
         Channel::Stream(stream) => output.push_head(stream.head(head)),
-        Channel::Transport(_) | Channel::Nobody => head.write_http1(&mut output.bytes),
-        // Its streams have the answers.
-        Channel::Quic => {}
+        Channel::Transport(_) | Channel::Discard => head.write_http1(&mut output.bytes),
     }
 }
 
@@ -79,17 +77,6 @@ pub(crate) fn is_framing(known: Known) -> bool {
             | Known::Trailer
             | Known::Upgrade
     )
-}
-
-/// An answer that is complete in the output, and of which part is in a file: what its line in the access log needs.
-pub(crate) struct Late {
-    pub(crate) status: u16,
-    /// The fields of its head, where the access log may ask for them.
-    pub(crate) head: FieldLines,
-    pub(crate) persistence: Persistence,
-    pub(crate) body_bytes: u64,
-    /// The client may still be sending when it has the answer.
-    pub(crate) lingers: bool,
 }
 
 /// A whole response made by the server.
@@ -115,11 +102,11 @@ impl Made {
     }
 
     /// Appends head and content to what waits for the client, and gives the memory back.
-    pub(crate) fn put(self, connection: &Connection, output: &mut Output) {
-        put(connection, &self.head, output);
+    pub(crate) fn put(self, client: &Client, output: &mut Output) {
+        put(client, &self.head, output);
         output.bytes.extend_from_slice(&self.body);
-        connection.local.buffers.give(self.body);
-        connection.local.give_fields(self.head.fields);
+        client.local.buffers.give(self.body);
+        client.local.give_fields(self.head.fields);
     }
 }
 
@@ -145,41 +132,15 @@ pub(crate) fn page(local: &Local, snapshot: &Snapshot, version: Version, page: &
     Made { head, body }
 }
 
-/// Makes a response with this content.
-pub(crate) fn content(
-    local: &Local,
-    snapshot: &Snapshot,
-    version: Version,
-    page: &Page<'_>,
-    mut body: Vec<u8>,
-) -> Made {
-    let mut head = begin(local, snapshot, page.status);
-    head.fields.append(page.fields);
-    head.fields
-        .push(b"Content-Type", b"application/octet-stream");
-    head.fields
-        .push_number(b"Content-Length", body.len() as u64);
-    if page.is_head {
-        body.clear();
-    }
-    head.say(ConnectionField::of(version, page.persistence.is_open()));
-    Made { head, body }
-}
-
 /// Makes the error page for a client whose request of this method could not be read; its connection ends.
-pub(crate) fn refusal(
-    connection: &Connection,
-    snapshot: &Snapshot,
-    status: u16,
-    method: Method,
-) -> Made {
+pub(crate) fn refusal(client: &Client, snapshot: &Snapshot, status: u16, method: Method) -> Made {
     let refused = Page {
         status,
         is_head: method == Method::Head,
         persistence: Persistence::Close,
         fields: &NO_FIELDS,
     };
-    page(&connection.local, snapshot, connection.version(), &refused)
+    page(&client.local, snapshot, client.version(), &refused)
 }
 
 /// Makes a 400 whose content is `text`, for a person at a client that speaks HTTP/1 without TLS where TLS is spoken.

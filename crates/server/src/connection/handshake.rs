@@ -16,9 +16,10 @@ use tutti_conn::tls::{HandshakeError, TlsSocket};
 use tutti_conn::transport::Transport;
 use tutti_pool::Level;
 
-use crate::connection::Connection;
-use crate::refusals::Unread;
-use crate::respond;
+use crate::exchange::Exchange;
+use crate::exchange::client::Client;
+use crate::exchange::refusals::Unread;
+use crate::exchange::respond;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::counters::NoTls;
 use tutti_conn::output::Output;
@@ -36,24 +37,24 @@ const AFTER_CERTIFICATE: Millis = 10_000;
 const LISTEN_ON: Millis = 2_000;
 
 /// Shakes hands, within the deadline that the connection has; false if it ends, the reason being logged.
-pub(crate) async fn shake(connection: &Connection) -> bool {
-    let Some(tls) = connection.channel.transport().and_then(Transport::tls) else {
+pub(crate) async fn shake(client: &Client) -> bool {
+    let Some(tls) = client.channel.transport().and_then(Transport::tls) else {
         return true;
     };
-    let refusal = certificate(connection, tls).await;
+    let refusal = certificate(client, tls).await;
     let mut is_hurried = false;
     // `Err(None)`: it took too long.
     let outcome = poll_fn(|cx| {
-        if connection.is_ending() && !std::mem::replace(&mut is_hurried, true) {
-            connection.set_deadline(now_millis().saturating_add(LAST_MOMENT));
+        if client.is_ending() && !std::mem::replace(&mut is_hurried, true) {
+            client.set_deadline(now_millis().saturating_add(LAST_MOMENT));
         }
         match tls.poll_handshake(cx) {
-            Poll::Pending if connection.is_overdue() => Poll::Ready(Err(None)),
+            Poll::Pending if client.is_overdue() => Poll::Ready(Err(None)),
             polled => polled.map_err(Some),
         }
     })
     .await;
-    let counters = &connection.listener.counters;
+    let counters = &client.listener.counters;
     match outcome {
         Ok(()) => {
             counters.handshakes.fetch_add(1, Ordering::Relaxed);
@@ -63,7 +64,7 @@ pub(crate) async fn shake(connection: &Connection) -> bool {
         Err(Some(HandshakeError::Untouched)) => {}
         Err(None) => {
             counters.note_no_tls(NoTls::Timeout);
-            log(connection, "the client took too long");
+            log(client, "the client took too long");
         }
         Err(Some(error)) => {
             counters.note_no_tls(match error {
@@ -72,11 +73,11 @@ pub(crate) async fn shake(connection: &Connection) -> bool {
                 _ => NoTls::Protocol,
             });
             match refusal.filter(|_| matches!(error, HandshakeError::NoCertificate)) {
-                Some(refusal) => log(connection, &refusal),
-                None => log(connection, &error.to_string()),
+                Some(refusal) => log(client, &refusal),
+                None => log(client, &error.to_string()),
             }
             if matches!(error, HandshakeError::Plain) {
-                answer_plain(connection, tls).await;
+                answer_plain(client, tls).await;
             }
         }
     }
@@ -84,31 +85,31 @@ pub(crate) async fn shake(connection: &Connection) -> bool {
 }
 
 /// Waits for the certificate of the name that the client asks for, where it is got on demand. Returns why there is none.
-async fn certificate(connection: &Connection, tls: &TlsSocket) -> Option<String> {
-    let snapshot = connection.local.snapshot_of(&connection.listener);
-    let on_demand = snapshot.offer_of(connection.listener.id)?.on_demand()?;
+async fn certificate(client: &Client, tls: &TlsSocket) -> Option<String> {
+    let snapshot = client.local.snapshot_of(&client.listener);
+    let on_demand = snapshot.offer_of(client.listener.id)?.on_demand()?;
     let timeout = on_demand.timeout();
     let mut hello = Hello::default();
     let name = poll_fn(|cx| match tls.poll_hello(&mut hello, cx) {
-        Poll::Pending if connection.is_overdue() || connection.is_ending() => Poll::Ready(None),
+        Poll::Pending if client.is_overdue() || client.is_ending() => Poll::Ready(None),
         polled => polled,
     });
     let name = name.await?;
-    let client = connection.client_address();
-    let offer = snapshot.offer_of(connection.listener.id)?;
-    let outcome = offer.want(&name, client.map(|address| address.ip()))?;
+    let address = client.client_address();
+    let offer = snapshot.offer_of(client.listener.id)?;
+    let outcome = offer.want(&name, address.map(|address| address.ip()))?;
     drop(snapshot);
     let timeout = Millis::try_from(timeout.as_millis()).unwrap_or(Millis::MAX);
-    connection.set_deadline(now_millis().saturating_add(timeout));
-    let outcome = outcome_of(connection, outcome).await;
-    connection.set_deadline(now_millis().saturating_add(AFTER_CERTIFICATE));
-    let snapshot = connection.local.snapshot_of(&connection.listener);
-    let challenges = connection.local.shared.challenges.load();
+    client.set_deadline(now_millis().saturating_add(timeout));
+    let outcome = outcome_of(client, outcome).await;
+    client.set_deadline(now_millis().saturating_add(AFTER_CERTIFICATE));
+    let snapshot = client.local.snapshot_of(&client.listener);
+    let challenges = client.local.shared.challenges.load();
     let renew = |offer: &Offer| tls.renew(offer, Some(&challenges.tls));
     match outcome {
         // The listener may be gone: the handshake goes on as it began.
         Ok(()) => snapshot
-            .offer_of(connection.listener.id)
+            .offer_of(client.listener.id)
             .map(renew)?
             .err()
             .map(|error| error.to_string()),
@@ -117,15 +118,15 @@ async fn certificate(connection: &Connection, tls: &TlsSocket) -> Option<String>
 }
 
 /// Waits for a certificate, until the deadline of the connection or its end.
-async fn outcome_of(connection: &Connection, mut outcome: oneshot::Receiver<Outcome>) -> Outcome {
+async fn outcome_of(client: &Client, mut outcome: oneshot::Receiver<Outcome>) -> Outcome {
     poll_fn(|cx| match Pin::new(&mut outcome).poll(cx) {
         Poll::Ready(told) => {
             Poll::Ready(told.unwrap_or_else(|_| Err("nobody gets it any more".to_owned())))
         }
-        Poll::Pending if connection.is_overdue() => {
+        Poll::Pending if client.is_overdue() => {
             Poll::Ready(Err("it has not come in time; its order goes on".to_owned()))
         }
-        Poll::Pending if connection.is_ending() => {
+        Poll::Pending if client.is_ending() => {
             Poll::Ready(Err("the listener is being closed".to_owned()))
         }
         Poll::Pending => Poll::Pending,
@@ -134,13 +135,14 @@ async fn outcome_of(connection: &Connection, mut outcome: oneshot::Receiver<Outc
 }
 
 /// Tells a client that speaks plain HTTP, and listens for a moment to what it still sends, or the reset might overtake the answer.
-async fn answer_plain(connection: &Connection, tls: &TlsSocket) {
+async fn answer_plain(client: &Client, tls: &TlsSocket) {
     let mut output = Output::default();
-    let snapshot = connection.local.snapshot();
-    let head = respond::hint(&connection.local, &snapshot, HINT);
-    connection.note_request();
+    let snapshot = client.local.snapshot();
+    let head = respond::hint(&client.local, &snapshot, HINT);
+    let exchange = Exchange::new(client, None);
     Unread {
-        connection,
+        client,
+        exchange: &exchange,
         snapshot: &snapshot,
         status: 400,
         reason: "",
@@ -155,12 +157,12 @@ async fn answer_plain(connection: &Connection, tls: &TlsSocket) {
     if rustix::net::shutdown(tls.socket(), Shutdown::Write).is_err() {
         return;
     }
-    connection.set_deadline(now_millis().saturating_add(LISTEN_ON));
+    client.set_deadline(now_millis().saturating_add(LISTEN_ON));
     poll_fn(|cx| {
         loop {
             match tls.poll_discard(cx) {
-                Poll::Ready(true) if !connection.is_overdue() => {}
-                Poll::Pending if !connection.is_overdue() => return Poll::Pending,
+                Poll::Ready(true) if !client.is_overdue() => {}
+                Poll::Pending if !client.is_overdue() => return Poll::Pending,
                 _ => return Poll::Ready(()),
             }
         }
@@ -169,12 +171,12 @@ async fn answer_plain(connection: &Connection, tls: &TlsSocket) {
 }
 
 /// Logs that there is no TLS on the connection.
-fn log(connection: &Connection, reason: &str) {
-    let client = connection
+fn log(client: &Client, reason: &str) {
+    let address = client
         .peer
         .address()
         .map_or_else(|| "unix:".to_owned(), |address| address.to_string());
-    let listener = &connection.listener.name;
-    let message = format!("no TLS with {client} on \"{listener}\": {reason}");
-    connection.local.mention(Level::Info, &message);
+    let listener = &client.listener.name;
+    let message = format!("no TLS with {address} on \"{listener}\": {reason}");
+    client.local.mention(Level::Info, &message);
 }

@@ -12,9 +12,10 @@ use tutti_http::{FieldLines, RequestPath};
 use tutti_pool::Level;
 use tutti_routing::RequestInfo;
 
-use crate::connection::Connection;
+use crate::exchange::Exchange;
+use crate::exchange::client::Client;
+use crate::exchange::route_log::Plain;
 use crate::local::Local;
-use crate::route_log::Plain;
 use crate::snapshot::Snapshot;
 use tutti_request_log::Finished;
 
@@ -91,7 +92,8 @@ pub(crate) fn body_reason(status: u16) -> Option<&'static str> {
 
 /// How a request ended that was never read.
 pub(crate) struct Unread<'a> {
-    pub(crate) connection: &'a Connection,
+    pub(crate) client: &'a Client,
+    pub(crate) exchange: &'a Exchange,
     pub(crate) snapshot: &'a Snapshot,
     /// The answer's status; 400 where the client did not wait for an answer.
     pub(crate) status: u16,
@@ -104,9 +106,9 @@ pub(crate) struct Unread<'a> {
 impl Unread<'_> {
     /// Tells both logs.
     pub(crate) fn log(&self) {
-        let local = &self.connection.local;
-        let client = client(self.connection.client_address());
-        let listener = &self.connection.listener.name;
+        let local = &self.client.local;
+        let client = client(self.client.client_address());
+        let listener = &self.client.listener.name;
         let message = format!(
             "{}: {}, client {client}, listener \"{listener}\"",
             self.status, self.reason
@@ -117,15 +119,15 @@ impl Unread<'_> {
 
     /// Tells the access log and the metrics.
     pub(crate) fn log_access(&self) {
-        let local = &self.connection.local;
-        if self.connection.note_logged() {
-            let took = self.connection.begun.get().elapsed();
-            self.connection
-                .count(&self.snapshot.counts, self.status, took);
+        let local = &self.client.local;
+        if self.exchange.note_logged() {
+            let took = self.exchange.begun.elapsed();
+            self.exchange
+                .count(self.client, &self.snapshot.counts, self.status, took);
         }
         if let Some(logs) = &self.snapshot.logs.access {
             let finished = |time| Finished {
-                begun: self.connection.begun.get(),
+                begun: self.exchange.begun,
                 status: self.status,
                 body_bytes: self.body_bytes,
                 head: self.head,
@@ -155,21 +157,21 @@ impl RequestInfo for Unread<'_> {
         b""
     }
     fn is_https(&self) -> bool {
-        self.connection.is_https()
+        self.client.is_https()
     }
     fn remote(&self) -> Option<SocketAddr> {
-        self.connection.client_address()
+        self.client.client_address()
     }
     fn local(&self) -> Option<SocketAddr> {
-        self.connection.local_address()
+        self.client.local_address()
     }
     fn each_field(&self, _: &[u8], _: &mut dyn FnMut(&[u8])) {}
     fn each_header(&self, _: &mut dyn FnMut(&[u8], &[u8])) {}
     fn tls(&self, variable: TlsVariable) -> &[u8] {
-        let facts = self.connection.channel.facts();
+        let facts = self.client.channel.facts();
         facts.map_or(b"", |facts| facts.value(variable))
     }
     fn request_id(&self) -> u128 {
-        self.connection.request_id()
+        self.exchange.request_id(&self.client.local)
     }
 }

@@ -13,10 +13,11 @@ use std::task::{Context, Poll};
 use tutti_http::{BodyDecoder, OutgoingHead, Trailers};
 use tutti_proxy::BodyFault;
 
-use crate::channel::Channel;
-use crate::connection::Connection;
-use crate::request::Request;
-use crate::respond;
+use crate::exchange::Exchange;
+use crate::exchange::channel::Channel;
+use crate::exchange::client::Client;
+use crate::exchange::request::Request;
+use crate::exchange::respond;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
@@ -56,7 +57,8 @@ impl Terms {
 
 /// The body of one request.
 pub(crate) struct ClientBody<'a> {
-    connection: &'a Connection,
+    client: &'a Client,
+    exchange: &'a Exchange,
     /// Bytes that have come. From `start` on: those dealt with, the piece, those not looked at.
     input: &'a mut Vec<u8>,
     start: usize,
@@ -75,15 +77,16 @@ pub(crate) struct ClientBody<'a> {
 impl<'a> ClientBody<'a> {
     /// The body that begins at `start` of `input`.
     pub(crate) fn new(
-        connection: &'a Connection,
+        (client, exchange): (&'a Client, &'a Exchange),
         input: &'a mut Vec<u8>,
         start: usize,
         terms: Terms,
     ) -> Self {
         let awaits_continue = terms.expects_continue && input.len() <= start;
-        connection.set_body_coming(true);
+        exchange.set_body_coming(true);
         Self {
-            connection,
+            client,
+            exchange,
             input,
             start,
             piece: start..start,
@@ -118,11 +121,13 @@ impl<'a> ClientBody<'a> {
         if self.awaits_continue {
             self.send_continue(output);
         }
-        self.connection.flush(output, send_timeout).await?;
+        self.exchange
+            .flush(self.client, output, send_timeout)
+            .await?;
         poll_fn(|cx| {
             let ready = self.poll_ready(cx);
             if ready.is_pending() {
-                self.connection.set_deadline(self.deadline);
+                self.client.set_deadline(self.deadline);
             }
             ready
         })
@@ -136,7 +141,7 @@ impl<'a> ClientBody<'a> {
 
     /// Appends it to `output`.
     pub(crate) fn send_continue(&mut self, output: &mut Output) {
-        respond::put(self.connection, &OutgoingHead::new(100), output);
+        respond::put(self.client, &OutgoingHead::new(100), output);
         self.awaits_continue = false;
         self.start_clock();
     }
@@ -196,7 +201,7 @@ impl<'a> ClientBody<'a> {
 
     /// The trailer fields behind a body that has ended.
     pub(crate) fn trailers(&self) -> Trailers {
-        match &self.connection.channel {
+        match &self.client.channel {
             Channel::Stream(stream) => stream.received_trailers(),
             _ => self.decoder.trailers(),
         }
@@ -213,7 +218,7 @@ impl<'a> ClientBody<'a> {
             if !self.awaits_continue {
                 self.start_clock();
             }
-            match self.connection.channel.poll_receive(self.input, cx) {
+            match self.client.channel.poll_receive(self.input, cx) {
                 Poll::Ready(Ok(Received::Bytes(_))) => {
                     self.awaits_continue = false;
                     self.deadline = NEVER;
@@ -241,7 +246,7 @@ impl<'a> ClientBody<'a> {
             self.next += found.consumed;
             self.has_ended = found.is_finished;
             if found.is_finished {
-                self.connection.set_body_coming(false);
+                self.exchange.set_body_coming(false);
             }
             if found.consumed == 0 && !found.is_finished {
                 return Ok(false);

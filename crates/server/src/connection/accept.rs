@@ -20,7 +20,7 @@ use tutti_conn::accept::{Batch, accept_batch};
 use tutti_log::LineLimit;
 use tutti_pool::Level;
 
-use crate::connection_task;
+use crate::connection::connection_task;
 use crate::local::{Command, Local};
 use tutti_conn::bounds::Client;
 use tutti_conn::clock::now_millis;

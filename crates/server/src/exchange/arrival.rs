@@ -6,13 +6,13 @@ use std::time::{Duration, SystemTime};
 use tutti_routing::RequestInfo as _;
 use tutti_telemetry::{Context, MAX_TEXT, Parent, Span, Tracer};
 
+use crate::exchange::refusals;
+use crate::exchange::request::Request;
+use crate::exchange::trace::{Recorded, Trace};
 use crate::fields::forwarded::Origin;
 use crate::fields::request_id;
-use crate::refusals;
-use crate::request::Request;
-use crate::trace::{Recorded, Trace};
 
-/// Notes it at the connection.
+/// Notes it in the exchange.
 pub(crate) fn note(request: &Request<'_>) {
     if request.snapshot.believes_fields {
         note_origin(request);
@@ -24,28 +24,28 @@ pub(crate) fn note(request: &Request<'_>) {
 
 /// Notes the client that the fields name, where the listener believes them.
 fn note_origin(request: &Request<'_>) {
-    let (snapshot, connection) = (request.snapshot, request.connection);
+    let (snapshot, client) = (request.snapshot, request.client);
     let trusted = snapshot
-        .position_of(connection.listener.id)
+        .position_of(client.listener.id)
         .and_then(|position| snapshot.entrances().nth(position))
         .and_then(|entry| entry.forwarded.as_ref());
     if let Some(trusted) = trusted {
-        let origin = Origin::of(&request.view, connection.client_address(), trusted);
-        connection.origin.set(origin);
+        let origin = Origin::of(&request.view, client.client_address(), trusted);
+        request.exchange.origin.set(origin);
     }
 }
 
 fn begin_trace(request: &Request<'_>, tracer: &Arc<Tracer>) {
-    let connection = request.connection;
+    let (exchange, local) = (request.exchange, &request.client.local);
     let parent = parent(request);
     let given = request.given_request_id().and_then(request_id::number);
-    let id = given.unwrap_or_else(|| connection.request_id());
-    let context = tracer.place(parent, id, connection.span_id());
+    let id = given.unwrap_or_else(|| exchange.request_id(local));
+    let context = tracer.place(parent, id, exchange.span_id(local));
     let recorded = context.is_sampled().then(|| Recorded {
         tracer: Arc::clone(tracer),
         span: span(request, context, parent.is_some()),
     });
-    connection.traced.begin(Trace {
+    exchange.traced.begin(Trace {
         context,
         has_parent: parent.is_some(),
         recorded,

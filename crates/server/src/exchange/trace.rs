@@ -1,6 +1,6 @@
-//! The trace of a connection's current request: what is told to those who get the request next, and the span, recorded when it ends.
+//! The trace of a request: what is told to those who get the request next, and the span, recorded when it ends.
 //!
-//! Begun by [`arrival`](crate::arrival). Kept at the connection, so that a request that ends without an answer, whatever way, has a span
+//! Begun by [`arrival`](crate::exchange::arrival). Kept in the exchange, so that a request that ends without an answer, whatever way, has a span
 //! too: then with the error `aborted`. Must never: be paid for where `settings.telemetry` is not set.
 
 use std::cell::RefCell;
@@ -41,15 +41,14 @@ impl Drop for Trace {
     }
 }
 
-/// The place of a connection for the trace of its current request.
+/// The place of an exchange for its trace.
 #[derive(Default)]
 pub(crate) struct Traced(RefCell<Option<Box<Trace>>>);
 
 impl Traced {
-    /// The current request has this one. One that has not ended is over.
+    /// The request has this one.
     pub(crate) fn begin(&self, trace: Trace) {
-        let before = self.0.borrow_mut().replace(Box::new(trace));
-        drop(before);
+        self.0.replace(Some(Box::new(trace)));
     }
 
     /// The answer has been produced.
@@ -62,7 +61,7 @@ impl Traced {
         }
     }
 
-    /// Says among the fields of the response to which trace the current request belongs, if it is traced.
+    /// Says among the fields of the response to which trace the request belongs, if it is traced.
     pub(crate) fn tell(&self, fields: &mut FieldLines) {
         let Some(traced) = self.propagated() else {
             return;
@@ -73,7 +72,7 @@ impl Traced {
         fields.push(name, value);
     }
 
-    /// Returns the field that tells the next server or application about the current request's trace; `None` where requests are not traced.
+    /// Returns the field that tells the next server or application about the request's trace; `None` where requests are not traced.
     pub(crate) fn propagated(&self) -> Option<Propagated> {
         let trace = self.0.borrow();
         let trace = trace.as_deref()?;

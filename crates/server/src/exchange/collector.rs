@@ -3,7 +3,9 @@
 use tutti_pool::Level;
 use tutti_spool::{Region, Spool, SpoolError};
 
-use crate::connection::Connection;
+use crate::exchange::body::ClientBody;
+use crate::exchange::client::Client;
+use crate::posts::Gathered;
 
 /// A request's body.
 #[derive(Default)]
@@ -12,6 +14,34 @@ pub(crate) enum Collected {
     None,
     Memory(Vec<u8>),
     Spool(Region),
+    /// The body of a job.
+    Job(Gathered),
+}
+
+/// A request's body as an action gets it.
+pub(crate) enum ActionBody<'r> {
+    /// All of it.
+    Collected(Collected),
+    /// While it comes.
+    Stream(Box<ClientBody<'r>>),
+}
+
+impl<'r> ActionBody<'r> {
+    /// Returns the part that has been collected and the part that still comes.
+    pub(crate) fn parts(self) -> (Collected, Option<Box<ClientBody<'r>>>) {
+        match self {
+            Self::Collected(body) => (body, None),
+            Self::Stream(body) => (Collected::None, Some(body)),
+        }
+    }
+
+    /// The body of a job.
+    pub(crate) fn gathered(self) -> Gathered {
+        match self {
+            Self::Collected(Collected::Job(gathered)) => gathered,
+            _ => Gathered::default(),
+        }
+    }
 }
 
 /// Collects a body: in memory while it is small, in the application's spool beyond that.
@@ -35,7 +65,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Adds bytes; the status if that is not possible.
-    pub(crate) fn add(&mut self, data: &[u8], connection: &Connection) -> Result<(), u16> {
+    pub(crate) fn add(&mut self, data: &[u8], client: &Client) -> Result<(), u16> {
         let outcome = match &mut self.body {
             Collected::Spool(region) => region.append(data),
             Collected::None if data.len() <= self.memory_limit => {
@@ -46,14 +76,14 @@ impl<'a> Collector<'a> {
                 bytes.extend_from_slice(data);
                 Ok(())
             }
-            Collected::None => self.spool(&[], data),
+            Collected::None | Collected::Job(_) => self.spool(&[], data),
             Collected::Memory(bytes) => {
                 let bytes = std::mem::take(bytes);
                 self.spool(&bytes, data)
             }
         };
         outcome.map_err(|error| {
-            connection
+            client
                 .local
                 .complain(Level::Error, &format!("\"{}\": {error}", self.name));
             error.status()

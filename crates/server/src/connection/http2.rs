@@ -1,5 +1,5 @@
-//! HTTP/2: what [`tutti_http2`] asks of the server. One connection, many requests, each served like one of HTTP/1: a stream is a
-//! [`Connection`](crate::connection::Connection) of its own, whose channel is a [`Stream`](tutti_http2::Stream). A request's head comes out of it
+//! HTTP/2: what [`tutti_http2`] asks of the server. One connection, many requests, each served like one of HTTP/1: a stream is the
+//! [`Client`] of its exchange, through the channel of a [`Stream`]. A request's head comes out of it
 //! as a head, a response's goes in as HTTP/1's; everything between, from routing to the access log, knows no difference. A request that can be
 //! answered at once is, in the connection's own task; every other one gets a task.
 //!
@@ -18,21 +18,21 @@ use tutti_pool::Level;
 use tutti_tls::Facts;
 
 use crate::connection::Connection;
-use crate::stream_task::{self, Asked};
-use crate::waiting;
+use crate::connection::stream_task::{self, Asked};
+use crate::exchange::client::Client;
 
 /// Serves a connection whose first bytes, as far as they have come, are `input`; returns when it has ended.
 pub(crate) async fn serve(connection: Connection, input: Vec<u8>, options: Http2) {
     match tutti_http2::serve(&connection, input, options).await {
-        Ending::Linger => waiting::linger(&connection).await,
+        Ending::Linger => connection.client.linger().await,
         Ending::Abort => {}
-        Ending::Close => connection.channel.close(),
+        Ending::Close => connection.client.channel.close(),
     }
 }
 
 impl tutti_http2::Connection for Connection {
     fn terms(&self) -> Terms {
-        let snapshot = self.local.snapshot_of(&self.listener);
+        let snapshot = self.client.local.snapshot_of(&self.client.listener);
         Terms {
             most_head_bytes: snapshot.limits.max_head_bytes(),
             timeouts: Timeouts {
@@ -44,11 +44,11 @@ impl tutti_http2::Connection for Connection {
     }
 
     fn facts(&self) -> Option<Rc<Facts>> {
-        self.channel.facts().cloned()
+        self.client.channel.facts().cloned()
     }
 
     fn buffers(&self) -> &Buffers {
-        &self.local.buffers
+        &self.client.local.buffers
     }
 
     fn poll_receive(
@@ -56,50 +56,51 @@ impl tutti_http2::Connection for Connection {
         buffer: &mut Vec<u8>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Received, Gone>> {
-        self.channel.poll_receive(buffer, cx)
+        self.client.channel.poll_receive(buffer, cx)
     }
 
     fn poll_send(&self, output: &mut Output, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
-        self.channel.poll_send(output, cx)
+        self.client.channel.poll_send(output, cx)
     }
 
     fn has_sent(&self, output: &Output) -> bool {
-        self.channel.has_sent(output)
+        self.client.channel.has_sent(output)
     }
 
     fn note_taken(&self, bytes: u64) {
-        Self::note_taken(self, bytes);
+        self.client.note_taken(bytes);
     }
 
     fn note_all_taken(&self) {
-        Self::note_all_taken(self);
+        self.client.note_all_taken();
     }
 
     fn owes(&self, send_timeout: Millis) -> Millis {
-        Self::owes(self, send_timeout)
+        self.client.owes(send_timeout)
     }
 
     fn is_ending(&self) -> bool {
-        Self::is_ending(self)
+        self.client.is_ending()
     }
 
     fn set_deadline(&self, deadline: Millis) {
-        Self::set_deadline(self, deadline);
+        self.client.set_deadline(deadline);
     }
 
     fn set_active(&self, is_active: bool) {
-        match is_active {
-            true => Self::set_active(self),
-            false => self.count_idle(),
-        }
+        self.counted.set_active(is_active);
     }
 
     fn complain(&self, reason: &str) {
-        self.local.complain(Level::Warn, &closed(self, reason));
+        self.client
+            .local
+            .complain(Level::Warn, &closed(self, reason));
     }
 
     fn mention(&self, reason: &str) {
-        self.local.mention(Level::Info, &closed(self, reason));
+        self.client
+            .local
+            .mention(Level::Info, &closed(self, reason));
     }
 
     fn begin(&self, head: &Head, stream: Stream, waker: &Waker) {
@@ -108,8 +109,10 @@ impl tutti_http2::Connection for Connection {
             is_websocket: head.is_websocket(),
             is_unknown: head.is_unknown(),
         };
-        let connection = self.for_stream(stream.into(), waker.clone());
-        stream_task::begin(connection, &asked, |written, input, limits, writing| {
+        let client = &self.client;
+        let ends = client.another_end();
+        let client = Client::of_stream(stream.into(), ends, client.share(), waker.clone());
+        stream_task::begin(client, &asked, |written, input, limits, writing| {
             let opening = head.opening(writing.has_body, writing.websocket);
             written.compose(input, &opening, || head.fields(), limits)
         });
@@ -118,7 +121,7 @@ impl tutti_http2::Connection for Connection {
 
 /// A line of the log.
 fn closed(connection: &Connection, reason: &str) -> String {
-    let peer = connection.peer.address();
+    let peer = connection.client.peer.address();
     let peer = peer.map_or_else(|| "a unix socket".to_owned(), |peer| peer.ip().to_string());
     format!("HTTP/2 connection from {peer} closed: {reason}")
 }

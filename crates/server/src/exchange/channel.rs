@@ -1,4 +1,4 @@
-//! The channel of a connection's bytes: a socket of its own, or a stream of an HTTP/2 or 3 connection.
+//! The way of a client's bytes: a socket of its own, or a stream of an HTTP/2 or 3 connection.
 //!
 //! Everything that reads, writes or asks about the other end goes through [`Channel`]; only [`transfer`](crate::transfer) looks behind
 //! it, for the ways only a plain socket has.
@@ -14,20 +14,18 @@ use tokio::io::unix::AsyncFd;
 use tutti_conn::transport::Transport;
 use tutti_tls::Facts;
 
-use crate::stream::Stream;
+use crate::exchange::stream::Stream;
 use tutti_conn::output::{Gone, Output};
 use tutti_conn::socket::{BodyPart, Received};
 
-/// The way of a connection's bytes.
+/// The way of a client's bytes.
 pub(crate) enum Channel {
     /// Through the client's socket.
     Transport(Transport),
     /// As one stream of an HTTP/2 or 3 connection.
     Stream(Box<Stream>),
-    /// Through a UDP socket that others have as well: only its streams carry bytes.
-    Quic,
-    /// To nobody: the server asks for itself, to have a newer answer in the cache. What is sent is gone.
-    Nobody,
+    /// There is no client: the server makes the request for itself, to have a newer response in the cache. What is sent is discarded.
+    Discard,
 }
 
 impl Channel {
@@ -35,7 +33,7 @@ impl Channel {
     pub(crate) fn transport(&self) -> Option<&Transport> {
         match self {
             Self::Transport(transport) => Some(transport),
-            Self::Stream(_) | Self::Quic | Self::Nobody => None,
+            Self::Stream(_) | Self::Discard => None,
         }
     }
 
@@ -54,8 +52,7 @@ impl Channel {
         match self {
             Self::Transport(transport) => transport.tls().is_some(),
             Self::Stream(stream) => stream.facts().is_some(),
-            Self::Quic => true,
-            Self::Nobody => false,
+            Self::Discard => false,
         }
     }
 
@@ -64,8 +61,7 @@ impl Channel {
         match self {
             Self::Transport(transport) => transport.facts(),
             Self::Stream(stream) => stream.facts(),
-            Self::Quic => None,
-            Self::Nobody => None,
+            Self::Discard => None,
         }
     }
 
@@ -78,8 +74,7 @@ impl Channel {
         match self {
             Self::Transport(transport) => transport.poll_receive(buffer, cx),
             Self::Stream(stream) => stream.poll_receive(buffer, cx),
-            Self::Quic => Poll::Ready(Err(Gone::Closed)),
-            Self::Nobody => Poll::Ready(Ok(Received::End)),
+            Self::Discard => Poll::Ready(Ok(Received::End)),
         }
     }
 
@@ -88,8 +83,7 @@ impl Channel {
         match self {
             Self::Transport(transport) => transport.try_send(output),
             Self::Stream(stream) => stream.try_send(output),
-            Self::Quic => Err(Gone::Closed),
-            Self::Nobody => {
+            Self::Discard => {
                 output.discard();
                 Ok(true)
             }
@@ -105,8 +99,7 @@ impl Channel {
         match self {
             Self::Transport(transport) => transport.poll_send(output, cx),
             Self::Stream(stream) => stream.poll_send(output, cx),
-            Self::Quic => Poll::Ready(Err(Gone::Closed)),
-            Self::Nobody => {
+            Self::Discard => {
                 output.discard();
                 Poll::Ready(Ok(()))
             }
@@ -117,7 +110,7 @@ impl Channel {
     pub(crate) fn send_directly(&self, output: &mut Output, bytes: &[u8]) -> Result<usize, Gone> {
         match self {
             Self::Transport(transport) => transport.send_directly(output, bytes),
-            Self::Stream(_) | Self::Quic | Self::Nobody => Ok(0),
+            Self::Stream(_) | Self::Discard => Ok(0),
         }
     }
 
@@ -126,8 +119,7 @@ impl Channel {
         match self {
             Self::Transport(transport) => transport.send_body(output, body),
             Self::Stream(stream) => stream.send_body(output, body),
-            Self::Quic => Err(Gone::Closed),
-            Self::Nobody => {
+            Self::Discard => {
                 output.discard();
                 Ok(())
             }
@@ -138,7 +130,7 @@ impl Channel {
     pub(crate) fn unsent(&self, output: &Output) -> u64 {
         match self {
             Self::Transport(transport) => transport.unsent(output),
-            Self::Stream(_) | Self::Quic | Self::Nobody => output.len(),
+            Self::Stream(_) | Self::Discard => output.len(),
         }
     }
 
@@ -147,7 +139,7 @@ impl Channel {
         match self {
             Self::Transport(transport) => transport.has_sent(output),
             Self::Stream(stream) => stream.has_sent(output),
-            Self::Quic | Self::Nobody => output.is_empty(),
+            Self::Discard => output.is_empty(),
         }
     }
 
@@ -157,8 +149,7 @@ impl Channel {
         match self {
             Self::Transport(transport) => transport.close(),
             Self::Stream(stream) => stream.finish(),
-            Self::Quic => {}
-            Self::Nobody => {}
+            Self::Discard => {}
         }
     }
 
@@ -170,8 +161,7 @@ impl Channel {
                 stream.finish();
                 true
             }
-            Self::Quic => false,
-            Self::Nobody => false,
+            Self::Discard => false,
         }
     }
 }

@@ -1,0 +1,337 @@
+//! The cache, before an action: answers from it, waits for the answer to another request, or has the action's answer kept by a
+//! [`Recording`](tutti_cache::Recording).
+//!
+//! Must never: let a request wait longer for another's answer than `lock_timeout`, counted from when that one went out.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+
+use bytes::Bytes;
+use tokio::sync::Semaphore;
+use tutti_cache::{Asked, Flight, Hit, Lead, Stored, Wanted, hit as told_hit, now, values, wanted};
+use tutti_conn::output::{Gone, Output};
+use tutti_files::range::ByteRange;
+use tutti_http::edits::Edit;
+use tutti_http::{FieldLines, Method};
+use tutti_routing::RequestInfo as _;
+
+use crate::action;
+use crate::exchange::channel::Channel;
+use crate::exchange::client::Client;
+use crate::exchange::collector::{ActionBody, Collected};
+use crate::exchange::request::Request;
+use crate::exchange::respond::{Own, Persistence};
+use crate::instead::{self, Failure};
+use crate::plan::{Changes, Plan};
+use crate::step::{Fetch, Step};
+use crate::writer::{Head, Response, Writer};
+use tutti_conn::connections::NEVER;
+use tutti_request_log::Answerer;
+
+/// Responses that are read from disk at once, of all threads: each has a thread of its own meanwhile.
+const MOST_READING: usize = 64;
+static READING: Semaphore = Semaphore::const_new(MOST_READING);
+
+/// Bytes of the fields that are worked out for each use, as a rule.
+const OWN_BYTES: usize = 80;
+
+/// Answers from the store what needs no waiting; the plan is one for which the cache is asked.
+pub(crate) fn look(request: &Request<'_>, plan: Plan, output: &mut Output) -> Step {
+    let Some(asked) = &plan.asked else {
+        return Step::Action(Box::new(plan), Collected::None);
+    };
+    let found = asked.find(&request.view, &plan.changes.edits, true);
+    let (tutti_cache::Found::Fresh(stored) | tutti_cache::Found::Stale(stored, _)) = &found else {
+        return Step::Cache(Box::new(Fetch { found, plan }));
+    };
+    let step = serve(request, asked, stored, Hit::There, &plan.changes, output);
+    if let tutti_cache::Found::Stale(stored, Some(lead)) = found {
+        renew(request, plan, lead, stored);
+    }
+    step
+}
+
+/// Gets a newer answer for those who come next, in a task of its own: the exchange has no client.
+fn renew(request: &Request<'_>, mut plan: Plan, lead: Lead, stored: Arc<Stored>) {
+    let ends = request.client.another_end();
+    let snapshot = ends.local.snapshot_of(&ends.listener);
+    let exchange = request
+        .exchange
+        .for_refresh(&ends.local, request.is_https());
+    // The rules are numbers, which mean something else in another configuration.
+    if std::ptr::eq(&raw const *snapshot, request.snapshot) {
+        let rules = request.exchange.rules.borrow().clone();
+        exchange.rules.replace(rules);
+    }
+    let (head, bytes) = request.view.copied();
+    tokio::task::spawn_local(async move {
+        let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+        let client = Client::new(Channel::Discard, ends, waker);
+        let request = Request::new(&client, &exchange, &snapshot, head.view(&bytes));
+        let mut output = Output::default();
+        record(&request, &mut plan, Some(lead), Some(stored));
+        let body = ActionBody::Collected(Collected::None);
+        let outcome = action::run(&request, &plan, body, &mut output).await;
+        // The outcome is in the store, or in the log.
+        let _ = settle(&request, &mut plan, outcome, &mut output);
+    });
+}
+
+/// Has the answer to the request kept.
+fn record(request: &Request<'_>, plan: &mut Plan, lead: Option<Lead>, stale: Option<Arc<Stored>>) {
+    if let Some(asked) = &plan.asked {
+        let recording = asked.recording(&request.view, lead, stale, &mut plan.changes.edits);
+        plan.changes.cache = Some(Rc::new(recording));
+    }
+}
+
+/// The outcome of a wait for the cache.
+pub(crate) enum Found {
+    /// It has answered.
+    Answer(Step),
+    /// The action is to answer, and its answer is kept.
+    Miss(Box<Plan>),
+}
+
+/// Gets the answer to a request for which there was none to be used at once.
+pub(crate) async fn wait(
+    request: &Request<'_>,
+    fetch: Fetch,
+    output: &mut Output,
+) -> Result<Found, Gone> {
+    let Fetch { found, mut plan } = fetch;
+    let Some(asked) = &plan.asked else {
+        return Ok(Found::Miss(Box::new(plan)));
+    };
+    let edits = &plan.changes.edits;
+    let (found, hit) = match found {
+        tutti_cache::Found::Wait(flight) => {
+            let found = landed(request, asked, &flight, edits, output).await?;
+            (found, Hit::Coalesced)
+        }
+        found => (found, Hit::There),
+    };
+    let (found, hit) = match asked.is_on_disk(&found) {
+        true => (
+            load(request, asked, found, edits, output).await?,
+            Hit::OnDisk,
+        ),
+        false => (found, hit),
+    };
+    let (lead, stale) = match found {
+        tutti_cache::Found::Fresh(stored) => {
+            let step = serve(request, asked, &stored, hit, &plan.changes, output);
+            return Ok(Found::Answer(step));
+        }
+        tutti_cache::Found::Stale(stored, lead) => {
+            let step = serve(request, asked, &stored, hit, &plan.changes, output);
+            if let Some(lead) = lead {
+                renew(request, plan, lead, stored);
+            }
+            return Ok(Found::Answer(step));
+        }
+        tutti_cache::Found::Lead(lead, stale) => (Some(lead), stale),
+        tutti_cache::Found::Wait(_) | tutti_cache::Found::Past => (None, None),
+    };
+    record(request, &mut plan, lead, stale);
+    Ok(Found::Miss(Box::new(plan)))
+}
+
+/// Ends what [`record`] has begun, when the action has ended: a stored response may stand in for what came of it.
+pub(crate) fn settle(
+    request: &Request<'_>,
+    plan: &mut Plan,
+    outcome: Result<Step, Gone>,
+    output: &mut Output,
+) -> Result<Step, Gone> {
+    let (Some(asked), Some(recording)) = (&plan.asked, plan.changes.cache.take()) else {
+        return outcome;
+    };
+    let instead = recording.state.borrow_mut().instead.take();
+    match instead {
+        Some((stored, hit)) => Ok(serve(request, asked, &stored, hit, &plan.changes, output)),
+        None => {
+            count(&asked.store.counts.misses);
+            outcome
+        }
+    }
+}
+
+/// Waits for another's answer, as long as it may take, and looks again.
+async fn landed(
+    request: &Request<'_>,
+    asked: &Asked,
+    flight: &Flight,
+    edits: &[Edit],
+    output: &mut Output,
+) -> Result<tutti_cache::Found, Gone> {
+    // Earlier answers must not wait for this one.
+    if !output.is_empty() {
+        request.flush(output).await?;
+    }
+    let until = flight.begun() + asked.cache.options.lock_timeout;
+    let landed = tokio::time::timeout_at(until.into(), flight.landed());
+    request.client.set_deadline(NEVER);
+    // The store is asked again, whether it has come or not.
+    let _ = request.unless_gone(landed).await?;
+    Ok(asked.find(&request.view, edits, false))
+}
+
+/// Reads what is on disk, on a thread that may wait for it; what is found then.
+async fn load(
+    request: &Request<'_>,
+    asked: &Asked,
+    found: tutti_cache::Found,
+    edits: &[Edit],
+    output: &mut Output,
+) -> Result<tutti_cache::Found, Gone> {
+    // Earlier answers must not wait for this one.
+    if !output.is_empty() {
+        request.flush(output).await?;
+    }
+    request.client.set_deadline(NEVER);
+    let permit = READING.acquire();
+    let permit = request.unless_gone(permit).await?;
+    let (store, key) = (Arc::clone(&asked.store), asked.key.clone());
+    let (head, bytes) = request.view.copied();
+    let edits = edits.to_vec();
+    let reading = tokio::task::spawn_blocking(move || {
+        let view = head.view(&bytes);
+        store.load(&key, &values(&view, &edits))
+    });
+    let loaded = request.unless_gone(reading).await?;
+    drop(permit);
+    Ok(asked.with_loaded(found, loaded.ok().flatten()))
+}
+
+/// Answers with a stored response.
+fn serve(
+    request: &Request<'_>,
+    asked: &Asked,
+    stored: &Arc<Stored>,
+    hit: Hit,
+    changes: &Changes,
+    output: &mut Output,
+) -> Step {
+    let now = now();
+    let counts = &asked.store.counts;
+    request.exchange.answerer.set(Answerer::Cache);
+    count(match hit {
+        Hit::There | Hit::OnDisk if stored.freshness.remaining(now) > 0 => &counts.hits,
+        Hit::There | Hit::OnDisk | Hit::Error(_) => &counts.stale,
+        Hit::Coalesced => &counts.coalesced,
+        Hit::Validated => &counts.revalidated,
+    });
+    let fields = stored.fields.iter();
+    if let Some(instead) = instead::of_answer(request, stored.status, fields, changes) {
+        return instead.go_on(request, false, output);
+    }
+    let mut own = FieldLines::with_capacity(OWN_BYTES, 2);
+    own.push_number(b"Age", stored.age_seconds(now));
+    if asked.cache.options.status_field {
+        told_hit(&mut own, stored, hit, now);
+    }
+    let serving = Serving {
+        request,
+        stored,
+        own,
+        changes,
+    };
+    serving.answer(output)
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// An answer from the store.
+struct Serving<'s> {
+    request: &'s Request<'s>,
+    stored: &'s Stored,
+    /// Fields that are worked out for each use.
+    own: FieldLines,
+    changes: &'s Changes,
+}
+
+impl Serving<'_> {
+    fn answer(self, output: &mut Output) -> Step {
+        let is_get = self.request.view.method() == Method::Get;
+        match wanted(self.stored, &self.request.conditions(), is_get) {
+            Wanted::Whole => self.whole(output),
+            Wanted::Nothing => self.not_modified(output),
+            Wanted::Part(part) => self.part(part, output),
+            Wanted::Unsatisfiable => self.unsatisfiable(output),
+        }
+    }
+
+    fn whole(&self, output: &mut Output) -> Step {
+        let body = self.stored.body.clone();
+        self.send(self.stored.status, None, body, output)
+    }
+
+    fn part(&self, part: ByteRange, output: &mut Output) -> Step {
+        let whole = self.stored.body.len();
+        let last = part.end.saturating_sub(1);
+        let range = format!("bytes {}-{last}/{whole}", part.start);
+        // Both are below the length, which is in memory.
+        let body = self
+            .stored
+            .body
+            .slice(part.start as usize..part.end as usize);
+        let field = FieldLines::of("Content-Range", range.as_bytes());
+        self.send(206, Some(field), body, output)
+    }
+
+    fn unsatisfiable(&self, output: &mut Output) -> Step {
+        let range = format!("bytes */{}", self.stored.body.len());
+        let mut fields = FieldLines::of("Content-Range", range.as_bytes());
+        fields.append(&self.own);
+        let answer = Failure::of(416, &fields);
+        instead::page(self.request, &answer, self.changes, output)
+    }
+
+    fn not_modified(&self, output: &mut Output) -> Step {
+        self.send(304, None, Bytes::new(), output)
+    }
+
+    /// Sends a head and the bytes behind it, as far as that goes at once.
+    fn send(
+        &self,
+        status: u16,
+        more: Option<FieldLines>,
+        body: Bytes,
+        output: &mut Output,
+    ) -> Step {
+        let more = more.unwrap_or_default();
+        let is_content = |name: &[u8]| {
+            let start = name.get(..8).unwrap_or_default();
+            start.eq_ignore_ascii_case(b"content-")
+                && !name.eq_ignore_ascii_case(b"content-location")
+        };
+        let fields = self.stored.fields.iter();
+        // A 304 does not tell again what the client has (RFC 9110 §15.4.5).
+        let fields = fields.filter(|(name, _)| status != 304 || !is_content(name));
+        let fields = fields.chain(more.iter()).chain(self.own.iter());
+        let head = Head {
+            status,
+            length: (status != 304).then_some(body.len() as u64),
+            own: Own {
+                server: self.stored.field("Server").is_none(),
+                date: false,
+            },
+            may_persist: true,
+        };
+        let writer = Writer::begin(self.request, &head, fields, self.changes, output);
+        match Response::stored(writer, body, self.request, output) {
+            Ok(sent) => sent.into(),
+            // Nothing of it has been sent.
+            Err(_) => {
+                output.discard();
+                Step::End(Persistence::Close)
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! A client's connection as it is counted: accepted, idle or active, and ended.
+//!
+//! Owned by its task ([`connection_task`](crate::connection::connection_task), or HTTP/3's). Must never: be counted twice, or not at all, whatever way it ends.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use tutti_conn::clock::{Millis, now_millis};
+
+use crate::exchange::client::Client;
+use crate::local::Local;
+
+/// How long a connection whose listener is being closed may take to send its first request, if that has not come yet.
+pub(crate) const LAST_MOMENT: Millis = 500;
+
+/// A connection in the counters of its thread, until it is dropped.
+pub(crate) struct Counted {
+    local: Rc<Local>,
+    is_idle: Cell<bool>,
+}
+
+impl Counted {
+    /// A connection that is counted as open already.
+    pub(crate) fn new(local: &Rc<Local>) -> Self {
+        Self {
+            local: Rc::clone(local),
+            is_idle: Cell::new(false),
+        }
+    }
+
+    /// It has a request, or waits for one.
+    pub(crate) fn set_active(&self, is_active: bool) {
+        match (is_active, self.is_idle.replace(!is_active)) {
+            (true, true) => self.local.counters().idle.subtract(1),
+            (false, false) => self.local.counters().idle.add(1),
+            _ => {}
+        }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.set_active(true);
+        self.local.connection_ended();
+    }
+}
+
+/// A connection over a socket of its own: HTTP/1, and HTTP/2 until its streams go their own ways.
+pub(crate) struct Connection {
+    pub(crate) client: Client,
+    pub(crate) counted: Counted,
+    /// Bytes of a request have been read on it before.
+    pub(crate) has_served: bool,
+    /// It has been given a last moment for its first request.
+    pub(crate) is_hurried: bool,
+}
+
+impl Connection {
+    /// It waits for a request.
+    pub(crate) fn set_idle(&self) {
+        self.counted.set_active(false);
+        let snapshot = self.client.local.snapshot();
+        // Until its first request a connection counts as reading a head.
+        let timeout = match self.has_served {
+            true => snapshot.timeouts.idle,
+            false => snapshot.timeouts.header_read,
+        };
+        self.client
+            .set_deadline(now_millis().saturating_add(timeout));
+    }
+}

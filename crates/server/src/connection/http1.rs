@@ -1,0 +1,211 @@
+//! HTTP/1: the requests in a connection's bytes, one after the other.
+//!
+//! Every complete request in the input is answered into one output buffer, which goes out in one write. The first one that needs
+//! waiting for something stops the others, with its [`Step`]; [`run`] goes on with it, in a box while that lasts.
+
+use std::time::Instant;
+
+use tutti_conn::clock::now_millis;
+use tutti_conn::output::Gone;
+use tutti_http::http2::Preface;
+use tutti_http::{NO_FIELDS, Progress};
+
+use crate::exchange::Exchange;
+use crate::exchange::arrival;
+use crate::exchange::client::Client;
+use crate::exchange::messages::Messages;
+use crate::exchange::refusals::Unread;
+use crate::local::Local;
+use crate::pipeline::{self, Ending};
+use crate::step::Step;
+
+/// With more than this to send, pipelined requests wait: a client that does not read its answers must not make us keep them.
+const OUTPUT_BYTES: u64 = 64 * 1024;
+
+/// The next thing to do on a connection.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "an exchange that is answered at once needs no box, and one that waits gets into one with its connection's work"
+)]
+pub(crate) enum Next {
+    /// Read more of a head, or nothing, if all that has been read is answered.
+    Read,
+    /// Send what there is to send, then look for further requests.
+    Flush,
+    /// Go on with this exchange.
+    Exchange(Exchange, Step),
+    /// The client begins to speak HTTP/2.
+    Http2,
+}
+
+/// Requests of a connection that are not finished.
+pub(crate) struct Reader {
+    pub(crate) messages: Messages,
+    /// When the first byte of the head came that is being read.
+    head_begun: Option<Instant>,
+    /// No request has been read on the connection.
+    may_be_http2: bool,
+}
+
+/// The same, with what is next.
+pub(crate) struct Work {
+    pub(crate) reader: Reader,
+    pub(crate) next: Next,
+}
+
+impl Reader {
+    /// `is_first`: `input` begins with the first byte of the connection.
+    pub(crate) fn new(client: &Client, input: Vec<u8>, is_first: bool) -> Self {
+        Self {
+            messages: Messages::new(client, input),
+            head_begun: None,
+            may_be_http2: is_first,
+        }
+    }
+
+    /// True if all that has been read is answered.
+    pub(crate) fn is_done(&self) -> bool {
+        self.messages.position >= self.messages.input.len()
+    }
+
+    /// Gives the buffers back to the thread.
+    pub(crate) fn give_back(self, local: &Local) {
+        self.messages.give_back(local);
+    }
+
+    /// Reads and answers complete requests, until one needs more than what is there.
+    pub(crate) fn answer_complete(&mut self, client: &Client) -> Next {
+        if self.may_be_http2
+            && let Some(next) = self.begins_http2(client)
+        {
+            return next;
+        }
+        let messages = &mut self.messages;
+        loop {
+            let rest = messages.input.get(messages.position..).unwrap_or_default();
+            let length = match messages.head.parse(rest, &messages.snapshot.limits) {
+                Ok(Progress::Incomplete) => {
+                    if !rest.is_empty() {
+                        self.head_begun.get_or_insert_with(Instant::now);
+                    }
+                    return Next::Read;
+                }
+                Ok(Progress::Complete { length }) => length,
+                Err(error) => {
+                    let exchange = Exchange::new(client, self.head_begun.take());
+                    messages.refuse(client, &exchange, error.status(), &error.to_string());
+                    return Next::Exchange(exchange, Step::Linger);
+                }
+            };
+            self.may_be_http2 = false;
+            let exchange = Exchange::new(client, self.head_begun.take());
+            let (request, output) = messages.parts(client, &exchange);
+            arrival::note(&request);
+            match pipeline::start(&request, output) {
+                // It counts as under way until its client has the response.
+                Step::End(persistence)
+                    if persistence.is_open()
+                        && (!exchange.admission.holds_permits()
+                            || client.channel.try_send(output) == Ok(true)) =>
+                {
+                    messages.position += length;
+                }
+                step => return Next::Exchange(exchange, step),
+            }
+            if messages.output.len() > OUTPUT_BYTES {
+                return Next::Flush;
+            }
+        }
+    }
+
+    /// Returns what is next if the first bytes of a connection are HTTP/2's preface, or may become it.
+    fn begins_http2(&self, client: &Client) -> Option<Next> {
+        let messages = &self.messages;
+        let is_spoken = || messages.snapshot.http2_of(client.listener.id).is_some();
+        match Preface::of(&messages.input) {
+            Preface::Whole if is_spoken() => Some(Next::Http2),
+            Preface::Part if is_spoken() => Some(Next::Read),
+            _ => None,
+        }
+    }
+
+    /// Reads the rest of a head; `None`: there is nothing more to do.
+    async fn read_head(&mut self, client: &Client) -> Result<Option<Next>, Gone> {
+        let timeouts = self.messages.snapshot.timeouts;
+        client
+            .flush(&mut self.messages.output, timeouts.send)
+            .await?;
+        if self.is_done() {
+            return Ok(None);
+        }
+        self.messages.input.drain(..self.messages.position);
+        self.messages.position = 0;
+        let deadline = now_millis().saturating_add(timeouts.header_read);
+        loop {
+            match client.read_more(&mut self.messages.input, deadline).await {
+                Ok(()) => {}
+                Err(Gone::TimedOut) => {
+                    let exchange = Exchange::new(client, self.head_begun.take());
+                    let reason = "the head does not come (`header_read_timeout`)";
+                    self.messages.refuse(client, &exchange, 408, reason);
+                    return Ok(Some(Next::Exchange(exchange, Step::Linger)));
+                }
+                Err(gone) => {
+                    self.broken_off(client);
+                    return Err(gone);
+                }
+            }
+            match self.answer_complete(client) {
+                // Still the same head.
+                Next::Read if self.messages.position == 0 => {}
+                next => return Ok(Some(next)),
+            }
+        }
+    }
+
+    /// The client has gone in the middle of a head.
+    fn broken_off(&mut self, client: &Client) {
+        let exchange = Exchange::new(client, self.head_begun.take());
+        Unread {
+            client,
+            exchange: &exchange,
+            snapshot: &self.messages.snapshot,
+            status: 400,
+            reason: "the client went away within the head of a request",
+            head: &NO_FIELDS,
+            body_bytes: 0,
+        }
+        .log();
+    }
+}
+
+/// Goes on with the requests of a connection until it is idle or ends.
+pub(crate) async fn run(client: &Client, work: &mut Work) -> Ending {
+    let Work { reader, next } = work;
+    loop {
+        *next = match std::mem::replace(next, Next::Read) {
+            Next::Exchange(exchange, step) => {
+                match pipeline::run(client, &mut reader.messages, exchange, step).await {
+                    Ending::Idle => {
+                        reader.messages.position = reader.messages.body_start();
+                        reader.answer_complete(client)
+                    }
+                    ending => return ending,
+                }
+            }
+            Next::Http2 => return Ending::Http2(std::mem::take(&mut reader.messages.input)),
+            Next::Flush => {
+                let timeout = reader.messages.snapshot.timeouts.send;
+                match client.flush(&mut reader.messages.output, timeout).await {
+                    Ok(()) => reader.answer_complete(client),
+                    Err(_) => return Ending::Abort,
+                }
+            }
+            Next::Read => match reader.read_head(client).await {
+                Ok(Some(next)) => next,
+                Ok(None) => return Ending::Idle,
+                Err(_) => return Ending::Abort,
+            },
+        };
+    }
+}

@@ -1,0 +1,13 @@
+//! Connections: accepted, encrypted, counted, and read in the protocol that they speak. Each request on one becomes an exchange, which the pipeline answers.
+
+pub(crate) mod accept;
+pub(crate) mod connection_task;
+mod counted;
+mod handshake;
+mod http1;
+mod http2;
+pub(crate) mod http3;
+mod proxy_header;
+mod stream_task;
+
+pub(crate) use counted::{Connection, Counted, LAST_MOMENT};

@@ -1,0 +1,130 @@
+//! The request of one stream of HTTP/2 or 3: answered at once, or by a task of its own.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+
+use tutti_http::http2::WebSocketKey;
+use tutti_http::websocket::handshake;
+use tutti_http::{HeadError, Limits, RequestHead};
+
+use crate::exchange::Exchange;
+use crate::exchange::arrival;
+use crate::exchange::channel::Channel;
+use crate::exchange::client::Client;
+use crate::exchange::messages::Messages;
+use crate::local::Local;
+use crate::pipeline::{self, Ending};
+use crate::step::Step;
+
+/// The facts about a request before its head is written down.
+pub(crate) struct Asked {
+    /// The stream does not end with the head.
+    pub(crate) has_body: bool,
+    /// It is an extended `CONNECT` for WebSocket.
+    pub(crate) is_websocket: bool,
+    /// It is one for another protocol.
+    pub(crate) is_unknown: bool,
+}
+
+/// The same, for who writes the head down.
+pub(crate) struct Writing<'a> {
+    pub(crate) has_body: bool,
+    /// The key of the handshake that stands for the extended `CONNECT`.
+    pub(crate) websocket: Option<&'a WebSocketKey>,
+}
+
+/// Begins with the request of a stream, whose head `compose` writes down: answers it, or starts a task that will.
+pub(crate) fn begin(
+    client: Client,
+    asked: &Asked,
+    compose: impl FnOnce(&mut RequestHead, &mut Vec<u8>, &Limits, &Writing<'_>) -> Result<(), HeadError>,
+) {
+    let mut messages = messages(&client);
+    let exchange = Exchange::new(&client, None);
+    if asked.is_unknown {
+        let reason = "CONNECT for a protocol that is not known";
+        messages.refuse(&client, &exchange, 501, reason);
+        return go_on(client, messages, exchange, Step::Linger);
+    }
+    let key = asked
+        .is_websocket
+        .then(|| handshake::key(exchange.request_id(&client.local).to_be_bytes()));
+    let writing = Writing {
+        has_body: asked.has_body,
+        websocket: key.as_ref(),
+    };
+    let Messages {
+        head,
+        input,
+        snapshot,
+        ..
+    } = &mut messages;
+    let step = match compose(head, input, &snapshot.limits, &writing) {
+        Err(error) => {
+            messages.refuse(&client, &exchange, error.status(), &error.to_string());
+            Step::Linger
+        }
+        Ok(()) => {
+            let (request, output) = messages.parts(&client, &exchange);
+            if let Channel::Stream(stream) = &client.channel {
+                let length = request.view.facts().content_length;
+                if stream.expect(length).is_err() {
+                    return messages.give_back(&client.local);
+                }
+            }
+            arrival::note(&request);
+            pipeline::start(&request, output)
+        }
+    };
+    go_on(client, messages, exchange, step);
+}
+
+/// Answers a request whose head cannot be taken.
+pub(crate) fn refuse(client: Client, status: u16, reason: &str) {
+    let mut messages = messages(&client);
+    let exchange = Exchange::new(&client, None);
+    messages.refuse(&client, &exchange, status, reason);
+    go_on(client, messages, exchange, Step::Linger);
+}
+
+fn messages(client: &Client) -> Messages {
+    Messages::new(client, client.local.buffers.take())
+}
+
+/// Ends a stream that has its answer, or starts a task for it.
+fn go_on(client: Client, mut messages: Messages, exchange: Exchange, step: Step) {
+    if matches!(step, Step::End(_) | Step::Linger) {
+        match client.channel.try_send(&mut messages.output) {
+            Ok(true) => {
+                finish(&client, &Ending::Close);
+                messages.give_back(&client.local);
+                return;
+            }
+            Ok(false) => {}
+            Err(_) => return,
+        }
+    }
+    tokio::task::spawn_local(run(client, messages, exchange, step));
+}
+
+/// The task of a request that takes longer.
+async fn run(client: Client, mut messages: Messages, exchange: Exchange, step: Step) {
+    let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
+    client.set_waker(waker);
+    let ending = pipeline::run(&client, &mut messages, exchange, step).await;
+    finish(&client, &ending);
+    let local: Rc<Local> = Rc::clone(&client.local);
+    drop(client);
+    messages.give_back(&local);
+}
+
+/// Ends a stream as its response has ended.
+fn finish(client: &Client, ending: &Ending) {
+    if let Channel::Stream(stream) = &client.channel {
+        match ending {
+            Ending::Abort => stream.abort(),
+            _ => stream.finish(),
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The state of one exchange: a request, from its head to its last line in a log, and what has been decided about it.
+//!
+//! Made anew for each request: by HTTP/1 for each head in a connection's bytes, by each stream of HTTP/2 or 3, and by the server for a request that it
+//! makes for itself. The bytes of its head, and of its response on the way, are in its [`Messages`](crate::exchange::messages::Messages); the way to its client is
+//! its [`Client`](crate::exchange::client::Client).
+//!
+//! Must never: outlive its request, or be used for another one.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tutti_conn::clock::Millis;
+use tutti_conn::departure::Waited;
+use tutti_conn::output::{Gone, Output};
+use tutti_guard::Admission;
+use tutti_http::OwnedPath;
+use tutti_pool::Whereabouts;
+use tutti_request_log::{Answerer, Counts, Phases};
+use tutti_routing::RuleSet;
+
+use crate::exchange::client::Client;
+use crate::exchange::trace::Traced;
+use crate::fields::forwarded::Origin;
+use crate::local::Local;
+use crate::substitute::Substitute;
+
+/// Holds what is known of one request and what has been decided about it.
+pub(crate) struct Exchange {
+    /// When its first byte came.
+    pub(crate) begun: Instant,
+    /// When its head was complete.
+    pub(crate) arrived: Instant,
+    /// Its number on this thread.
+    serial: u64,
+    /// The client as the request's fields tell it.
+    pub(crate) origin: Cell<Origin>,
+    /// Answers it.
+    pub(crate) answerer: Cell<Answerer>,
+    /// The route that it was looked up in last.
+    pub(crate) route: Cell<Option<usize>>,
+    /// The path that a `rewrite` has given it.
+    pub(crate) rewritten: RefCell<Option<Rc<OwnedPath>>>,
+    /// The decisions of guards.
+    pub(crate) admission: Admission,
+    /// The rules for its response.
+    pub(crate) rules: RefCell<RuleSet>,
+    /// Its trace, where requests are traced.
+    pub(crate) traced: Traced,
+    /// When what happened to it, where there is a slow log.
+    pub(crate) phases: Cell<Phases>,
+    /// Asks the application that has it where it stands, where there is a slow log.
+    pub(crate) whereabouts: Cell<Option<Box<Whereabouts>>>,
+    /// The request that is answered in its place.
+    pub(crate) substitute: Option<Box<Substitute>>,
+    /// The access log and the metrics have it.
+    is_logged: Cell<bool>,
+    /// Part of its body has not come.
+    is_body_coming: Cell<bool>,
+    has_response_begun: Cell<bool>,
+}
+
+impl Exchange {
+    /// The exchange of a request whose head is complete, or will not be, and whose first byte came at `begun`, or just now.
+    pub(crate) fn new(client: &Client, begun: Option<Instant>) -> Self {
+        client.local.counters().requests.add(1);
+        let arrived = Instant::now();
+        Self::at(&client.local, begun.unwrap_or(arrived), arrived)
+    }
+
+    fn at(local: &Local, begun: Instant, arrived: Instant) -> Self {
+        Self {
+            begun,
+            arrived,
+            serial: local.next_serial(),
+            origin: Cell::default(),
+            answerer: Cell::default(),
+            route: Cell::default(),
+            rewritten: RefCell::default(),
+            admission: Admission::default(),
+            rules: RefCell::default(),
+            traced: Traced::default(),
+            phases: Cell::default(),
+            whereabouts: Cell::default(),
+            substitute: None,
+            is_logged: Cell::new(false),
+            is_body_coming: Cell::new(false),
+            has_response_begun: Cell::new(false),
+        }
+    }
+
+    /// The exchange of a request like this one that the server makes for itself; it is neither counted nor logged.
+    pub(crate) fn for_refresh(&self, local: &Local, is_https: bool) -> Self {
+        let now = Instant::now();
+        let own = Self::at(local, now, now);
+        own.is_logged.set(true);
+        own.answerer.set(self.answerer.get());
+        own.origin.set(Origin {
+            is_https: Some(is_https),
+            ..self.origin.get()
+        });
+        own
+    }
+
+    /// The logs are about to have it; false if they have it already.
+    pub(crate) fn note_logged(&self) -> bool {
+        !self.is_logged.replace(true)
+    }
+
+    /// True if the access log and the metrics have it.
+    pub(crate) fn is_logged(&self) -> bool {
+        self.is_logged.get()
+    }
+
+    /// Counts it as answered with this status after `took`, or as if it had been.
+    pub(crate) fn count(&self, client: &Client, counts: &Counts, status: u16, took: Duration) {
+        let thread = client.local.thread;
+        if let Some(classes) = client.listener.counters.requests.of(thread) {
+            classes.add(status);
+        }
+        counts.note(thread, self.answerer.get(), status, took);
+        if let Some(route) = self.route.get() {
+            counts.note_route(thread, route, status);
+        }
+    }
+
+    /// How long its client has waited, and for what.
+    pub(crate) fn waited(&self) -> Waited {
+        Waited {
+            arrived: self.arrived,
+            has_response_begun: self.has_response_begun.get(),
+        }
+    }
+
+    /// The response begins.
+    pub(crate) fn note_response_begun(&self, client: &Client) {
+        client.note_response_begun(self.waited());
+        self.has_response_begun.set(true);
+    }
+
+    /// True if the client may still be sending the body of its request, which is not read.
+    pub(crate) fn lingers(&self) -> bool {
+        let substitute = self.substitute.as_ref();
+        substitute.is_some_and(|substitute| substitute.lingers)
+    }
+
+    /// Part of the request's body has not come, or all of it has.
+    pub(crate) fn set_body_coming(&self, is_coming: bool) {
+        self.is_body_coming.set(is_coming);
+    }
+
+    /// True if part of the request's body has not come.
+    pub(crate) fn is_body_coming(&self) -> bool {
+        self.is_body_coming.get()
+    }
+
+    /// Sends all of `output`. An exchange that has been logged is under way no longer.
+    pub(crate) async fn flush(
+        &self,
+        client: &Client,
+        output: &mut Output,
+        send_timeout: Millis,
+    ) -> Result<(), Gone> {
+        client.flush(output, send_timeout).await?;
+        if self.is_logged.get() {
+            self.admission.end();
+        }
+        Ok(())
+    }
+
+    /// Its number; threads count each for themselves, so theirs are told apart by the remainder.
+    pub(crate) fn number(&self, local: &Local) -> u64 {
+        let threads = local.shared.counters.len() as u64;
+        self.serial * threads + u64::from(local.thread)
+    }
+
+    /// A number that no other request has and that cannot be guessed, the same at every call.
+    pub(crate) fn request_id(&self, local: &Local) -> u128 {
+        u128::from(local.hash(self.serial, 0)) << 64 | u128::from(local.hash(self.serial, 1))
+    }
+
+    /// The same, for its span.
+    pub(crate) fn span_id(&self, local: &Local) -> u64 {
+        local.hash(self.serial, 2)
+    }
+}

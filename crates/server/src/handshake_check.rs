@@ -1,0 +1,51 @@
+//! The handshake of a WebSocket (RFC 6455 §4.2.1), for a request that goes to an application.
+
+use tutti_conn::output::Output;
+use tutti_http::websocket::handshake::{self, Handshake};
+use tutti_http::{BodyLength, FieldLines};
+
+use crate::exchange::request::Request;
+use crate::instead::{self, Failure};
+use crate::plan::{Act, Changes, Plan};
+use crate::step::Step;
+
+/// A handshake that is not as it must be.
+pub(crate) struct Refusal(Handshake);
+
+/// Notes in the plan for an application that the request asks for WebSocket.
+pub(crate) fn check(request: &Request<'_>, plan: &mut Plan) -> Result<(), Refusal> {
+    let Act::Application(called) = &mut plan.act else {
+        return Ok(());
+    };
+    // One with a body has been refused.
+    if request.view.body_length() != BodyLength::None {
+        return Ok(());
+    }
+    match handshake::check(&request.view) {
+        Handshake::None => Ok(()),
+        Handshake::Valid(accept) => {
+            called.upgrade = Some(accept);
+            plan.changes.hints = FieldLines::new();
+            Ok(())
+        }
+        refused => Err(Refusal(refused)),
+    }
+}
+
+impl Refusal {
+    /// Answers (RFC 6455 §4.4).
+    pub(crate) fn answer(self, request: &Request<'_>, output: &mut Output) -> Step {
+        let mut fields = FieldLines::new();
+        let status = match self.0 {
+            Handshake::Version => {
+                fields.push(b"Connection", b"Upgrade");
+                fields.push(b"Upgrade", b"websocket");
+                fields.push(b"Sec-WebSocket-Version", b"13");
+                426
+            }
+            _ => 400,
+        };
+        let answer = Failure::of(status, &fields);
+        instead::page(request, &answer, &Changes::default(), output)
+    }
+}

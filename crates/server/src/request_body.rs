@@ -1,0 +1,121 @@
+//! The body of a request before its action: whether there may be one, and receiving it.
+//!
+//! An application or an upstream may want it as it comes; otherwise it is collected, so that a slow client occupies nobody, or read and dropped.
+
+use tutti_conn::output::Gone;
+use tutti_http::websocket::handshake::{self, Handshake};
+use tutti_http::{BodyDecoder, BodyLength};
+use tutti_proxy::BodyFault;
+
+use crate::exchange::Exchange;
+use crate::exchange::client::Client;
+use crate::exchange::collector::{Collected, Collector};
+use crate::exchange::messages::Messages;
+use crate::exchange::request::Request;
+use crate::plan::{Act, Plan};
+use crate::posts::Gathered;
+
+/// The body that a request has.
+pub(crate) enum Expected {
+    Nothing,
+    /// It is to be read by this.
+    Body(BodyDecoder),
+}
+
+/// Checks a head's word about the body before anything else is looked at.
+///
+/// # Errors
+/// The status that the request is refused with.
+pub(crate) fn check(request: &Request<'_>) -> Result<(), u16> {
+    match request.view.body_length() == BodyLength::Chunked && !request.snapshot.accepts_chunked {
+        true => Err(411),
+        false => Ok(()),
+    }
+}
+
+/// Decides whether there is a body to be read.
+///
+/// # Errors
+/// The status that the request is refused with.
+pub(crate) fn expect(request: &Request<'_>, plan: &Plan) -> Result<Expected, u16> {
+    let length = request.view.body_length();
+    if length == BodyLength::None {
+        return Ok(Expected::Nothing);
+    }
+    // A handshake with a body is none; and the body is not read for it.
+    if matches!(plan.act, Act::Application(_)) && handshake::check(&request.view) != Handshake::None
+    {
+        return Err(400);
+    }
+    BodyDecoder::new(length, &request.snapshot.limits)
+        .map(Expected::Body)
+        .map_err(|error| error.status())
+}
+
+/// True if the action takes the body while it comes.
+pub(crate) fn is_streamed(request: &Request<'_>, plan: &Plan) -> bool {
+    match &plan.act {
+        Act::Application(called) => called.application.streams_requests(),
+        Act::Upstream(destination) => destination.streams(&request.view),
+        _ => false,
+    }
+}
+
+/// Reads the body for the action, or past it, where the action needs none; a status where it is refused.
+pub(crate) async fn receive(
+    (client, exchange): (&Client, &Exchange),
+    messages: &mut Messages,
+    plan: &Plan,
+    decoder: BodyDecoder,
+) -> Result<Result<Collected, u16>, Gone> {
+    let snapshot = std::sync::Arc::clone(&messages.snapshot);
+    let with = (client, exchange);
+    let receiver = match &plan.act {
+        Act::Spooler(spooler) => {
+            let mut gathered = Gathered::new(spooler, &client.local.shared.desk);
+            let outcome = read(with, messages, decoder, |data| gathered.add(data)).await?;
+            return Ok(outcome.map(|()| Collected::Job(gathered)));
+        }
+        Act::Application(called) => {
+            let application = &called.application;
+            Some((&**application.name(), application.spool()))
+        }
+        Act::Upstream(destination) => {
+            let spool = snapshot.body_spool.as_ref();
+            spool.map(|spool| (destination.upstream.name(), spool))
+        }
+        Act::Page { .. } | Act::File(_) | Act::Listing(_) | Act::Substitute(_) | Act::Metrics => {
+            None
+        }
+    };
+    let Some((name, spool)) = receiver else {
+        let outcome = read(with, messages, decoder, |_| Ok(())).await?;
+        return Ok(outcome.map(|()| Collected::None));
+    };
+    let mut collector = Collector::new(name, spool, snapshot.body_buffer_bytes);
+    let outcome = read(with, messages, decoder, |data| collector.add(data, client)).await?;
+    Ok(outcome.map(|()| collector.finish()))
+}
+
+/// Reads the body and gives it to `sink`, which may refuse with a status. Bytes behind the body stay in the input, directly behind the head.
+async fn read(
+    (client, exchange): (&Client, &Exchange),
+    messages: &mut Messages,
+    decoder: BodyDecoder,
+    mut sink: impl FnMut(&[u8]) -> Result<(), u16>,
+) -> Result<Result<(), u16>, Gone> {
+    let send_timeout = messages.snapshot.timeouts.send;
+    let (mut body, output) = messages.body(client, exchange, decoder);
+    loop {
+        let outcome = match body.ready(output, send_timeout).await {
+            Ok(true) => sink(body.piece()),
+            Ok(false) => return Ok(Ok(())),
+            Err(BodyFault::Refused(status)) => Err(status),
+            Err(BodyFault::Gone(gone)) => return Err(gone),
+        };
+        if outcome.is_err() {
+            return Ok(outcome);
+        }
+        body.consume(body.piece().len());
+    }
+}

@@ -1,0 +1,530 @@
+//! The writer of responses: one for all actions and all protocols.
+//!
+//! An action says what its response is: a [`Head`] with fields, and a body that is bytes, pieces that come one after the other, the memory of an
+//! application, ranges of a file, or a stored response. The writer frames the response, compresses it, has it recorded for the cache, sends trailers, leaves
+//! the body out for HEAD, counts, and logs. What a client does not take at once stays in the output; a [`Response`] whose body is still to be sent, or
+//! waits for a slow client, goes on in [`sending`](crate::sending).
+//!
+//! Must never: let another server or an application speak for the connection, write a body that contradicts its head, send the end of a response that was
+//! cut short, or log a response twice.
+
+use std::io;
+use std::ops::Range;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use smallvec::SmallVec;
+use tutti_cache::{Recording, now, values};
+use tutti_config::model::Compressor;
+use tutti_conn::holdings::EncoderCharge;
+use tutti_conn::output::{Gone, Output};
+use tutti_conn::socket::BodyPart;
+use tutti_files::cache::CachedFile;
+use tutti_files::compression::{self, Choice, CompressedBody, Described};
+use tutti_http::{
+    DeclaredBody, FieldLines, LAST_CHUNK, NO_FIELDS, ResponseFraming, ResponseQuestion, Trailers,
+    chunk_head, frame_response, write_chunk_head,
+};
+use tutti_pool::{Level, Readable};
+
+use crate::exchange::channel::Channel;
+use crate::exchange::client::Client;
+use crate::exchange::request::Request;
+use crate::exchange::respond::{self, Own, Persistence};
+use crate::plan::Changes;
+
+/// Facts about a response when its head is made.
+pub(crate) struct Head {
+    pub(crate) status: u16,
+    /// The length of its body; `None`: nobody knows.
+    pub(crate) length: Option<u64>,
+    /// Which of the server's own fields it lacks.
+    pub(crate) own: Own,
+    /// The connection can take another request, as far as the body of this one is concerned.
+    pub(crate) may_persist: bool,
+}
+
+/// The encoder of a body that is compressed, made when the first bytes come.
+pub(crate) struct Encoder {
+    pub(crate) compressor: Compressor,
+    body: Option<CompressedBody>,
+    /// The memory for it.
+    _charge: EncoderCharge,
+}
+
+impl Encoder {
+    /// `None`: there is no memory for another one.
+    pub(crate) fn new(client: &Client, compressor: Compressor) -> Option<Self> {
+        let charge = client.charge_encoder(&compressor)?;
+        Some(Self {
+            compressor,
+            body: None,
+            _charge: charge,
+        })
+    }
+
+    fn body(&mut self, framing: ResponseFraming) -> io::Result<&mut CompressedBody> {
+        let body = match self.body.take() {
+            Some(body) => body,
+            None => CompressedBody::new(&self.compressor, framing)?,
+        };
+        Ok(self.body.insert(body))
+    }
+}
+
+/// A response whose head has been written.
+pub(crate) struct Writer {
+    status: u16,
+    framing: ResponseFraming,
+    pub(crate) persistence: Persistence,
+    /// There if the body is compressed and the client gets one.
+    encoder: Option<Encoder>,
+    /// Takes the response down for the cache.
+    recording: Option<Rc<Recording>>,
+    /// Nothing of it is sent: the client gets a stored response instead.
+    is_held: bool,
+    /// The fields of the head, where the access log may ask for them.
+    head: FieldLines,
+    /// Bytes of the body so far, as the client gets them.
+    pub(crate) body_bytes: u64,
+}
+
+impl Writer {
+    /// Puts the head into `output`. `fields` are those for the client: none that belongs to the connection they came on.
+    pub(crate) fn begin<'f>(
+        request: &Request<'_>,
+        head: &Head,
+        fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
+        changes: &Changes,
+        output: &mut Output,
+    ) -> Self {
+        request.exchange.note_response_begun(request.client);
+        let recording = changes.cache.clone();
+        let altered = recording.as_ref().map(|recording| {
+            let told = (head.status, head.length.filter(|_| !request.is_head()));
+            recording.begin(
+                told,
+                fields.clone(),
+                values(&request.view, &changes.edits),
+                now(),
+            )
+        });
+        let told_status = head.status;
+        let own_status = altered
+            .as_ref()
+            .map_or(head.status, |altered| altered.status);
+        let head = &Head {
+            status: own_status,
+            ..*head
+        };
+        let status = request.status(own_status);
+        let (choice, says_vary) = choose(request, head, fields.clone());
+        let encoder = match choice {
+            Choice::Compress(compressor) => Encoder::new(request.client, compressor),
+            Choice::Never | Choice::NotThis => None,
+        };
+        let decision = frame_response(&ResponseQuestion {
+            version: request.view.version(),
+            method: request.view.method(),
+            status,
+            body: head
+                .length
+                .filter(|_| encoder.is_none())
+                .map_or(DeclaredBody::Unknown, DeclaredBody::Length),
+            keep_alive: request.persistence().is_open() && head.may_persist,
+        });
+        let local = &request.client.local;
+        let mut response = respond::begin_with(local, request.snapshot, status, head.own);
+        let sent = &mut response.fields;
+        let strips = altered
+            .as_ref()
+            .is_some_and(|altered| altered.strips_cookies);
+        for (name, value) in fields {
+            if strips && name.eq_ignore_ascii_case(b"Set-Cookie") {
+                continue;
+            }
+            match encoder {
+                Some(_) => compression::push_field(sent, name, value),
+                None => sent.push(name, value),
+            }
+        }
+        if let Some(encoder) = &encoder {
+            sent.push(
+                b"Content-Encoding",
+                encoder.compressor.encoding.word().as_bytes(),
+            );
+        }
+        if choice.varies() && !says_vary {
+            compression::push_vary(sent);
+        }
+        if let (Some(recording), Some(altered)) = (&recording, &altered) {
+            recording.tell(sent, altered, told_status);
+        }
+        response.frame(&decision);
+        request.adjust(changes, &mut response);
+        Self {
+            recording,
+            ..Self::begun(
+                status,
+                (decision.framing, Persistence::of(decision.keep_alive)),
+                encoder,
+                request.put(response, output),
+            )
+        }
+    }
+
+    /// A response whose head is in the output already.
+    pub(crate) fn begun(
+        status: u16,
+        (framing, persistence): (ResponseFraming, Persistence),
+        encoder: Option<Encoder>,
+        head: FieldLines,
+    ) -> Self {
+        Self {
+            status,
+            framing,
+            persistence,
+            encoder: encoder.filter(|_| framing != ResponseFraming::NoBody),
+            recording: None,
+            is_held: false,
+            head,
+            body_bytes: 0,
+        }
+    }
+
+    /// A response that is not sent, because the client gets a stored one.
+    pub(crate) fn held(request: &Request<'_>, status: u16) -> Self {
+        let framing = (ResponseFraming::NoBody, request.persistence());
+        Self {
+            is_held: true,
+            ..Self::begun(status, framing, None, FieldLines::new())
+        }
+    }
+
+    /// Takes it down for the cache, as far as that still takes anything.
+    pub(crate) fn recording(&self) -> Option<&Recording> {
+        self.recording.as_deref().filter(|one| one.is_taking())
+    }
+
+    /// True if the client gets the body as it is, with nothing around it.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.encoder.is_none()
+            && self.recording.is_none()
+            && matches!(self.framing, ResponseFraming::Length(_))
+    }
+
+    /// True if the body is compressed on its way.
+    pub(crate) fn is_compressed(&self) -> bool {
+        self.encoder.is_some()
+    }
+
+    /// The body cannot be compressed: there is no memory. Its head has been decided: the client must see that the rest does not come.
+    fn failed(&self, request: &Request<'_>, error: &io::Error) -> Gone {
+        let message = format!("cannot compress a response: {error}");
+        request.client.local.complain(Level::Error, &message);
+        request.finished(500, 0, &NO_FIELDS);
+        Gone::Closed
+    }
+
+    /// Appends `pieces` of the body, as one chunk where there are chunks, so that the client gets all of them. What is beyond the
+    /// declared length is left out: it would be taken for the next response.
+    pub(crate) fn write<'b>(
+        &mut self,
+        request: &Request<'_>,
+        pieces: impl Iterator<Item = &'b [u8]> + Clone,
+        output: &mut Output,
+    ) -> Result<(), Gone> {
+        if let Some(recording) = self.recording() {
+            for piece in pieces.clone() {
+                recording.write(|body| body.extend_from_slice(piece), piece.len(), now());
+            }
+        }
+        if self.encoder.is_some() {
+            return self
+                .encode(pieces, output)
+                .map_err(|error| self.failed(request, &error));
+        }
+        let mut length: u64 = pieces.clone().map(|piece| piece.len() as u64).sum();
+        match self.framing {
+            ResponseFraming::NoBody => return Ok(()),
+            ResponseFraming::Length(declared) => {
+                length = length.min(declared.saturating_sub(self.body_bytes));
+            }
+            ResponseFraming::Chunked | ResponseFraming::UntilClose => {}
+        }
+        if length == 0 {
+            return Ok(());
+        }
+        let is_chunked = self.framing == ResponseFraming::Chunked;
+        let mut rest = usize::try_from(length).unwrap_or(usize::MAX);
+        if is_chunked {
+            write_chunk_head(rest, &mut output.bytes);
+        }
+        for piece in pieces {
+            let piece = piece.get(..rest).unwrap_or(piece);
+            output.bytes.extend_from_slice(piece);
+            rest -= piece.len();
+        }
+        if is_chunked {
+            output.bytes.extend_from_slice(b"\r\n");
+        }
+        self.body_bytes += length;
+        Ok(())
+    }
+
+    fn encode<'b>(
+        &mut self,
+        pieces: impl Iterator<Item = &'b [u8]>,
+        output: &mut Output,
+    ) -> io::Result<()> {
+        if let Some(encoder) = &mut self.encoder {
+            let body = encoder.body(self.framing)?;
+            for piece in pieces {
+                body.write(piece, &mut output.bytes)?;
+            }
+            self.body_bytes = body.bytes();
+        }
+        Ok(())
+    }
+
+    /// Appends what an encoder holds back: the rest of the body may not come for a long time.
+    pub(crate) fn flush_encoder(
+        &mut self,
+        request: &Request<'_>,
+        output: &mut Output,
+    ) -> Result<(), Gone> {
+        let Some(encoder) = &mut self.encoder else {
+            return Ok(());
+        };
+        let flushed = encoder.body(self.framing).and_then(|body| {
+            body.flush(&mut output.bytes)?;
+            Ok(body.bytes())
+        });
+        self.body_bytes = flushed.map_err(|error| self.failed(request, &error))?;
+        Ok(())
+    }
+
+    /// True if the client needs no more than these `length` bytes to have all of the response.
+    pub(crate) fn is_last(&self, length: usize) -> bool {
+        match self.framing {
+            ResponseFraming::NoBody => true,
+            ResponseFraming::Length(declared) => self.body_bytes + length as u64 >= declared,
+            ResponseFraming::Chunked | ResponseFraming::UntilClose => false,
+        }
+    }
+
+    /// Has the cache keep what has come, and all of it when that is whole.
+    pub(crate) fn record_ring(&self, readable: &Readable<'_>) {
+        let Some(recording) = &self.recording else {
+            return;
+        };
+        if recording.is_taking() {
+            let mut piece = Vec::with_capacity(readable.len());
+            readable.copy_to(&mut piece);
+            recording.write(|body| body.extend_from_slice(&piece), piece.len(), now());
+        }
+        let is_whole =
+            !matches!(self.framing, ResponseFraming::Length(_)) || self.is_last(readable.len());
+        if readable.finished && is_whole {
+            recording.finish();
+        }
+    }
+
+    /// Sends what is in `output` and then `readable`, framed, as far as the channel takes it; the rest is kept in `output`. Not for a body that is
+    /// compressed.
+    pub(crate) fn write_ring(
+        &mut self,
+        client: &Client,
+        readable: &Readable<'_>,
+        trailers: Trailers,
+        output: &mut Output,
+    ) -> Result<(), Gone> {
+        let mut length = readable.len();
+        let mut suffix: &[u8] = b"";
+        let with_trailers;
+        match self.framing {
+            ResponseFraming::NoBody => length = 0,
+            // More than was declared is not sent: it would be taken for the next response.
+            ResponseFraming::Length(declared) => {
+                let left = declared.saturating_sub(self.body_bytes);
+                length = length.min(usize::try_from(left).unwrap_or(usize::MAX));
+            }
+            ResponseFraming::Chunked => {
+                if length > 0 {
+                    output
+                        .bytes
+                        .extend_from_slice(chunk_head(length, &mut [0; 18]));
+                    suffix = b"\r\n";
+                }
+                if readable.finished {
+                    suffix = if length > 0 {
+                        b"\r\n0\r\n\r\n"
+                    } else {
+                        LAST_CHUNK
+                    };
+                }
+                if !trailers.is_empty() {
+                    let mut text: Vec<u8> = Vec::new();
+                    if length > 0 {
+                        text.extend_from_slice(b"\r\n");
+                    }
+                    push_last_chunk(&trailers, &mut text);
+                    with_trailers = text;
+                    suffix = &with_trailers;
+                }
+            }
+            ResponseFraming::UntilClose => {}
+        }
+        if !trailers.is_empty()
+            && let Channel::Stream(stream) = &client.channel
+        {
+            stream.set_trailers(trailers);
+        }
+        self.body_bytes += length as u64;
+        let [first, second] = readable.spans;
+        let first = first.truncated(length);
+        let second = second.truncated(length - first.len);
+        let part = BodyPart {
+            spans: [first, second],
+            suffix,
+        };
+        client.channel.send_body(output, &part)
+    }
+
+    /// The body has ended, with these trailer fields behind it for a client that takes them.
+    pub(crate) fn finish(
+        &mut self,
+        request: &Request<'_>,
+        trailers: Trailers,
+        output: &mut Output,
+    ) -> Result<(), Gone> {
+        if let Some(recording) = &self.recording {
+            recording.finish();
+        }
+        if let Some(mut encoder) = self.encoder.take() {
+            let ended = encoder.body(self.framing).map(drop).and_then(|()| {
+                let body = encoder.body.take();
+                body.map_or(Ok(0), |body| body.finish_data(&mut output.bytes))
+            });
+            self.body_bytes = ended.map_err(|error| self.failed(request, &error))?;
+        }
+        let has_trailers = !self.is_held && !trailers.is_empty() && request.takes_trailers();
+        if has_trailers && let Channel::Stream(stream) = &request.client.channel {
+            stream.set_trailers(trailers);
+        } else if self.framing == ResponseFraming::Chunked {
+            match has_trailers {
+                true => push_last_chunk(&trailers, &mut output.bytes),
+                false => output.bytes.extend_from_slice(LAST_CHUNK),
+            }
+        }
+        Ok(())
+    }
+
+    /// Less has come than was declared: the client waits for the rest, and must see that it does not come.
+    pub(crate) fn check_whole(&self) -> Result<(), Gone> {
+        match self.framing {
+            ResponseFraming::Length(declared) if self.body_bytes < declared => Err(Gone::Closed),
+            _ => Ok(()),
+        }
+    }
+
+    /// Logs the request, whose response is whole, or is not and ends here.
+    pub(crate) fn log(&self, request: &Request<'_>) {
+        if !self.is_held {
+            request.finished(self.status, self.body_bytes, &self.head);
+        }
+    }
+
+    /// The end of the response has been put into `output`, or sent: logs the request, unless that must wait for a slow client.
+    pub(crate) fn end(self, request: &Request<'_>, output: &Output) -> Written {
+        if output.is_spilled() {
+            return Written::Rest(Box::new(Response {
+                writer: self,
+                body: Body::Buffered,
+                lingers: false,
+            }));
+        }
+        self.log(request);
+        request.client.local.give_fields(self.head);
+        Written::End(self.persistence)
+    }
+}
+
+fn push_last_chunk(trailers: &Trailers, bytes: &mut Vec<u8>) {
+    let (last, end) = LAST_CHUNK.split_at(LAST_CHUNK.len() - 2);
+    bytes.extend_from_slice(last);
+    bytes.extend_from_slice(trailers.lines());
+    bytes.extend_from_slice(end);
+}
+
+/// Chooses how a response is compressed; true if it says already that it depends on `Accept-Encoding`.
+fn choose<'f>(
+    request: &Request<'_>,
+    head: &Head,
+    fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+) -> (Choice, bool) {
+    if request.snapshot.compression.is_none() {
+        return (Choice::Never, false);
+    }
+    let mut described = Described {
+        status: head.status,
+        length: head.length,
+        ..Described::default()
+    };
+    let mut says_vary = false;
+    for (name, value) in fields {
+        described.note(name, value);
+        says_vary |= compression::says_vary(name, value);
+    }
+    (request.compression(&described), says_vary)
+}
+
+/// The rest of a body that does not go out at once.
+pub(crate) enum Body {
+    /// Nothing: all of it is in the output, part of that in a file, and the client takes it slowly.
+    Buffered,
+    /// A stored response, and how much of it has gone out.
+    Stored(Bytes, usize),
+    /// Segments of a file, in order.
+    File(Rc<CachedFile>, SmallVec<[Segment; 1]>),
+}
+
+/// A piece of a body.
+pub(crate) enum Segment {
+    /// Bytes of the file.
+    File(Range<u64>),
+    /// Text around the parts of a multipart body.
+    Text(Vec<u8>),
+}
+
+/// A response whose body is still to be sent, or waits for a slow client.
+pub(crate) struct Response {
+    pub(crate) writer: Writer,
+    pub(crate) body: Body,
+    /// The client may still be sending when it has the response.
+    pub(crate) lingers: bool,
+}
+
+/// How far a response has got.
+pub(crate) enum Written {
+    /// It is complete in the output, and logged.
+    End(Persistence),
+    /// The same, but the client may still be sending.
+    Linger,
+    /// This is to be sent yet.
+    Rest(Box<Response>),
+}
+
+impl Written {
+    /// The same, where the client may still be sending (or may not).
+    pub(crate) fn lingering(self, lingers: bool) -> Self {
+        match self {
+            Self::End(_) if lingers => Self::Linger,
+            Self::Rest(mut response) => {
+                response.lingers |= lingers;
+                Self::Rest(response)
+            }
+            sent => sent,
+        }
+    }
+}
