@@ -1,4 +1,4 @@
-//! What processes cost that end, hang, grow or are replaced.
+//! Processes that end, hang, grow or are replaced, and the requests that they cost.
 
 use serde_json::json;
 use tutti_sys::signal;

@@ -1,4 +1,4 @@
-//! What an application sees of a request, and what a client sees of a response.
+//! Requests as an application sees them, and responses as a client sees them.
 
 use std::io::Write;
 use std::net::TcpStream;

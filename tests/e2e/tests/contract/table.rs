@@ -36,7 +36,7 @@ pub(crate) struct Language {
     /// The status of a request in which the application's code fails, and what the log says then.
     pub(crate) failure: u16,
     pub(crate) reason: &'static str,
-    /// What the log says of the place of a request that hangs.
+    /// The words of the log for the place of a request that hangs.
     pub(crate) place: &'static str,
     /// The most requests that one process has begun at a time.
     pub(crate) begun: usize,
