@@ -247,13 +247,19 @@ impl Value {
         })
     }
 
-    /// True if the configuration has no listeners once this value is at `path`.
+    /// True if the configuration has no listeners once this value is at `path`. One with a mistake is refused anyway, with its place.
     fn has_no_listeners(&self, path: Option<&str>) -> bool {
         let Ok(document) = tutti_config::read(&self.bytes, self.format) else {
             return false;
         };
         let listeners = match config_path(path).as_str() {
-            "/config" => document.root().child("listeners"),
+            "/config" => {
+                let context = check::with_what_it_asks_for(&document);
+                if tutti_config::validate(&document, &context).is_err() {
+                    return false;
+                }
+                document.root().child("listeners")
+            }
             "/config/listeners" => Some(document.root()),
             _ => return false,
         };

@@ -98,7 +98,7 @@ fn a_file_in_the_place_of_a_part_is_told_so() {
     let said = text(&refused.stderr);
     let hint = format!("hint: `tutti config put --file {file}`");
     assert!(said.contains(&hint), "{said}");
-    let done = setting.run(&["config", "put", "--file", file], "");
+    let done = setting.run(&["config", "put", "--yes", "--file", file], "");
     assert!(done.status.success(), "{}", text(&done.stderr));
 }
 

@@ -32,7 +32,7 @@ fn certificate(fault: &CertificateError) -> String {
             format!("its certificate is not valid before {}", time(*not_before))
         }
         CertificateError::UnknownIssuer => {
-            "its certificate is signed by nobody who is trusted; hint: name the authority in `ca`"
+            "its certificate is not signed by a trusted authority; hint: name the authority in `ca`"
                 .to_owned()
         }
         CertificateError::NotValidForName => {
@@ -57,7 +57,7 @@ fn certificate(fault: &CertificateError) -> String {
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
             "its certificate is not meant for servers".to_owned()
         }
-        CertificateError::BadSignature => "the signature of its certificate is wrong".to_owned(),
+        CertificateError::BadSignature => "the signature of its certificate is wrong; hint: `ca` may name another authority of the same name".to_owned(),
         // webpki's `CaUsedAsEndEntity`, which has no name of its own there.
         CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
             "its certificate is that of an authority (CA:TRUE), which no server may show".to_owned()

@@ -321,12 +321,6 @@ impl Store for Arc<EtcdStore> {
         })
     }
 
-    fn connected_to(&self) -> Option<String> {
-        let state = self.state();
-        let client = state.client.as_ref();
-        client.map(|client| client.endpoint().to_string())
-    }
-
     fn local_address(&self) -> Option<IpAddr> {
         let state = self.state();
         state.client.as_ref().and_then(Client::local_address)
@@ -362,6 +356,10 @@ impl EtcdFollowing {
 }
 
 impl Following for EtcdFollowing {
+    fn server(&self) -> String {
+        self.endpoint.clone()
+    }
+
     fn next(&mut self) -> BoxFuture<'_, Result<Entries, StoreError>> {
         Box::pin(async move {
             if std::mem::take(&mut self.is_first) {

@@ -76,9 +76,6 @@ pub trait Store: Send + Sync {
         held: &'a mut Held,
     ) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// Whom it is connected to now, for people.
-    fn connected_to(&self) -> Option<String>;
-
     /// The address of this machine from which it is connected.
     fn local_address(&self) -> Option<IpAddr>;
 }
@@ -87,4 +84,7 @@ pub trait Store: Send + Sync {
 pub trait Following: Send {
     /// All of them as they are now: the first time at once, then after each change. An error ends it: to be followed anew.
     fn next(&mut self) -> BoxFuture<'_, Result<Entries, StoreError>>;
+
+    /// The server that they come from, for people.
+    fn server(&self) -> String;
 }

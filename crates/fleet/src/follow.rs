@@ -59,12 +59,12 @@ impl Follower {
         let mut following = self.store.follow(HEADS).await?;
         let mut entries = following.next().await?;
         backoff.reset();
-        let endpoint = self.store.connected_to();
+        // Not the one that the store is connected to now: another call may have left it meanwhile.
+        let endpoint = following.server();
         if *was_there != Some(true) {
             *was_there = Some(true);
-            let at = endpoint.as_deref().unwrap_or_default();
             let text = format!(
-                "following the source at `{at}` as node `{}`",
+                "following the source at `{endpoint}` as node `{}`",
                 self.node.name
             );
             self.log.line(Level::Notice, &text);

@@ -267,9 +267,9 @@ impl Node {
     }
 
     /// The store is there.
-    pub(crate) fn found(&self, endpoint: Option<String>) {
+    pub(crate) fn found(&self, endpoint: String) {
         self.change(|state| {
-            state.endpoint = endpoint;
+            state.endpoint = Some(endpoint);
             state.error = None;
             state.found += 1;
         });

@@ -61,8 +61,12 @@ pub fn user(pid: i32) -> Option<String> {
     Some(tutti_sys::credentials::user_name(number).expect("a user with a name"))
 }
 
-/// True if it runs, and is no zombie.
+/// True if it runs, and is no zombie. A process whose first thread has ended keeps its files open until the last one has.
 pub fn is_running(pid: i32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+    if threads.is_ok_and(|threads| threads.count() > 1) {
+        return true;
+    }
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name in parentheses may hold anything.
     let state = stat

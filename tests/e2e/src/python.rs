@@ -21,9 +21,13 @@ pub fn run(command: &mut Command) {
 }
 
 /// A virtual environment with these requirements (a file of pip's), kept beside cargo's programs and made anew when they change. Tests
-/// of one program must not ask for one of the same name.
+/// that ask for it at the same time wait for the first one.
 pub fn environment(name: &str, requirements: &str) -> PathBuf {
-    let folder = binaries().join("environments").join(name);
+    let environments = binaries().join("environments");
+    let folder = environments.join(name);
+    fs::create_dir_all(&environments).expect("a folder for environments");
+    let lock = fs::File::create(environments.join(format!("{name}.lock"))).expect("a file to lock");
+    lock.lock().expect("a lock");
     let mark = folder.join("requirements.txt");
     if fs::read_to_string(&mark).is_ok_and(|text| text == requirements) {
         return folder;

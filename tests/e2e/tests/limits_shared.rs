@@ -350,7 +350,7 @@ fn a_store_with_tls_certificates_and_a_user_that_may_do_little() {
     stranger.put("/config", &config);
     wait_until("it says why", || {
         let error = store_of(&stranger)["error"].to_string();
-        error.contains("TLS: its certificate is signed by nobody who is trusted")
+        error.contains("TLS: its certificate is not signed by a trusted authority")
             || error.contains("no root certificates")
     });
 }

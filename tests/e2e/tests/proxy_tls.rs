@@ -211,7 +211,11 @@ fn what_is_wrong_with_a_server_is_said() {
     );
     let good = front.backend("IP:127.0.0.1", &json!({}));
     let good_address = good.address().to_string();
-    ask(&good_address, &json!({}), "signed by nobody who is trusted");
+    ask(
+        &good_address,
+        &json!({}),
+        "not signed by a trusted authority",
+    );
     let own = front.backend_with("own", &json!({}));
     ask(
         &own.address().to_string(),

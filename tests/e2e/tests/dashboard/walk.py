@@ -52,14 +52,16 @@ def log_in(page, url, token):
     page.go(url + "/jobs")
     tree = page.tree()
     assert ("textbox", "Token") in tree and ("button", "Log in") in tree, tree
-    # The field has the focus, so a person types at once.
+    # The field gets the focus, so a person types at once.
+    has_focus = "document.activeElement.id === 'token'"
+    page.wait_until("the focus", has_focus)
     page.type("0" * 64)
     before = page.loads
     page.press("Enter")
     page.wait_for_load(before)
     assert ("alert", "") in page.tree() or any(role == "alert" for role, _ in page.tree()), page.tree()
     page.messages.clear()  # The browser tells of the 403.
-    page.run("document.getElementById('token').focus()")
+    page.wait_until("the focus", has_focus)
     page.type(token)
     before = page.loads
     page.press("Enter")
