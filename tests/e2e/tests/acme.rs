@@ -708,7 +708,7 @@ fn an_authority_that_lies_does_no_harm() {
             ("late/token", "a token that is none"),
             ("late/many", "more names than were ordered"),
             ("late/long-pause", "not come to a result in time"),
-            ("late/no-certificate", "the authority"),
+            ("late/no-certificate", "unable to decode certificate"),
             ("late/other-certificate", "cannot be put in force"),
             ("bad-nonce", "too many"),
         ] {
