@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -568,7 +568,7 @@ fn an_authority_that_is_not_there_or_another_is_no_trouble_for_others() {
 
 /// An authority that answers each path below `/dir` with another lie.
 const LIAR: &str = r#"
-import http.server, json, ssl, sys
+import http.server, json, os, ssl, sys, threading
 
 port, chain, key = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 base = f"https://127.0.0.1:{port}"
@@ -664,6 +664,8 @@ server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Liar)
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 context.load_cert_chain(chain, key)
 server.socket = context.wrap_socket(server.socket, server_side=True)
+# It ends with its test, however that ends.
+threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
 server.serve_forever()
 "#;
 
@@ -678,6 +680,7 @@ fn an_authority_that_lies_does_no_harm() {
         .arg(program)
         .arg(port.to_string())
         .args([authority.path("liar.pem"), authority.path("liar.key")])
+        .stdin(Stdio::piped())
         .spawn()
         .unwrap();
     wait_until("the authority", || {
