@@ -605,10 +605,10 @@ fn a_late_worker_is_replaced_at_once_and_may_finish() {
     let (pid, _) = pid_of(&pool, &app);
     let gate = Gate::new();
     assert_eq!(pool.get(&app, &gate.target()).unwrap_err().status(), 504);
-    // It is still at it, and whoever waited behind it no longer waits.
-    wait_until("another one is idle", || app.status().idle == 1);
+    // It has a second to finish in, and leaves then.
     gate.open();
     pool.lift_timeout(&spec);
+    wait_until("another one is idle", || app.status().idle == 1);
     assert_ne!(pid_of(&pool, &app).0, pid);
     wait_until("it has left", || !signal::exists(pid));
     assert!(!pool.log.has("does not come back"), "{}", pool.log.all());
