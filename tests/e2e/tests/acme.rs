@@ -503,7 +503,7 @@ fn a_person_has_it_renewed_at_once_but_not_within_a_pause() {
         "{}",
         refused.text()
     );
-    assert_eq!(pair.status()["failures"], 1);
+    wait_until("the failure is shown", || pair.status()["failures"] == 1);
 }
 
 #[test]
