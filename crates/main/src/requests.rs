@@ -701,7 +701,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let instance = instance(folder.path());
         let free = || {
-            let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            // Nothing else is at this address, so that no other socket takes the port when it is free again.
+            let port = std::net::TcpListener::bind("127.86.0.1:0").unwrap();
             Place::Inet(port.local_addr().unwrap())
         };
         let (of_dashboard, of_router) = (free(), free());
