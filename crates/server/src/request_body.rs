@@ -1,6 +1,6 @@
 //! The body of a request before its action: whether there may be one, and receiving it.
 //!
-//! An application or an upstream may want it as it comes; otherwise it is collected, so that a slow client occupies nobody, or read and dropped.
+//! An application or an upstream may want it as it comes; otherwise it is collected, so that a slow client occupies no worker, or read and dropped.
 
 use tutti_conn::output::Gone;
 use tutti_http::websocket::handshake::{self, Handshake};

@@ -1,6 +1,6 @@
 //! A range of a file as the body of an answer.
 //!
-//! Called by [`waiting`](crate::waiting) for files that are not kept in memory. A plain socket gets the file's bytes straight
+//! Called by [`sending`](crate::sending) for files that are not kept in memory. A plain socket gets the file's bytes straight
 //! ([`sendfile`](tutti_conn::sendfile)); where the connection's channel changes the bytes, they are read into memory and go the way of all
 //! others. Either way only a little is handed to the socket ahead of the client.
 //!

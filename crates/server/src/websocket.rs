@@ -1,6 +1,6 @@
 //! The bytes of a WebSocket connection: between the client's socket, the [`Session`] and the application's rings.
 //!
-//! Entered from [`waiting`](crate::waiting) when an application has accepted a handshake; ends with the connection. One task,
+//! Entered from the [`pipeline`](crate::pipeline) when an application has accepted a handshake; ends with the connection. One task,
 //! as for every connection; it waits for whatever can go on: the client to send or to take, the application to read or to write, a
 //! deadline. While nothing happens it holds no buffer.
 

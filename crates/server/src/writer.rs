@@ -36,7 +36,7 @@ use crate::plan::Changes;
 /// Facts about a response when its head is made.
 pub(crate) struct Head {
     pub(crate) status: u16,
-    /// The length of its body; `None`: nobody knows.
+    /// The length of its body; `None`: unknown.
     pub(crate) length: Option<u64>,
     /// Which of the server's own fields it lacks.
     pub(crate) own: Own,

@@ -1,7 +1,6 @@
 //! The body of a request, piece by piece, as it comes from the client.
 //!
-//! Whoever does something with a body reads it here: [`waiting`](crate::waiting) for the collector and for bodies that nobody wants,
-//! and whatever passes it on while it comes. The bytes are read into the connection's input and given out in place. When the body has
+//! Every body is read here: [`request_body`](crate::request_body) collects one or drops it, and others pass it on while it comes. The bytes are read into the connection's input and given out in place. When the body has
 //! ended, what is left in the input behind the head is the next request.
 //!
 //! Must never: give out a byte that is not the body's, lose one behind it, or wait without a deadline.
