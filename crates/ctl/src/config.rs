@@ -151,21 +151,28 @@ pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
         } => {
             refuse_file_as_path(path.as_deref(), file)?;
             let (client, value) = (Client::new(control)?, Value::read(file)?);
-            if !yes {
-                confirm_last_listener(&client, path.as_deref(), &value)?;
+            let removes_listeners = value.has_no_listeners(path.as_deref());
+            if removes_listeners && !yes {
+                confirm_last_listener(&client, &value)?;
             }
-            send("PUT", path.as_deref(), &value, &client)
+            send("PUT", path.as_deref(), &value, &client)?;
+            if removes_listeners {
+                say(&format!(
+                    "{} the configuration has no listeners: the server answers no requests now; `tutti config rollback` brings the former one back",
+                    style::place("warning:")
+                ));
+            }
+            done()
         }
         ConfigCommand::Append {
             path,
             file,
             control,
-        } => send(
-            "POST",
-            Some(path),
-            &Value::read(file)?,
-            &Client::new(control)?,
-        ),
+        } => {
+            let client = Client::new(control)?;
+            send("POST", Some(path), &Value::read(file)?, &client)?;
+            done()
+        }
         ConfigCommand::Delete { path, control } => {
             Client::new(control)?
                 .call("DELETE", &config_path(Some(path)), None, None)?
@@ -182,12 +189,11 @@ pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
             path,
             file,
             control,
-        } => send(
-            "PATCH",
-            path.as_deref(),
-            &Value::read(file)?,
-            &Client::new(control)?,
-        ),
+        } => {
+            let client = Client::new(control)?;
+            send("PATCH", path.as_deref(), &Value::read(file)?, &client)?;
+            done()
+        }
         ConfigCommand::Check {
             file,
             modulesdir,
@@ -267,12 +273,7 @@ impl Value {
     }
 }
 
-fn send(
-    method: &str,
-    path: Option<&str>,
-    value: &Value,
-    client: &Client,
-) -> Result<ExitCode, Failure> {
+fn send(method: &str, path: Option<&str>, value: &Value, client: &Client) -> Result<(), Failure> {
     let sent = Some((value.name.as_str(), value.bytes.as_slice()));
     let body = Some((value.bytes.as_slice(), value.format.media_type()));
     let place = config_path(path);
@@ -285,28 +286,13 @@ fn send(
         let Some(made) = made else {
             return Err(missing(client, path.unwrap_or_default(), answer));
         };
-        made.succeeded(sent)?;
-        return done();
+        return made.succeeded(sent);
     }
-    answer.succeeded(sent)?;
-    if method == "PUT" && value.has_no_listeners(path) {
-        say(&format!(
-            "{} the configuration has no listeners: the server answers no requests now; `tutti config rollback` brings the former one back",
-            style::place("warning:")
-        ));
-    }
-    done()
+    answer.succeeded(sent)
 }
 
 /// Asks before a value removes the last listener, which is rarely meant. Without a terminal, `--yes` has to say so.
-fn confirm_last_listener(
-    client: &Client,
-    path: Option<&str>,
-    value: &Value,
-) -> Result<(), Failure> {
-    if !value.has_no_listeners(path) {
-        return Ok(());
-    }
+fn confirm_last_listener(client: &Client, value: &Value) -> Result<(), Failure> {
     let now = client.call("GET", "/config/listeners", None, None)?;
     let count = match now.status {
         200 => now.json()?.as_object().map_or(0, serde_json::Map::len),
