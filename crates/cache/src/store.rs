@@ -607,18 +607,19 @@ fn lock<T>(part: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use tutti_http::FieldLines;
 
     use super::*;
     use crate::{Freshness, Vary};
 
-    fn key(text: &str) -> Key {
+    pub(crate) fn key(text: &str) -> Key {
         Key::new(text.as_bytes().to_vec(), b"a", b"", std::iter::empty())
     }
 
-    fn stored(text: &str, bytes: usize) -> Arc<Stored> {
-        let freshness = Freshness {
+    /// Came now, and is fresh for a long time.
+    pub(crate) fn fresh() -> Freshness {
+        Freshness {
             received: 0,
             initial_age: 0,
             lifetime: 1000,
@@ -627,9 +628,12 @@ mod tests {
             always_validates: false,
             is_assumed: false,
             allows_authorized: false,
-        };
+        }
+    }
+
+    fn stored(text: &str, bytes: usize) -> Arc<Stored> {
         let head = (200, FieldLines::new());
-        let stored = Stored::new(key(text), Vary::default(), head, freshness, &[]);
+        let stored = Stored::new(key(text), Vary::default(), head, fresh(), &[]);
         Arc::new(stored.with_body(vec![0; bytes].into()))
     }
 

@@ -135,6 +135,14 @@ impl Play {
         within("a runner", self.runners.recv()).await.unwrap()
     }
 
+    /// The next runner, once the process counts as running.
+    async fn running(&mut self, process: &Process) -> Played {
+        let runner = self.runner().await;
+        runner.runs();
+        is_in(process, ProcessState::Running).await;
+        runner
+    }
+
     fn has_logged(&self, text: &str) -> bool {
         let lines = self.stage.lines.lock().unwrap();
         lines.iter().any(|line| line.contains(text))
@@ -178,9 +186,7 @@ fn a_mule_that_ends_is_started_again_and_its_end_is_remembered() {
     play(|mut play| async move {
         let process = Process::start(&play.around, &quick(), 0);
         for restarts in 1..=3 {
-            let runner = play.runner().await;
-            runner.runs();
-            is_in(&process, ProcessState::Running).await;
+            let runner = play.running(&process).await;
             runner.writes("no database\n");
             runner.ends(ExitStatus::Code(3));
             let ended = async {
@@ -205,9 +211,7 @@ fn a_mule_waits_its_pause_and_an_order_ends_that() {
         is_in(&process, ProcessState::Waiting).await;
         assert!(play.runners.try_recv().is_err(), "it waits");
         process.restart();
-        let runner = play.runner().await;
-        runner.runs();
-        is_in(&process, ProcessState::Running).await;
+        let _runner = play.running(&process).await;
     });
 }
 
@@ -215,9 +219,7 @@ fn a_mule_waits_its_pause_and_an_order_ends_that() {
 fn a_restart_stops_the_process_and_is_no_end_of_its_own() {
     play(|mut play| async move {
         let process = Process::start(&play.around, &slow(), 0);
-        let first = play.runner().await;
-        first.runs();
-        is_in(&process, ProcessState::Running).await;
+        let first = play.running(&process).await;
         process.restart();
         assert_eq!(first.hear().await, ToRunner::Stop);
         is_in(&process, ProcessState::Stopping).await;
@@ -226,9 +228,7 @@ fn a_restart_stops_the_process_and_is_no_end_of_its_own() {
             "none beside one that is to be gone"
         );
         first.ends(ExitStatus::Signal(libc::SIGTERM));
-        let runner = play.runner().await;
-        runner.runs();
-        is_in(&process, ProcessState::Running).await;
+        let _runner = play.running(&process).await;
         let status = process.status();
         assert_eq!((status.restarts, status.last), (0, None));
     });
@@ -238,9 +238,7 @@ fn a_restart_stops_the_process_and_is_no_end_of_its_own() {
 fn a_process_that_is_stopped_ends_and_no_other_comes() {
     play(|mut play| async move {
         let process = Process::start(&play.around, &quick(), 0);
-        let runner = play.runner().await;
-        runner.runs();
-        is_in(&process, ProcessState::Running).await;
+        let runner = play.running(&process).await;
         process.stop();
         assert_eq!(runner.hear().await, ToRunner::Stop);
         runner.ends(ExitStatus::Code(0));
@@ -258,9 +256,7 @@ fn a_process_that_is_stopped_ends_and_no_other_comes() {
 fn numbers_and_pauses_change_without_another_process() {
     play(|mut play| async move {
         let process = Process::start(&play.around, &slow(), 0);
-        let runner = play.runner().await;
-        runner.runs();
-        is_in(&process, ProcessState::Running).await;
+        let runner = play.running(&process).await;
         process.adapt(&quick());
         // The new pause counts, and nothing was told to the runner.
         runner.ends(ExitStatus::Code(1));
@@ -274,9 +270,7 @@ fn a_former_runner_is_waited_for() {
     play(|mut play| async move {
         play.stage.busy.store(2, Ordering::Relaxed);
         let process = Process::start(&play.around, &slow(), 0);
-        let runner = play.runner().await;
-        runner.runs();
-        is_in(&process, ProcessState::Running).await;
+        let _runner = play.running(&process).await;
         assert_eq!(process.status().restarts, 0);
     });
 }
@@ -365,9 +359,7 @@ fn a_runner_that_does_not_do_what_it_is_told_is_killed() {
         let mut spec = specs("", "").remove(0);
         spec.stop_timeout = Duration::ZERO;
         let process = Process::start(&play.around, &Arc::new(spec), 0);
-        let runner = play.runner().await;
-        runner.runs();
-        is_in(&process, ProcessState::Running).await;
+        let runner = play.running(&process).await;
         process.stop();
         let mut killed = play.stage.killed.subscribe();
         let pid = runner.pid;

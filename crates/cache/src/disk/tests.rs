@@ -6,7 +6,8 @@ use tutti_http::FieldLines;
 
 use super::file_tier::Disk;
 use super::tier::{Loaded, Tier};
-use crate::{DiskLimits, Freshness, Key, Purge, Stored, Vary};
+use crate::store::tests::{fresh, key};
+use crate::{DiskLimits, Purge, Stored, Vary};
 
 const MEMORY: usize = 1 << 20;
 
@@ -24,24 +25,10 @@ fn start(file: &NamedTempFile) -> Disk {
     Disk::start("one", opened.unwrap(), &limits(), MEMORY, report).unwrap()
 }
 
-fn key(text: &str) -> Key {
-    Key::new(text.as_bytes().to_vec(), b"a", b"", std::iter::empty())
-}
-
 fn stored(text: &str, bytes: usize) -> Arc<Stored> {
-    let freshness = Freshness {
-        received: 0,
-        initial_age: 0,
-        lifetime: 1000,
-        stale_while_revalidate: 0,
-        stale_if_error: 0,
-        always_validates: false,
-        is_assumed: false,
-        allows_authorized: false,
-    };
     let head = (200, FieldLines::of("Surrogate-Key", text.as_bytes()));
     let tags = ["Surrogate-Key".to_owned()];
-    let stored = Stored::new(key(text), Vary::default(), head, freshness, &tags);
+    let stored = Stored::new(key(text), Vary::default(), head, fresh(), &tags);
     Arc::new(stored.with_body(vec![b'x'; bytes].into()))
 }
 
