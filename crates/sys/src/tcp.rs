@@ -33,7 +33,8 @@ mod tests {
     fn a_connection_with_itself_is_refused_and_holds_no_port() {
         let flags = SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).unwrap();
-        bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        // Nothing else is at this address, so that no other socket takes the port when it is free again.
+        bind(&socket, &SocketAddr::from(([127, 86, 0, 2], 0))).unwrap();
         let stream = TcpStream::from(socket);
         let address = stream.local_addr().unwrap();
         connect(&stream, &address).unwrap();
