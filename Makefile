@@ -143,7 +143,7 @@ test-fuzz: build-fuzz ## FUZZ_SECONDS (10) of each fuzz target, without cargo-fu
 
 # Miri is itself of the nightly compiler. Its weak memory made that end with an internal error. Of the workers' base it takes what needs
 # no process, socket or signal: most of it is those.
-NIGHTLY = rustup component list --toolchain nightly --installed 2>/dev/null | grep -q '^$(1)' || \
+NIGHTLY = rustup component list --toolchain nightly --installed 2>/dev/null | grep '^$(1)' >/dev/null || \
     rustup toolchain install nightly --profile minimal --component miri --component rust-src
 test-miri: ## the wire's lock-free parts and tables and the workers' base under Miri: undefined behaviour, data races (a quarter of an hour)
 	@$(call NIGHTLY,miri)
