@@ -50,6 +50,9 @@ impl LoadOptions {
     }
 }
 
+/// A server that stops gives a kept connection so long for its next request.
+const REUSE_WITHIN: Duration = Duration::from_millis(500);
+
 /// The outcome of the requests that were sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
@@ -65,6 +68,9 @@ pub struct Outcome {
     /// The same on a reused connection, which the server may have closed for idleness before it saw the request.
     /// Clients ask again by themselves (RFC 9112 section 9.3.1).
     pub closed_on_reuse: u64,
+    /// The same where the client has let [`REUSE_WITHIN`] pass since the answer before: a machine under load stops clients,
+    /// too, and a server that stops waits no longer for their next request.
+    pub closed_after_pause: u64,
     /// The connection broke in the middle of an answer.
     pub broken: u64,
     /// No answer within the time set.
@@ -96,6 +102,7 @@ impl std::ops::AddAssign for Outcome {
         self.wrong_bodies += other.wrong_bodies;
         self.lost += other.lost;
         self.closed_on_reuse += other.closed_on_reuse;
+        self.closed_after_pause += other.closed_after_pause;
         self.broken += other.broken;
         self.hung += other.hung;
         self.refused += other.refused;
@@ -107,13 +114,14 @@ impl fmt::Display for Outcome {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             out,
-            "answered {} · other statuses {:?} · wrong body {} · lost {} · closed on reuse {} · broken {} · hung {} · \
-             refused {} · slowest {} ms",
+            "answered {} · other statuses {:?} · wrong body {} · lost {} · closed on reuse {} · closed after a pause {} · \
+             broken {} · hung {} · refused {} · slowest {} ms",
             self.answered,
             self.statuses,
             self.wrong_bodies,
             self.lost,
             self.closed_on_reuse,
+            self.closed_after_pause,
             self.broken,
             self.hung,
             self.refused,
@@ -211,6 +219,10 @@ struct Client<'a> {
     options: &'a LoadOptions,
     stream: Option<TcpStream>,
     uses: u32,
+    /// When the answer before had come.
+    answered: Instant,
+    /// The time from then until the request was sent.
+    paused: Duration,
     buffer: Vec<u8>,
 }
 
@@ -220,6 +232,8 @@ impl<'a> Client<'a> {
             options,
             stream: None,
             uses: 0,
+            answered: Instant::now(),
+            paused: Duration::ZERO,
             buffer: Vec::new(),
         }
     }
@@ -259,6 +273,9 @@ impl<'a> Client<'a> {
                     // A port nobody listens on refuses in microseconds: do not spin on it.
                     std::thread::park_timeout(Duration::from_millis(5));
                 }
+                End::Closed if reused && self.paused >= REUSE_WITHIN => {
+                    mine.closed_after_pause += 1;
+                }
                 End::Closed if reused => mine.closed_on_reuse += 1,
                 End::Closed => mine.lost += 1,
                 End::Broken => mine.broken += 1,
@@ -294,8 +311,11 @@ impl<'a> Client<'a> {
         self.uses += 1;
         // A write may fail because the server has answered early and closed: the answer decides.
         let _ = stream.write_all(&self.options.request);
+        self.paused = self.answered.elapsed();
         self.buffer.clear();
-        match read_reply(stream, &mut self.buffer, "GET") {
+        let reply = read_reply(stream, &mut self.buffer, "GET");
+        self.answered = Instant::now();
+        match reply {
             Ok(Some(reply)) => End::Answer {
                 status: reply.status,
                 right: reply.is_whole && (self.options.expect)(&reply.body),
@@ -372,6 +392,22 @@ mod tests {
         );
         assert!(outcome.lost >= 1, "{outcome}");
         assert!(outcome.broken >= 1, "{outcome}");
+    }
+
+    #[test]
+    fn a_kept_connection_that_is_closed_counts_by_the_pause_of_its_client() {
+        let closed_after = |pause| {
+            let keeps = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+            let mut options = LoadOptions::get(serve(&[keeps]), "/", 1);
+            options.pause = pause;
+            let load = Load::start(&options);
+            // The server has closed the connection of the first, and takes the next one after that.
+            assert!(load.wait_for_answers(2, crate::PATIENCE));
+            load.stop()
+        };
+        let outcome = closed_after(REUSE_WITHIN);
+        assert!(outcome.closed_after_pause > 0, "{outcome}");
+        assert_eq!(outcome.closed_on_reuse, 0, "{outcome}");
     }
 
     #[test]
