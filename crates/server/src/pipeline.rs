@@ -164,10 +164,13 @@ async fn step(
             let mut input = client.local.buffers.take();
             let (request, body, output) =
                 messages.detach_body(client, exchange, decoder, &mut input);
-            // There is only one body, which the action gets: the copy is counted as dropped.
-            mirror::copy(&request, &Collected::None);
-            let body = ActionBody::Stream(Box::new(body));
-            let step = act(&request, plan, body, output).await?;
+            // Nothing of the body is there for a copy or for the cache.
+            let step = match stages(&request, Stage::Mirror, Some(plan), Collected::None, output) {
+                Step::Action(plan, _) => {
+                    act(&request, plan, ActionBody::Stream(Box::new(body)), output).await?
+                }
+                step => step,
+            };
             // The next request.
             messages.input.extend_from_slice(&input);
             client.local.buffers.give(input);
