@@ -107,12 +107,13 @@ test: ## everything that is quick enough to run before each push; what was skipp
 
 test-steps:
 	@packaging/others-may-enter
-	@packaging/timed "installing what the tests need" packaging/install-deps build test real
-	$(STEP) "building the programs" $(CARGO) build --workspace --bins
-	$(STEP) --after "building the programs" "repository rules, with an empty cache of crates" packaging/fresh --home $(TARGET)/debug/xtask check
+	@packaging/timed "installing what the build needs" packaging/install-deps build
+	$(STEP) "building the programs, and installing what the tests need" \
+	    packaging/beside --nice 0 .work/install.log "packaging/install-deps test real" $(CARGO) build --workspace --bins
+	$(STEP) --after "building the programs, and installing what the tests need" "repository rules, with an empty cache of crates" packaging/fresh --home $(TARGET)/debug/xtask check
 	$(STEP) "building the tests" $(CARGO) test --workspace --no-run
 	$(if $(LINTED),$(STEP) "building what is not tested" $(CARGO) build --workspace --benches)
-	$(STEP) --after "building the programs" --after "building the tests" "tests, and building for loom and fuzzing" \
+	$(STEP) --after "building the programs, and installing what the tests need" --after "building the tests" "tests, and building for loom and fuzzing" \
 	    packaging/beside .work/beside.log "$(MAKE) --no-print-directory build-fuzz build-loom" \
 	    env CARGO=$(CARGO) $(TEST_THREADS) packaging/test-programs 2>&1 | tee $(TUTTI_TESTS)
 	$(STEP) "tests of the bench" env -C bench python3 -m unittest -q harness.test_loads harness.test_workers
