@@ -5,15 +5,16 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::task::Waker;
-use std::time::Instant;
 
 use bytes::Bytes;
 use quinn_proto::{Connection, Dir, StreamId, VarInt};
 use rustc_hash::FxHashMap;
-use tutti_conn::clock::{Millis, now_millis};
+use tutti_conn::clock::Millis;
 use tutti_http::http3::{Code, Fault};
 use tutti_http::{Allowance, Flood};
 use tutti_tls::Facts;
+
+use crate::outside::{now, now_millis};
 
 /// Who waits for something of a stream.
 #[derive(Default)]
@@ -104,9 +105,7 @@ impl Quic {
     pub(crate) fn close(&self, code: Code, reason: &'static str) {
         if !self.has_ended.get() {
             let reason = Bytes::from_static(reason.as_bytes());
-            self.state
-                .borrow_mut()
-                .close(Instant::now(), number(code), reason);
+            self.state.borrow_mut().close(now(), number(code), reason);
             self.end();
         }
     }

@@ -1,0 +1,151 @@
+//! Connections: their deadlines, and their end in good order.
+
+use quinn_proto::ConnectionError;
+use tutti_conn::clock::Millis;
+use tutti_http::http3::frame::{GOAWAY, SETTINGS};
+use tutti_http::http3::{Code, varint};
+
+use super::client::{End, close, head};
+use super::network::now_millis;
+use super::world::{Flag, LIMITS, TIMEOUTS, World};
+
+/// How long a client may take to hear that it is to go, and then a little.
+const HEARD: Millis = 310;
+
+/// The requests from which on the server takes none, as its GOAWAY frames have them.
+fn goaways(world: &mut World, read: &mut Vec<u8>) -> Vec<u64> {
+    let frames = world.client().control_frames(read);
+    assert_eq!(frames[0].0, SETTINGS);
+    let behind = frames[1..].iter();
+    behind
+        .map(|(kind, payload)| {
+            assert_eq!(*kind, GOAWAY);
+            varint::read(payload).unwrap().0
+        })
+        .collect()
+}
+
+fn closed_with(world: &mut World) -> Option<u64> {
+    match &world.client().lost {
+        Some(ConnectionError::ApplicationClosed(close)) => Some(close.error_code.into_inner()),
+        None => None,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_connection_that_is_to_end_takes_what_is_on_its_way() {
+    let mut world = World::connected(LIMITS);
+    let mut read = Vec::new();
+    assert!(goaways(&mut world, &mut read).is_empty());
+    world.client().get();
+    let first = world.request();
+    world.site.is_ending.set(true);
+    world.pass(1);
+    let any = varint::LARGEST - 3;
+    assert_eq!(goaways(&mut world, &mut read), [any]);
+    // This one was sent before the client knew.
+    let on_its_way = world.client().get();
+    let second = world.request();
+    world.pass(HEARD);
+    assert_eq!(goaways(&mut world, &mut read), [any, 8]);
+    // One that comes later may be sent again elsewhere.
+    let late = world.client().get();
+    world.settle();
+    let end = world.client().response(late).end;
+    assert_eq!(end, End::Reset(Code::REQUEST_REJECTED.0));
+    drop(first);
+    second.answer(200);
+    world.settle();
+    assert_eq!(world.client().response(on_its_way).end, End::Whole);
+    assert_eq!(closed_with(&mut world), None, "a request is under way");
+    drop(second);
+    world.pass(1);
+    assert_eq!(closed_with(&mut world), Some(Code::NO_ERROR.0));
+    world.until(|world| (world.site.connections.get() == 0).then_some(()));
+}
+
+#[test]
+fn a_client_that_may_take_its_time_has_some_seconds() {
+    let mut world = World::connected(LIMITS);
+    world.site.is_ending.set(true);
+    world.site.drains_gently.set(true);
+    world.pass(HEARD);
+    world.pass(4_900);
+    assert_eq!(closed_with(&mut world), None);
+    world.pass(200);
+    assert_eq!(closed_with(&mut world), Some(Code::NO_ERROR.0));
+}
+
+#[test]
+fn a_client_without_a_request_is_let_go() {
+    let mut world = World::connected(LIMITS);
+    let mut read = Vec::new();
+    world.client().get();
+    let request = world.request();
+    assert!(world.site.is_active.get());
+    // It is asked whether it is there, which keeps the connection.
+    world.pass(10 * TIMEOUTS.idle);
+    assert!(goaways(&mut world, &mut read).is_empty());
+    request.answer(200);
+    drop(request);
+    world.settle();
+    assert!(!world.site.is_active.get());
+    assert_eq!(world.site.deadline.get(), now_millis() + TIMEOUTS.idle);
+    world.pass(TIMEOUTS.idle - 100);
+    assert!(goaways(&mut world, &mut read).is_empty());
+    world.pass(200);
+    assert_eq!(goaways(&mut world, &mut read), [varint::LARGEST - 3]);
+    world.pass(HEARD);
+    assert_eq!(closed_with(&mut world), Some(Code::NO_ERROR.0));
+}
+
+#[test]
+fn a_head_that_does_not_come_is_given_up() {
+    let mut world = World::connected(LIMITS);
+    let id = world.client().open(&head("GET")[..5]).unwrap();
+    world.settle();
+    assert_eq!(world.site.deadline.get(), now_millis() + TIMEOUTS.head);
+    world.pass(TIMEOUTS.head - 100);
+    assert_eq!(world.client().response(id).end, End::NotYet);
+    world.pass(200);
+    let end = world.client().response(id).end;
+    assert_eq!(end, End::Reset(Code::REQUEST_INCOMPLETE.0));
+    assert_eq!(closed_with(&mut world), None);
+}
+
+#[test]
+fn a_client_that_is_not_there_any_more_is_noticed() {
+    let mut world = World::connected(LIMITS);
+    world.client().get();
+    let request = world.request();
+    let flag = Flag::new();
+    let waker = flag.waker();
+    let mut cx = std::task::Context::from_waker(&waker);
+    assert!(request.stream.poll_gone(&mut cx).is_pending());
+    // It is asked after ten seconds, which it has another thirty to answer.
+    for _ in 0..41 {
+        world.lose(1000);
+    }
+    assert!(flag.take());
+    assert!(request.stream.poll_gone(&mut cx).is_ready());
+    assert_eq!(world.site.connections.get(), 0);
+}
+
+#[test]
+fn a_client_that_closes_ends_what_it_has_asked_for() {
+    let mut world = World::connected(LIMITS);
+    world.client().get();
+    let request = world.request();
+    let flag = Flag::new();
+    let waker = flag.waker();
+    let mut cx = std::task::Context::from_waker(&waker);
+    assert!(request.stream.poll_gone(&mut cx).is_pending());
+    close(world.client());
+    world.settle();
+    assert!(flag.take());
+    assert!(request.stream.poll_gone(&mut cx).is_ready());
+    drop(request);
+    world.until(|world| (world.site.connections.get() == 0).then_some(()));
+    assert!(world.site.mentions.borrow().is_empty());
+}
