@@ -333,11 +333,16 @@ impl<C: Connection> Driver<C> {
             }
             StreamEvent::Stopped { id, .. } => {
                 if self.quic.note_reset().is_ok() {
+                    self.quic.give_up_end(id);
                     self.quic
                         .notify(id, |waits| [waits.write.take(), waits.gone.take()]);
                 }
             }
-            StreamEvent::Finished { .. } | StreamEvent::Available { .. } => {}
+            StreamEvent::Finished { id } => {
+                self.quic.stop_listening(id);
+                self.quic.notify(id, |waits| [waits.read.take(), None]);
+            }
+            StreamEvent::Available { .. } => {}
         }
     }
 

@@ -10,6 +10,7 @@
 
 mod client;
 mod connections;
+mod early;
 mod endpoints;
 pub(crate) mod network;
 mod requests;
