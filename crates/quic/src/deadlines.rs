@@ -1,6 +1,6 @@
 //! The deadlines of a connection, and its end in good order.
 
-use quinn_proto::StreamId;
+use quinn_proto::{ConnectionError, StreamId};
 use tutti_conn::clock::Millis;
 use tutti_conn::connections::NEVER;
 use tutti_http::http3::frame::{FrameHead, GOAWAY};
@@ -60,9 +60,9 @@ impl<C: Connection> Driver<C> {
         if !self.is_connected {
             let limit = self.opened.saturating_add(self.timeouts.head);
             if limit <= now {
-                return self
-                    .quic
+                self.quic
                     .close(Code::NO_ERROR, "the handshake takes too long");
+                return self.lost(&ConnectionError::TimedOut);
             }
             return self.connection.set_deadline(limit);
         }

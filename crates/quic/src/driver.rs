@@ -285,7 +285,7 @@ impl<C: Connection> Driver<C> {
     }
 
     /// The connection is no more.
-    fn lost(&mut self, reason: &ConnectionError) {
+    pub(crate) fn lost(&mut self, reason: &ConnectionError) {
         if !self.is_connected {
             let counters = &self.endpoint.listener.counters;
             counters.note_no_tls(match reason {

@@ -5,7 +5,7 @@ use tutti_conn::clock::Millis;
 use tutti_http::http3::frame::{GOAWAY, SETTINGS};
 use tutti_http::http3::{Code, varint};
 
-use super::client::{End, close, head};
+use super::client::{End, close, head, limits};
 use super::network::now_millis;
 use super::world::{Flag, LIMITS, TIMEOUTS, World};
 
@@ -112,6 +112,24 @@ fn a_head_that_does_not_come_is_given_up() {
     let end = world.client().response(id).end;
     assert_eq!(end, End::Reset(Code::REQUEST_INCOMPLETE.0));
     assert_eq!(closed_with(&mut world), None);
+}
+
+#[test]
+fn a_handshake_that_does_not_end_is_given_up() {
+    let mut world = World::new(LIMITS);
+    world.connect(limits(1000));
+    world.send_to_server();
+    world.serve();
+    assert_eq!(world.site.connections.get(), 1);
+    for _ in 0..TIMEOUTS.head / 1000 + 1 {
+        world.lose(1000);
+    }
+    world.until(|world| (world.site.connections.get() == 0).then_some(()));
+    let mentions = world.site.mentions.borrow();
+    assert!(
+        mentions[0].starts_with("no QUIC with 127.0.0.2 on \"*:443\""),
+        "{mentions:?}"
+    );
 }
 
 #[test]
