@@ -112,6 +112,11 @@ impl<C: Connection> Driver<C> {
             Leaving::From(_) if self.connection.drains_gently() => FAREWELL,
             Leaving::From(_) => 0,
         };
+        let patience = match self.has_all_arrived() {
+            true => patience,
+            // The end of a response may be on its way long after its request is over.
+            false => patience.max(self.timeouts.idle),
+        };
         let since = self.quic.idle_since.get().unwrap_or(now);
         self.quic.idle_since.set(Some(since));
         let limit = since.saturating_add(patience);
@@ -124,5 +129,11 @@ impl<C: Connection> Driver<C> {
         }
         self.connection.set_active(false);
         limit
+    }
+
+    /// True if the client has acknowledged all responses to their ends.
+    fn has_all_arrived(&self) -> bool {
+        let control = usize::from(self.own_control.is_some());
+        self.quic.state.borrow_mut().streams().send_streams() <= control
     }
 }

@@ -341,6 +341,7 @@ impl<C: Connection> Driver<C> {
             StreamEvent::Finished { id } => {
                 self.quic.stop_listening(id);
                 self.quic.notify(id, |waits| [waits.read.take(), None]);
+                self.quic.idle_since.set(None);
             }
             StreamEvent::Available { .. } => {}
         }

@@ -9,7 +9,7 @@ use super::client::{End, close, head, limits};
 use super::network::now_millis;
 use super::world::{Flag, LIMITS, TIMEOUTS, World};
 
-/// How long a client may take to hear that it is to go, and then a little.
+/// The time that a client has to hear that it is to go, and a little more.
 const HEARD: Millis = 310;
 
 /// The requests from which on the server takes none, as its GOAWAY frames have them.
@@ -72,6 +72,51 @@ fn a_client_that_may_take_its_time_has_some_seconds() {
     world.site.drains_gently.set(true);
     world.pass(HEARD);
     world.pass(4_900);
+    assert_eq!(closed_with(&mut world), None);
+    world.pass(200);
+    assert_eq!(closed_with(&mut world), Some(Code::NO_ERROR.0));
+}
+
+/// The server has done with it long before its client has it: more is under way than goes out at once, or the client takes it later than one
+/// that has nothing under way may take to go.
+#[test]
+fn a_response_on_its_way_is_not_cut_by_the_end_of_its_connection() {
+    for is_gentle in [false, true] {
+        for (window, length, pause) in [(1 << 20, 200_000, 0), (10, 6, 6_000)] {
+            let mut world = World::with_client(LIMITS, limits(window));
+            world.site.is_ending.set(true);
+            world.site.drains_gently.set(is_gentle);
+            let id = world.client().get();
+            let request = world.request();
+            world.pass(HEARD);
+            request.respond(200, length);
+            request.stream.finish();
+            drop(request);
+            world.pass(pause);
+            let mut bytes = Vec::new();
+            world.until(|world| {
+                let (more, end) = world.client().read(id, usize::MAX);
+                bytes.extend(more);
+                (end == End::Whole).then_some(())
+            });
+            assert_eq!(super::client::parse(&bytes).body.len(), length);
+            world.until(closed_with);
+        }
+    }
+}
+
+/// One that takes nothing of it is not waited for without end.
+#[test]
+fn a_response_that_is_not_taken_ends_with_its_connection() {
+    let mut world = World::with_client(LIMITS, limits(10));
+    world.site.is_ending.set(true);
+    world.client().get();
+    let request = world.request();
+    world.pass(HEARD);
+    request.respond(200, 6);
+    request.stream.finish();
+    drop(request);
+    world.pass(TIMEOUTS.idle - 100);
     assert_eq!(closed_with(&mut world), None);
     world.pass(200);
     assert_eq!(closed_with(&mut world), Some(Code::NO_ERROR.0));
