@@ -27,7 +27,7 @@ ELSEWHERE = {
     "docs/moving-from-unit.md": ("crates/daemon/tests/moving.rs", "guide::commands("),
     "docs/kubernetes.md": ("tests/packages/chart.py", "guide_values(page)"),
     "docs/node.md": ("tests/e2e/tests/node.rs", "guide::commands("),
-    "docs/sdk.md": ("sdk/c/tests/support/mod.rs", 'line.starts_with("cc ")'),
+    "docs/sdk.md": ("tests/e2e/tests/contract/guides.rs", 'line.starts_with("cc ")'),
     "docs/wasm.md": ("tests/e2e/tests/wasm.rs", "guide::commands("),
 }
 

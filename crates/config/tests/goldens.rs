@@ -8,13 +8,16 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod modules;
 mod shown;
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tutti_config::{Context, Diagnostics, Document, FaultKind, Format, parse, read, validate};
+use tutti_config::{Diagnostics, Document, FaultKind, Format, parse, read, validate};
+
+use modules::context;
 
 /// The sections that say what comes out: the document or its faults, its typed form, the same with the warnings.
 const KINDS: [&str; 3] = ["result", "typed", "warned"];
@@ -91,28 +94,6 @@ fn segments(path: &str) -> Vec<String> {
         .filter(|segment| !segment.is_empty())
         .map(decode)
         .collect()
-}
-
-/// The modules: documentation shows any language.
-fn context(case: &str) -> Context {
-    let of_any_language = case.starts_with("documented-") || case.starts_with("howto-");
-    Context::with_modules(
-        of_any_language
-            .then_some(("external", ""))
-            .into_iter()
-            .chain([
-                ("java", "17.0.15"),
-                ("node", ""),
-                ("wasm", ""),
-                ("wasm-wasi-component", ""),
-                ("perl", "5.36.0"),
-                ("ruby", "3.1.7"),
-                ("php", "7.4.33"),
-                ("php", "8.2.35"),
-                ("python", "3.11.2"),
-                ("python", "3.12.1"),
-            ]),
-    )
 }
 
 /// Does as the control API would; gives the document that was meant, if it could be made.

@@ -1,6 +1,6 @@
 //! The deadlines of a connection, and its end in good order.
 
-use quinn_proto::StreamId;
+use quinn_proto::{ConnectionError, StreamId};
 use tutti_conn::clock::Millis;
 use tutti_conn::connections::NEVER;
 use tutti_http::http3::frame::{FrameHead, GOAWAY};
@@ -60,9 +60,9 @@ impl<C: Connection> Driver<C> {
         if !self.is_connected {
             let limit = self.opened.saturating_add(self.timeouts.head);
             if limit <= now {
-                return self
-                    .quic
+                self.quic
                     .close(Code::NO_ERROR, "the handshake takes too long");
+                return self.lost(&ConnectionError::TimedOut);
             }
             return self.connection.set_deadline(limit);
         }
@@ -112,6 +112,11 @@ impl<C: Connection> Driver<C> {
             Leaving::From(_) if self.connection.drains_gently() => FAREWELL,
             Leaving::From(_) => 0,
         };
+        let patience = match self.has_all_arrived() {
+            true => patience,
+            // The end of a response may be on its way long after its request is over.
+            false => patience.max(self.timeouts.idle),
+        };
         let since = self.quic.idle_since.get().unwrap_or(now);
         self.quic.idle_since.set(Some(since));
         let limit = since.saturating_add(patience);
@@ -124,5 +129,11 @@ impl<C: Connection> Driver<C> {
         }
         self.connection.set_active(false);
         limit
+    }
+
+    /// True if the client has acknowledged all responses to their ends.
+    fn has_all_arrived(&self) -> bool {
+        let control = usize::from(self.own_control.is_some());
+        self.quic.state.borrow_mut().streams().send_streams() <= control
     }
 }

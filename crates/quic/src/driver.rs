@@ -20,11 +20,12 @@ use tutti_http::http3::{
 use tutti_tls::QuicClient;
 
 use crate::fault::fault;
+use crate::outside::{now, now_millis};
 use crate::quic::Quic;
 use crate::server::{Connection, Manner, Timeouts};
 use crate::shared::Shared;
 use crate::stream::{Kind, Read, Stream};
-use tutti_conn::clock::{Millis, now_millis};
+use tutti_conn::clock::Millis;
 use tutti_conn::counters::NoTls;
 use tutti_conn::udp::Train;
 
@@ -129,7 +130,7 @@ impl<C: Connection> Driver<C> {
         self.quic.waker.borrow_mut().clone_from(cx.waker());
         self.connection.set_waker(cx.waker().clone());
         for _ in 0..TURNS {
-            let now = Instant::now();
+            let now = now();
             let due = self.quic.state.borrow_mut().poll_timeout();
             if due.is_some_and(|due| due <= now) {
                 self.quic.state.borrow_mut().handle_timeout(now);
@@ -284,7 +285,7 @@ impl<C: Connection> Driver<C> {
     }
 
     /// The connection is no more.
-    fn lost(&mut self, reason: &ConnectionError) {
+    pub(crate) fn lost(&mut self, reason: &ConnectionError) {
         if !self.is_connected {
             let counters = &self.endpoint.listener.counters;
             counters.note_no_tls(match reason {
@@ -332,11 +333,17 @@ impl<C: Connection> Driver<C> {
             }
             StreamEvent::Stopped { id, .. } => {
                 if self.quic.note_reset().is_ok() {
+                    self.quic.give_up_end(id);
                     self.quic
                         .notify(id, |waits| [waits.write.take(), waits.gone.take()]);
                 }
             }
-            StreamEvent::Finished { .. } | StreamEvent::Available { .. } => {}
+            StreamEvent::Finished { id } => {
+                self.quic.stop_listening(id);
+                self.quic.notify(id, |waits| [waits.read.take(), None]);
+                self.quic.idle_since.set(None);
+            }
+            StreamEvent::Available { .. } => {}
         }
     }
 

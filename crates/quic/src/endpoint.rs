@@ -14,10 +14,11 @@ use std::time::Instant;
 use bytes::BytesMut;
 use quinn_proto::{DatagramEvent, EcnCodepoint, EndpointConfig, Incoming, ServerConfig};
 use tutti_conn::listener::canonical;
-use tutti_conn::udp::{Datagram, UdpSocket};
+use tutti_conn::udp::Datagram;
 
 use crate::driver::Driver;
 use crate::ids::Ids;
+use crate::outside::{UdpSocket, now};
 use crate::ports::Ports;
 use crate::server::{Server, Terms};
 use crate::shared::Shared;
@@ -120,7 +121,7 @@ impl<S: Server> Endpoint<S> {
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Ready(Ok(())) => {}
             }
-            let now = Instant::now();
+            let now = now();
             come.into_iter()
                 .for_each(|datagram| self.take(datagram, now));
         }

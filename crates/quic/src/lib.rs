@@ -16,11 +16,14 @@ mod driver;
 mod endpoint;
 mod fault;
 mod ids;
+mod outside;
 mod ports;
 mod quic;
 mod server;
 mod shared;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 pub use endpoint::Endpoint;
 pub use ports::{Datagrams, Ports, Spoken, promised};

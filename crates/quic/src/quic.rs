@@ -5,15 +5,16 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::task::Waker;
-use std::time::Instant;
 
 use bytes::Bytes;
-use quinn_proto::{Connection, Dir, StreamId, VarInt};
+use quinn_proto::{Connection, Dir, ReadError, StreamId, VarInt};
 use rustc_hash::FxHashMap;
-use tutti_conn::clock::{Millis, now_millis};
+use tutti_conn::clock::Millis;
 use tutti_http::http3::{Code, Fault};
 use tutti_http::{Allowance, Flood};
 use tutti_tls::Facts;
+
+use crate::outside::{now, now_millis};
 
 /// Who waits for something of a stream.
 #[derive(Default)]
@@ -104,9 +105,7 @@ impl Quic {
     pub(crate) fn close(&self, code: Code, reason: &'static str) {
         if !self.has_ended.get() {
             let reason = Bytes::from_static(reason.as_bytes());
-            self.state
-                .borrow_mut()
-                .close(Instant::now(), number(code), reason);
+            self.state.borrow_mut().close(now(), number(code), reason);
             self.end();
         }
     }
@@ -176,13 +175,49 @@ impl Quic {
                     self.tails.borrow_mut().insert(stream, tail);
                     return;
                 }
-                // The client has given it up.
-                Err(_) => return,
+                // The stream cannot be finished either.
+                Err(_) => break,
             }
         }
-        let _ = sending.finish();
+        let is_finished = sending.finish().is_ok();
         drop(state);
-        self.wake();
+        match is_finished {
+            true => self.wake(),
+            // The client has given it up, and QUIC counts it as open until it has been reset.
+            false => self.give_up(stream, Code::REQUEST_CANCELLED),
+        }
+    }
+
+    /// The client does not read the response any further: its end does not wait for room.
+    pub(crate) fn give_up_end(&self, stream: StreamId) {
+        let tail = self.tails.borrow_mut().remove(&stream);
+        if tail.is_some() {
+            self.give_up(stream, Code::REQUEST_CANCELLED);
+        }
+    }
+
+    /// The client has the whole response: asks it not to send the rest of its request (RFC 9114 §4.1).
+    ///
+    /// It is not asked together with the response: a client that cannot send any more may fail before it reads what has come.
+    /// Until then the stream's window bounds what comes of the request, and the limit of streams bounds how many wait for this.
+    pub(crate) fn stop_listening(&self, stream: StreamId) {
+        let mut state = self.state.borrow_mut();
+        let mut receiving = state.recv_stream(stream);
+        let Ok(mut chunks) = receiving.read(true) else {
+            // The request has been read to its end, or given up.
+            return;
+        };
+        let is_over = loop {
+            match chunks.next(usize::MAX) {
+                Ok(Some(_)) => {}
+                Ok(None) | Err(ReadError::Reset(_)) => break true,
+                Err(ReadError::Blocked) => break false,
+            }
+        };
+        drop(chunks);
+        if !is_over {
+            let _ = receiving.stop(number(Code::NO_ERROR));
+        }
     }
 
     /// There is room on a stream: goes on with its end, if it is there.

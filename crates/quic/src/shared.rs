@@ -8,8 +8,9 @@ use std::task::{Context, Waker};
 use quinn_proto::{ConnectionEvent, ConnectionHandle, EndpointEvent, Transmit};
 use rustc_hash::FxHashMap;
 use tutti_conn::listener::Listener;
-use tutti_conn::udp::{Train, UdpSocket};
+use tutti_conn::udp::Train;
 
+use crate::outside::UdpSocket;
 use crate::quic::Quic;
 
 /// The state that the connections of a socket share with it.

@@ -17,7 +17,7 @@ use tutti_http::{OutgoingHead, Trailers, encoded_head, status_has_body};
 use tutti_tls::Facts;
 
 use crate::fault::fault;
-use crate::quic::{Quic, number};
+use crate::quic::Quic;
 use tutti_conn::output::{Gone, HeadForm, Output, StreamHead};
 use tutti_conn::socket::{BodyPart, Received};
 
@@ -467,16 +467,6 @@ impl Stream {
         drop(sending);
         if !self.quic.has_ended.get() {
             self.quic.end_with(self.id, tail);
-            self.stop_listening();
-        }
-    }
-
-    /// Tells the client that the rest of its request is of no use.
-    fn stop_listening(&self) {
-        if !self.receiving.borrow().has_ended {
-            let mut state = self.quic.state.borrow_mut();
-            // Fails if it has ended.
-            let _ = state.recv_stream(self.id).stop(number(Code::NO_ERROR));
         }
     }
 

@@ -26,6 +26,8 @@ mod service;
 mod sink;
 mod status;
 mod stored;
+#[cfg(test)]
+mod tests;
 mod wishes;
 
 use std::io;

@@ -74,3 +74,109 @@ async fn ask(link: Arc<Link>, name: Name, client: Option<std::net::IpAddr>) -> (
     let outcome = done.map(drop).map_err(|refused| refused.message);
     (name, outcome)
 }
+
+#[cfg(test)]
+#[allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+mod tests {
+    use super::*;
+    use crate::tests::Main;
+
+    /// A listen thread's end of the wishes, and main's.
+    struct Router {
+        main: Main,
+        wishes: mpsc::Sender<Wanted>,
+    }
+
+    impl Router {
+        fn new() -> Self {
+            let (main, link) = Main::new();
+            let wishes = take(&link);
+            Self { main, wishes }
+        }
+
+        /// A client asks for a certificate, or uses one that there is.
+        async fn wish(&self, name: &str, answer: Option<oneshot::Sender<Outcome>>) {
+            let wish = Wanted {
+                account: "account".to_owned(),
+                name: name.to_owned(),
+                client: None,
+                answer,
+            };
+            self.wishes.send(wish).await.unwrap();
+        }
+
+        async fn want(&self, name: &str) -> oneshot::Receiver<Outcome> {
+            let (sender, receiver) = oneshot::channel();
+            self.wish(name, Some(sender)).await;
+            receiver
+        }
+
+        /// The number of main's next request, which is for this name.
+        async fn asked_for(&mut self, expected: &str) -> u64 {
+            match self.main.next().await {
+                FromRouter::WantCertificate { id, name, .. } if name == expected => id,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn all_that_want_a_name_share_a_request_and_its_outcome() {
+        let mut router = Router::new();
+        for outcome in [Ok(()), Err("no such host".to_owned())] {
+            let first = router.want("a").await;
+            let gone = router.want("a").await;
+            let other = router.want("b").await;
+            let last = router.want("a").await;
+            drop(gone);
+            let (a, b) = (router.asked_for("a").await, router.asked_for("b").await);
+            match &outcome {
+                Ok(()) => router.main.done(a, Vec::new()),
+                Err(message) => router.main.fail(a, message),
+            }
+            assert_eq!(first.await.unwrap(), outcome);
+            assert_eq!(last.await.unwrap(), outcome);
+            router.main.done(b, Vec::new());
+            assert_eq!(other.await.unwrap(), Ok(()));
+            // The next round asks anew.
+        }
+    }
+
+    #[tokio::test]
+    async fn the_use_of_a_certificate_is_reported() {
+        let mut router = Router::new();
+        router.wish("a", None).await;
+        let told = router.main.next().await;
+        assert!(
+            matches!(&told, FromRouter::CertificateUsed { account, name } if account == "account" && name == "a"),
+            "{told:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn names_that_are_waited_for_are_bounded() {
+        let mut router = Router::new();
+        let mut waiting = Vec::new();
+        let mut asked = Vec::new();
+        for number in 0..MOST_NAMES {
+            waiting.push(router.want(&number.to_string()).await);
+            asked.push(router.asked_for(&number.to_string()).await);
+        }
+        let refused = router.want("one more").await.await.unwrap();
+        assert!(refused.is_err());
+        // One that is waited for already is not another name.
+        let same = router.want("0").await;
+        router.main.done(asked[0], Vec::new());
+        for answer in [waiting.remove(0), same] {
+            assert_eq!(answer.await.unwrap(), Ok(()));
+        }
+        let has_room = router.want("one more").await;
+        let id = router.asked_for("one more").await;
+        router.main.done(id, Vec::new());
+        assert_eq!(has_room.await.unwrap(), Ok(()));
+    }
+}

@@ -6,20 +6,26 @@
     reason = "a test fails by panicking"
 )]
 
-mod support;
-
+use std::path::PathBuf;
 use std::process::Command;
 
+use tutti_e2e::c;
 use tutti_sys::process::Ended;
 use tutti_sys::signal;
 use tutti_testkit::program::Program as Server;
 use tutti_wire::{BodyRef, Opcode, RequestHead};
 
-use support::compile;
+/// A program of the source tree, which is there as long as its folder.
+fn compile(source: &str) -> (PathBuf, tempfile::TempDir) {
+    let place = tempfile::tempdir().unwrap();
+    let program = place.path().join("program");
+    c::compile(source, &program);
+    (program, place)
+}
 
 #[test]
 fn every_function_does_what_it_says() {
-    let (program, _place) = compile("tests/abi.c");
+    let (program, _place) = compile("sdk/c/tests/abi.c");
     let server = Server::start(&program);
     server.ready();
     let head = RequestHead {
@@ -54,7 +60,7 @@ fn every_function_does_what_it_says() {
 
 #[test]
 fn the_first_sample_serves_until_it_is_told_to_leave() {
-    let (program, _place) = compile("samples/hello.c");
+    let (program, _place) = compile("sdk/c/samples/hello.c");
     let server = Server::start(&program);
     server.ready();
     let head = RequestHead {
@@ -78,7 +84,7 @@ fn the_first_sample_serves_until_it_is_told_to_leave() {
 
 #[test]
 fn the_sample_with_a_loop_echoes_bodies_and_messages() {
-    let (program, _place) = compile("samples/loop.c");
+    let (program, _place) = compile("sdk/c/samples/loop.c");
     let server = Server::start(&program);
     server.ready();
     let slot = server.submit_head(&RequestHead::default(), &BodyRef::Stream { len: None });

@@ -6,28 +6,22 @@
     reason = "a test fails by panicking"
 )]
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
 
 use serde_json::{Value, json};
+use tutti_e2e::c::compile;
 use tutti_e2e::external::ProgramSite;
 use tutti_e2e::hints_and_trailers::{check_hints, check_trailers};
 use tutti_sys::signal;
 use tutti_testkit::{PATIENCE, client, wait_until};
 use tutti_websocket_cases::{Client, Frame, Heard, build};
 
-use support::{compile, compile_as_in_guide};
-
 fn start(source: &str, processes: u32) -> ProgramSite {
-    let (program, _place) = compile(source);
-    serve(&program, processes)
-}
-
-fn serve(program: &Path, processes: u32) -> ProgramSite {
-    let site = ProgramSite::with(program);
+    let place = tempfile::tempdir().unwrap();
+    let program = place.path().join("program");
+    compile(source, &program);
+    let site = ProgramSite::with(&program);
     let mut configuration = site.configuration(&json!({"processes": processes}));
     configuration["settings"]["http"] =
         json!({"max_body_size": 32 << 20, "websocket": {"max_frame_size": 16 << 20}});
@@ -42,15 +36,8 @@ fn restart(site: &ProgramSite) {
 }
 
 #[test]
-fn the_commands_of_the_guide_work_as_printed() {
-    let (program, _place) = compile_as_in_guide();
-    let site = serve(&program, 1);
-    assert_eq!(site.text("/guide"), "Hello from C: /guide\n");
-}
-
-#[test]
 fn the_first_sample_serves_through_deaths_and_a_restart() {
-    let site = start("samples/hello.c", 2);
+    let site = start("sdk/c/samples/hello.c", 2);
     assert_eq!(site.text("/world"), "Hello from C: /world\n");
     site.wait_for_workers(2);
     let workers = site.workers();
@@ -72,7 +59,7 @@ fn the_first_sample_serves_through_deaths_and_a_restart() {
 
 #[test]
 fn the_sample_with_a_loop_echoes_bodies_and_messages() {
-    let site = start("samples/loop.c", 1);
+    let site = start("sdk/c/samples/loop.c", 1);
     for length in [0, 1, 20_000, 300_000, 20_000_000] {
         let body: Vec<u8> = (0..length).map(|i| (i % 251) as u8).collect();
         let head = format!(
@@ -88,14 +75,14 @@ fn the_sample_with_a_loop_echoes_bodies_and_messages() {
 
 #[test]
 fn the_sample_with_hints_and_trailers_sends_both() {
-    let site = start("samples/hints.c", 1);
+    let site = start("sdk/c/samples/hints.c", 1);
     check_hints(site.server.address(), "/");
     check_trailers(site.server.address(), "/");
 }
 
 #[test]
 fn a_killed_worker_costs_what_it_had_and_no_more() {
-    let site = start("samples/loop.c", 1);
+    let site = start("sdk/c/samples/loop.c", 1);
     let mut socket = Client::open(site.server.address(), "/", "").unwrap().0;
     socket.send(&build(&[Frame::new(1, "hello")])).unwrap();
     assert_eq!(socket.hear().unwrap(), Heard::Message(1, b"hello".to_vec()));

@@ -13,6 +13,7 @@
 pub mod answer;
 pub mod authority;
 pub mod backends;
+pub mod c;
 pub mod clocks;
 pub mod collector;
 pub mod commands;

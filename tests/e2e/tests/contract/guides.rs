@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use serde_json::{Value, json};
 use tutti_e2e::documents::{examples, json_examples, plain_examples};
-use tutti_e2e::{external, java as java_build};
+use tutti_e2e::{c as c_library, external, java as java_build};
 use tutti_websocket_cases::{Client, Frame, Heard, build};
 
 use crate::suite::Application;
@@ -149,6 +150,28 @@ pub(crate) fn go(application: &Application) {
     let options = json_examples(&page, &[("/srv/shop", shop.to_str().unwrap())]);
     application.put(options[0].clone());
     assert_eq!(application.get("/").text(), "Hello from test\n");
+}
+
+/// The first sample, compiled by the guide's command.
+pub(crate) fn c(application: &Application) {
+    let page = application.page();
+    let command = page.lines().find(|line| line.starts_with("cc ")).unwrap();
+    let library = c_library::library();
+    let command = command
+        .replace("dist/include", "sdk/c/include")
+        .replace("dist/lib/libtutti_worker.a", library.to_str().unwrap());
+    let root = application.root();
+    let sources = external::source("sdk").canonicalize().unwrap();
+    std::os::unix::fs::symlink(sources, root.join("sdk")).unwrap();
+    let compiler = Command::new("sh")
+        .args(["-c", &command])
+        .current_dir(&root)
+        .status();
+    assert!(compiler.unwrap().success(), "{command}");
+    let hello = root.join("hello");
+    let options = json_examples(&page, &[("/srv/hello", hello.to_str().unwrap())]).remove(0);
+    application.put(options);
+    assert_eq!(application.get("/guide").text(), "Hello from C: /guide\n");
 }
 
 /// A servlet and an endpoint.

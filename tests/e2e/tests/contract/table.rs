@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tutti_e2e::{external, java, wasm};
+use tutti_e2e::{c, external, java, wasm};
 use tutti_testkit::{files, is_root};
 
 use crate::guides;
@@ -255,6 +255,30 @@ pub(crate) const LANGUAGES: &[Language] = &[
             (
                 "place of a hang",
                 "The log does not say where a goroutine hangs",
+            ),
+        ],
+        ..SCRIPT
+    },
+    Language {
+        name: "c",
+        guide: "sdk",
+        application: |place| {
+            let program = place.root.join("app");
+            c::compile("tests/conformance/contract/app.c", &program);
+            json!({"type": "external", "executable": program})
+        },
+        artifact: "app",
+        example: guides::c,
+        failure: 502,
+        has_websocket: true,
+        lacks: &[
+            (
+                "preload",
+                "`preload` has no effect: each process is a program of its own",
+            ),
+            (
+                "place of a hang",
+                "The log does not say where a C program hangs",
             ),
         ],
         ..SCRIPT

@@ -1,0 +1,18 @@
+//! The socket and the clocks. The tests of this crate have a network in memory and a clock of their own in their place.
+
+#[cfg(not(test))]
+mod real {
+    pub(crate) use tutti_conn::clock::now_millis;
+    pub(crate) use tutti_conn::udp::UdpSocket;
+
+    /// Returns the time as QUIC takes it.
+    pub(crate) fn now() -> std::time::Instant {
+        std::time::Instant::now()
+    }
+}
+
+#[cfg(not(test))]
+pub(crate) use real::{UdpSocket, now, now_millis};
+
+#[cfg(test)]
+pub(crate) use crate::tests::network::{UdpSocket, now, now_millis};

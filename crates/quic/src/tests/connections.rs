@@ -1,0 +1,214 @@
+//! Connections: their deadlines, and their end in good order.
+
+use quinn_proto::ConnectionError;
+use tutti_conn::clock::Millis;
+use tutti_http::http3::frame::{GOAWAY, SETTINGS};
+use tutti_http::http3::{Code, varint};
+
+use super::client::{End, close, head, limits};
+use super::network::now_millis;
+use super::world::{Flag, LIMITS, TIMEOUTS, World};
+
+/// The time that a client has to hear that it is to go, and a little more.
+const HEARD: Millis = 310;
+
+/// The requests from which on the server takes none, as its GOAWAY frames have them.
+fn goaways(world: &mut World, read: &mut Vec<u8>) -> Vec<u64> {
+    let frames = world.client().control_frames(read);
+    assert_eq!(frames[0].0, SETTINGS);
+    let behind = frames[1..].iter();
+    behind
+        .map(|(kind, payload)| {
+            assert_eq!(*kind, GOAWAY);
+            varint::read(payload).unwrap().0
+        })
+        .collect()
+}
+
+fn closed_with(world: &mut World) -> Option<u64> {
+    match &world.client().lost {
+        Some(ConnectionError::ApplicationClosed(close)) => Some(close.error_code.into_inner()),
+        None => None,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_connection_that_is_to_end_takes_what_is_on_its_way() {
+    let mut world = World::connected(LIMITS);
+    let mut read = Vec::new();
+    assert!(goaways(&mut world, &mut read).is_empty());
+    world.client().get();
+    let first = world.request();
+    world.site.is_ending.set(true);
+    world.pass(1);
+    let any = varint::LARGEST - 3;
+    assert_eq!(goaways(&mut world, &mut read), [any]);
+    // This one was sent before the client knew.
+    let on_its_way = world.client().get();
+    let second = world.request();
+    world.pass(HEARD);
+    assert_eq!(goaways(&mut world, &mut read), [any, 8]);
+    // One that comes later may be sent again elsewhere.
+    let late = world.client().get();
+    world.settle();
+    let end = world.client().response(late).end;
+    assert_eq!(end, End::Reset(Code::REQUEST_REJECTED.0));
+    drop(first);
+    second.answer(200);
+    world.settle();
+    assert_eq!(world.client().response(on_its_way).end, End::Whole);
+    assert_eq!(closed_with(&mut world), None, "a request is under way");
+    drop(second);
+    world.pass(1);
+    assert_eq!(closed_with(&mut world), Some(Code::NO_ERROR.0));
+    world.until(|world| (world.site.connections.get() == 0).then_some(()));
+}
+
+#[test]
+fn a_client_that_may_take_its_time_has_some_seconds() {
+    let mut world = World::connected(LIMITS);
+    world.site.is_ending.set(true);
+    world.site.drains_gently.set(true);
+    world.pass(HEARD);
+    world.pass(4_900);
+    assert_eq!(closed_with(&mut world), None);
+    world.pass(200);
+    assert_eq!(closed_with(&mut world), Some(Code::NO_ERROR.0));
+}
+
+/// The server has done with it long before its client has it: more is under way than goes out at once, or the client takes it later than one
+/// that has nothing under way may take to go.
+#[test]
+fn a_response_on_its_way_is_not_cut_by_the_end_of_its_connection() {
+    for is_gentle in [false, true] {
+        for (window, length, pause) in [(1 << 20, 200_000, 0), (10, 6, 6_000)] {
+            let mut world = World::with_client(LIMITS, limits(window));
+            world.site.is_ending.set(true);
+            world.site.drains_gently.set(is_gentle);
+            let id = world.client().get();
+            let request = world.request();
+            world.pass(HEARD);
+            request.respond(200, length);
+            request.stream.finish();
+            drop(request);
+            world.pass(pause);
+            let mut bytes = Vec::new();
+            world.until(|world| {
+                let (more, end) = world.client().read(id, usize::MAX);
+                bytes.extend(more);
+                (end == End::Whole).then_some(())
+            });
+            assert_eq!(super::client::parse(&bytes).body.len(), length);
+            world.until(closed_with);
+        }
+    }
+}
+
+/// One that takes nothing of it is not waited for without end.
+#[test]
+fn a_response_that_is_not_taken_ends_with_its_connection() {
+    let mut world = World::with_client(LIMITS, limits(10));
+    world.site.is_ending.set(true);
+    world.client().get();
+    let request = world.request();
+    world.pass(HEARD);
+    request.respond(200, 6);
+    request.stream.finish();
+    drop(request);
+    world.pass(TIMEOUTS.idle - 100);
+    assert_eq!(closed_with(&mut world), None);
+    world.pass(200);
+    assert_eq!(closed_with(&mut world), Some(Code::NO_ERROR.0));
+}
+
+#[test]
+fn a_client_without_a_request_is_let_go() {
+    let mut world = World::connected(LIMITS);
+    let mut read = Vec::new();
+    world.client().get();
+    let request = world.request();
+    assert!(world.site.is_active.get());
+    // It is asked whether it is there, which keeps the connection.
+    world.pass(10 * TIMEOUTS.idle);
+    assert!(goaways(&mut world, &mut read).is_empty());
+    request.answer(200);
+    drop(request);
+    world.settle();
+    assert!(!world.site.is_active.get());
+    assert_eq!(world.site.deadline.get(), now_millis() + TIMEOUTS.idle);
+    world.pass(TIMEOUTS.idle - 100);
+    assert!(goaways(&mut world, &mut read).is_empty());
+    world.pass(200);
+    assert_eq!(goaways(&mut world, &mut read), [varint::LARGEST - 3]);
+    world.pass(HEARD);
+    assert_eq!(closed_with(&mut world), Some(Code::NO_ERROR.0));
+}
+
+#[test]
+fn a_head_that_does_not_come_is_given_up() {
+    let mut world = World::connected(LIMITS);
+    let id = world.client().open(&head("GET")[..5]).unwrap();
+    world.settle();
+    assert_eq!(world.site.deadline.get(), now_millis() + TIMEOUTS.head);
+    world.pass(TIMEOUTS.head - 100);
+    assert_eq!(world.client().response(id).end, End::NotYet);
+    world.pass(200);
+    let end = world.client().response(id).end;
+    assert_eq!(end, End::Reset(Code::REQUEST_INCOMPLETE.0));
+    assert_eq!(closed_with(&mut world), None);
+}
+
+#[test]
+fn a_handshake_that_does_not_end_is_given_up() {
+    let mut world = World::new(LIMITS);
+    world.connect(limits(1000));
+    world.send_to_server();
+    world.serve();
+    assert_eq!(world.site.connections.get(), 1);
+    for _ in 0..TIMEOUTS.head / 1000 + 1 {
+        world.lose(1000);
+    }
+    world.until(|world| (world.site.connections.get() == 0).then_some(()));
+    let mentions = world.site.mentions.borrow();
+    assert!(
+        mentions[0].starts_with("no QUIC with 127.0.0.2 on \"*:443\""),
+        "{mentions:?}"
+    );
+}
+
+#[test]
+fn a_client_that_is_not_there_any_more_is_noticed() {
+    let mut world = World::connected(LIMITS);
+    world.client().get();
+    let request = world.request();
+    let flag = Flag::new();
+    let waker = flag.waker();
+    let mut cx = std::task::Context::from_waker(&waker);
+    assert!(request.stream.poll_gone(&mut cx).is_pending());
+    // It is asked after ten seconds, which it has another thirty to answer.
+    for _ in 0..41 {
+        world.lose(1000);
+    }
+    assert!(flag.take());
+    assert!(request.stream.poll_gone(&mut cx).is_ready());
+    assert_eq!(world.site.connections.get(), 0);
+}
+
+#[test]
+fn a_client_that_closes_ends_what_it_has_asked_for() {
+    let mut world = World::connected(LIMITS);
+    world.client().get();
+    let request = world.request();
+    let flag = Flag::new();
+    let waker = flag.waker();
+    let mut cx = std::task::Context::from_waker(&waker);
+    assert!(request.stream.poll_gone(&mut cx).is_pending());
+    close(world.client());
+    world.settle();
+    assert!(flag.take());
+    assert!(request.stream.poll_gone(&mut cx).is_ready());
+    drop(request);
+    world.until(|world| (world.site.connections.get() == 0).then_some(()));
+    assert!(world.site.mentions.borrow().is_empty());
+}
