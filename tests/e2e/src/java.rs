@@ -54,9 +54,6 @@ fn java_home() -> PathBuf {
 }
 
 /// The versions and folders of the Javas of this machine that run applications, as the host finds them.
-///
-/// # Panics
-/// When the host has not been built.
 pub fn homes() -> Vec<(u32, PathBuf)> {
     let output = Command::new(binaries().join("tutti-java"))
         .arg("--homes")
@@ -111,9 +108,6 @@ fn compile(jars: &Path, applications: &Path) {
 }
 
 /// Compiles these files into a folder.
-///
-/// # Panics
-/// When they cannot be compiled.
 pub fn compile_to(classes: &Path, class_path: &str, files: &[PathBuf]) {
     fs::create_dir_all(classes).expect("a folder");
     run(Command::new("javac")
@@ -123,9 +117,6 @@ pub fn compile_to(classes: &Path, class_path: &str, files: &[PathBuf]) {
 }
 
 /// Packs a folder into an archive.
-///
-/// # Panics
-/// When it cannot be packed.
 pub fn pack(folder: &Path, archive: &Path) {
     run(Command::new("jar")
         .args(["--create", "--no-manifest", "--file"])

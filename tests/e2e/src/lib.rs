@@ -1,14 +1,7 @@
 //! The base of the end-to-end tests: the PHP scripts under Tutti, the same under nginx and PHP-FPM, and answers in a form
-//! that can be compared.
+//! that can be compared. A function that cannot do what it says panics, which fails the test.
 //!
 //! The scripts are those of `tests/conformance/php`, which the host's own tests use too.
-
-#![allow(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
 
 pub mod answer;
 pub mod authority;

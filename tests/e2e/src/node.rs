@@ -21,9 +21,6 @@ fn source(folder: &str) -> PathBuf {
 
 /// The packages that `package-lock.json` in a folder of `tests/conformance/node` names, installed beside cargo's programs, and anew when that file
 /// changes.
-///
-/// # Panics
-/// When npm cannot install them.
 pub fn packages(folder: &str) -> PathBuf {
     packages_of(&source(folder), folder)
 }
@@ -51,9 +48,6 @@ pub(crate) fn packages_of(source: &Path, name: &str) -> PathBuf {
 }
 
 /// The first number of the version of Node.js that the applications run with.
-///
-/// # Panics
-/// When there is none.
 pub fn version() -> u32 {
     let runtime = std::env::var_os("TUTTI_NODE_RUNTIME").unwrap_or_else(|| "node".into());
     let output = Command::new(runtime)
@@ -98,9 +92,6 @@ impl NodeSite {
     }
 
     /// Starts it on the applications of a folder with packages, without an application.
-    ///
-    /// # Panics
-    /// When npm cannot install the packages.
     pub fn with_packages(folder: &str) -> Self {
         let installed = packages(folder);
         let site = Self::on(folder);

@@ -1,11 +1,5 @@
 //! Programs that speak HTTP and know nothing of the server: started, awaited, relayed to, replaced.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};

@@ -1,12 +1,6 @@
 //! FastCGI, uwsgi and SCGI in front of Debian's PHP-FPM and uWSGI, and the PROXY protocol between HAProxy, us and nginx:
 //! docs/fastcgi.md by example.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,11 +1,5 @@
 //! WebSocket libraries for Go, gorilla/websocket and coder/websocket, unmodified, through the whole server.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use serde_json::{Value, json};
 use tutti_e2e::external::ProgramSite;
 use tutti_websocket_cases::{Client, Frame, Heard, build};

@@ -1,11 +1,5 @@
 //! Applications of one user see nothing of each other. SECURITY.md promises it; this attacks it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};

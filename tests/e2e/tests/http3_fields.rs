@@ -1,13 +1,6 @@
 //! Fields of HTTP/3 that would be a request too many, another host or another user behind the server: a proxied server, a FastCGI server, PHP
 //! and Python all get the same, straight, behind a guard and behind a cache; or nobody gets anything.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,11 +1,5 @@
 //! The promises of `isolation`, seen from inside an application and from outside: docs/isolation.md, by example.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt;

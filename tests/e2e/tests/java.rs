@@ -1,12 +1,6 @@
 //! A web application and its operator may rely on this, through the whole server. Servers are shared where that is possible: a virtual machine
 //! takes a second to start.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::io::{Read, Write};
 

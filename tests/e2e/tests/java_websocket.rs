@@ -1,11 +1,5 @@
 //! WebSocket applications in Java, through the whole server: `javax.websocket`, `jakarta.websocket` and Jetty's own interface.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use serde_json::{Value, json};
 use tutti_e2e::java::JavaSite;
 use tutti_sys::signal;

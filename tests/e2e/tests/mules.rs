@@ -1,12 +1,5 @@
 //! `docs/mules.md`: what a mule is given, when it is started, started again and stopped.
 
-#![allow(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::collections::HashSet;
 use std::fs;
 use std::time::Instant;

@@ -1,11 +1,5 @@
 //! Node.js applications: what they see of a request, how they listen, start and end.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,11 +1,5 @@
 //! The tests of the package `ws`, unmodified: their servers behind the whole server, their clients in front of it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::process::Command;
 
 use serde_json::{Value, json};

@@ -1,11 +1,5 @@
 //! A PSGI application and its operator may rely on this, through the whole server. Beside Plack's own suite, which passes whole.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::io::{Read, Write};
 use std::process::Command;

@@ -1,12 +1,5 @@
 //! `docs/processes.md`, by example.
 
-#![allow(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};

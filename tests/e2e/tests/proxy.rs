@@ -1,11 +1,5 @@
 //! The proxy in front of servers that other people wrote: docs/proxy.md by example, and what attackers try.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,11 +1,5 @@
 //! An ASGI application may rely on this, through the whole server.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::io::Read;
 
 use serde_json::{Value, json};

@@ -1,11 +1,5 @@
 //! WebSocket applications in Python, through the whole server: the cases of the protocol, and what ASGI adds.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use serde_json::{Value, json};
 use tutti_e2e::python::PythonSite;
 use tutti_testkit::wait_until;

@@ -1,12 +1,6 @@
 //! A Rack application and its operator may rely on this, through the whole server. All but what it knows nothing of runs under
 //! `Rack::Lint`.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::io::{Read, Write};
 

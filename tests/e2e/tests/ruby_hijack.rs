@@ -1,11 +1,5 @@
 //! Connections that a Rack application takes over: WebSocket, and HTTP by hand.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::io::Read;
 
