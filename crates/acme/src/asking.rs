@@ -34,8 +34,6 @@ pub(crate) enum Answer {
 pub(crate) struct Asker(HttpClient<Empty<Bytes>>);
 
 impl Asker {
-    /// # Errors
-    /// There is no TLS.
     pub(crate) fn new() -> Result<Asker, String> {
         // Without root certificates no server is trusted by HTTPS; the URL may be one of plain HTTP.
         let tls = client_config(system_authorities().unwrap_or(RootCertStore::empty()), None)?;

@@ -71,9 +71,6 @@ impl Imported {
 }
 
 /// Reads a configuration of another server.
-///
-/// # Errors
-/// A file cannot be read, or is not what it should be.
 pub fn import(
     kind: Kind,
     files: &[PathBuf],

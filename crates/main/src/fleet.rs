@@ -129,9 +129,6 @@ pub fn read_password(path: &Path) -> io::Result<String> {
 }
 
 /// The text of a file with keys of a fleet, which nobody else can read, as of [`read_password`].
-///
-/// # Errors
-/// It cannot be read, or others can read it.
 pub fn read_secret_file(path: &Path) -> io::Result<String> {
     read_secret("secret", path)
 }

@@ -11,9 +11,6 @@ use std::path::Path;
 use tutti_sys::error::context;
 
 /// Opens one for reading.
-///
-/// # Errors
-/// It cannot be read, or is no file.
 pub(super) fn open(path: &Path) -> io::Result<OwnedFd> {
     let named = |error| context(format!("reading `{}`", path.display()), error);
     // A FIFO that nobody writes to would hold main.

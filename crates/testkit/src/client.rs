@@ -356,9 +356,6 @@ fn ask(stream: &mut (impl Read + Write), bytes: &[u8]) -> io::Result<Reply> {
 }
 
 /// `GET target` over a new connection.
-///
-/// # Errors
-/// As [`request`].
 pub fn get(address: SocketAddr, target: &str) -> io::Result<Reply> {
     request(
         address,
@@ -380,9 +377,6 @@ pub fn raw(address: SocketAddr, bytes: &[u8]) -> io::Result<Vec<u8>> {
 }
 
 /// Sends `bytes` over a new connection to a Unix socket and reads one reply.
-///
-/// # Errors
-/// As [`request`].
 pub fn request_by_path(socket: &Path, bytes: &[u8]) -> io::Result<Reply> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -390,9 +384,6 @@ pub fn request_by_path(socket: &Path, bytes: &[u8]) -> io::Result<Reply> {
 }
 
 /// One request to a control socket.
-///
-/// # Errors
-/// As [`request`].
 pub fn control(socket: &Path, method: &str, path: &str, body: &[u8]) -> io::Result<Reply> {
     let mut request =
         format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n")

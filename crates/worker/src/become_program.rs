@@ -87,9 +87,6 @@ pub(crate) struct Started {
 }
 
 /// Starts the program in a process of its own, which tells the router of itself before.
-///
-/// # Errors
-/// There is no such process.
 pub(crate) fn start(program: &Program, handed: &Handed<'_>) -> io::Result<Started> {
     let executable = Executable::new(&program.path, &program.arguments)?
         .inherit_environment(&handed.variables())?;

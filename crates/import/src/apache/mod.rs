@@ -50,9 +50,6 @@ use site::{Compiler, Site};
 use tree::Reader;
 
 /// Reads Apache's files, and pools of PHP-FPM among them.
-///
-/// # Errors
-/// A file cannot be read, or is not what it should be.
 pub(crate) fn import(
     files: &[PathBuf],
     sources: &dyn Sources,
