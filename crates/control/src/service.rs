@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tutti_config::{Diagnostic, Diagnostics, Document};
-use tutti_protocol::{Cause, JobTask, Purge, Store};
+use tutti_protocol::{Cause, JobTask, PurgeScope, Store};
 
 /// An answer that takes time.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -142,7 +142,7 @@ pub trait Service: Send + Sync + 'static {
     fn purge(
         &self,
         store: &str,
-        purge: Purge,
+        purge: PurgeScope,
     ) -> BoxFuture<Result<Option<serde_json::Value>, String>> {
         let _ = (store, purge);
         Box::pin(std::future::ready(Ok(None)))

@@ -11,7 +11,7 @@ use tutti_options::source::{LiveNode, LiveNodes, Member};
 use crate::challenge::Challenge;
 use crate::shared::{SharedAnswer, SharedNews, SharedRequest};
 
-use super::purge::Purge;
+use super::purge::PurgeScope;
 
 /// `by` of a change that comes from a source: no client of the control API is called so.
 pub const FLEET: &str = "fleet";
@@ -160,7 +160,7 @@ pub enum FleetRequest {
         /// The cache, by its name; `None`: all.
         cache: Option<String>,
         /// The responses that go.
-        purge: Purge,
+        purge: PurgeScope,
     },
     /// The fleet is so.
     Standing {

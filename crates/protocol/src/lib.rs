@@ -51,7 +51,7 @@ pub use fleet::{
 };
 pub use grants::{ApplicationGrant, CacheGrant, CommandGrant, Grants, PlaceGrant};
 pub use packet::{LONGEST, LONGEST_OF_ROUTER, Packet, read_large, receive};
-pub use purge::Purge;
+pub use purge::PurgeScope;
 pub use router::{FromRouter, QuicHello, RouterHello, StatusPlace, ToRouter, Told};
 use serde::{Deserialize, Serialize};
 pub use shared::{SharedAnswer, SharedDocument, SharedNews, SharedRequest};
@@ -291,7 +291,7 @@ pub enum Question {
         /// Its name; `None`: all stores.
         store: Option<String>,
         /// The responses that go.
-        purge: Purge,
+        purge: PurgeScope,
     },
     /// The fleet is so, of which this server is a node.
     Fleet {

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Responses that are to be purged from a store.
+/// The responses that a purge removes from a store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
-pub enum Purge {
+pub enum PurgeScope {
     /// Everything.
     All,
     /// The responses with this key.
