@@ -11,8 +11,8 @@ use super::error::Error;
 use super::messages::{
     Authenticate, AuthenticateAnswer, CREATE, Compaction, CompactionAnswer, Compare, Compared,
     DeleteRange, EQUAL, LeaseGrant, LeaseGrantAnswer, LeaseKeepAlive, LeaseKeepAliveAnswer,
-    LeaseLeases, LeaseLeasesAnswer, LeaseRevoke, LeaseRevokeAnswer, Put, PutAnswer, Range,
-    RangeAnswer, Request, RequestOp, Txn, TxnAnswer, VALUE,
+    LeaseRevoke, LeaseRevokeAnswer, Put, PutAnswer, Range, RangeAnswer, Request, RequestOp, Txn,
+    TxnAnswer, VALUE,
 };
 use super::pairs::{Pair, end_of};
 use super::transport::{Endpoint, Options, Transport};
@@ -237,13 +237,6 @@ impl Client {
         let method = "etcdserverpb.Lease/LeaseRevoke";
         let LeaseRevokeAnswer {} = self.calls.call(method, &question).await?;
         Ok(())
-    }
-
-    /// All leases.
-    pub async fn leases(&self) -> Result<Vec<i64>, Error> {
-        let method = "etcdserverpb.Lease/LeaseLeases";
-        let answer: LeaseLeasesAnswer = self.calls.call(method, &LeaseLeases {}).await?;
-        Ok(answer.leases.into_iter().map(|lease| lease.id).collect())
     }
 
     /// Forgets all revisions before this one.
