@@ -23,6 +23,7 @@ mod sources;
 mod template;
 mod units;
 mod uwsgi;
+mod words;
 
 use std::path::PathBuf;
 

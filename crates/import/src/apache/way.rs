@@ -11,24 +11,13 @@ use super::rule::{Rules, State, rules_of};
 use super::section::{Folder, Location, Mapping, Section, Stage, Where, below};
 use super::site::{Compiler, Site, Spot};
 use crate::output::{literal, one_or_many, slug, step, when};
+use crate::words::Words;
 
 /// Directives that make the content of a place another one.
-const OF_CONTENT: &[&str] = &[
-    "addhandler",
-    "addtype",
-    "directoryindex",
-    "directoryslash",
-    "fallbackresource",
-    "php_admin_flag",
-    "php_admin_value",
-    "php_flag",
-    "php_value",
-    "forcetype",
-    "removehandler",
-    "removetype",
-    "rewriteengine",
-    "sethandler",
-];
+const OF_CONTENT: Words = Words(
+    "addhandler addtype directoryindex directoryslash fallbackresource php_admin_flag php_admin_value php_flag
+    php_value forcetype removehandler removetype rewriteengine sethandler",
+);
 
 /// A request's way through a site.
 impl Compiler<'_> {
@@ -370,7 +359,7 @@ fn subs(site: &Site, base: &Mapping) -> Vec<Mapping> {
         .filter(|section| section.file.is_none())
     {
         let is_of_content = |directive: &Directive| {
-            OF_CONTENT.contains(&directive.key.as_str())
+            OF_CONTENT.contains(&directive.key)
                 || super::redirect::NAMES.contains(&directive.key.as_str())
         };
         let no_links = |directive: &Directive| {
