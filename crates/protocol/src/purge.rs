@@ -9,18 +9,12 @@ pub enum PurgeScope {
     /// Everything.
     All,
     /// The responses with this key.
-    Key {
-        /// The whole of it.
-        key: String,
-    },
+    Key { key: String },
     /// The responses whose keys begin so.
     Prefix {
         /// The beginning.
         prefix: String,
     },
     /// The responses with this tag.
-    Tag {
-        /// The tag.
-        tag: String,
-    },
+    Tag { tag: String },
 }
