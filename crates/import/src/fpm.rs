@@ -15,7 +15,6 @@ use crate::words::Words;
 /// Files that files name; `php-fpm.conf` names those of its pools.
 const DEEPEST_INCLUDE: usize = 8;
 
-/// A pool.
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     /// Its name, in brackets.

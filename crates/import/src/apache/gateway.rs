@@ -8,7 +8,7 @@ use super::content::Handler;
 use super::grammar::Directive;
 use super::section::{Folder, Mapping, Section, below};
 use super::site::{Compiler, Site, Spot};
-use crate::output::{literal, slug, step, unused, when};
+use crate::output::{literal, slug, step, unused, when, within};
 use crate::words::Words;
 
 /// `ThreadsPerChild` of mod_wsgi's daemon, unless it is given.
@@ -445,16 +445,7 @@ fn of_file(sections: &[Section], mapping: &Mapping, name: &str) -> Vec<Section> 
 
 /// Sets a member of an object within others.
 fn insert(options: &mut Map<String, Value>, way: &[&str], name: &str, value: &str) {
-    let mut object = Some(options);
-    for step in way {
-        object = object.and_then(|object| {
-            object
-                .entry(*step)
-                .or_insert_with(|| json!({}))
-                .as_object_mut()
-        });
-    }
-    if let Some(object) = object {
+    if let Some(object) = within(options, way) {
         object.insert(name.to_owned(), value.into());
     }
 }

@@ -341,13 +341,9 @@ impl Compiler<'_> {
             }];
             sections.push(Section {
                 stage: Stage::Location,
-                folder: None,
-                file: None,
                 location: Some(Location::Match(pass.argument(0).to_owned())),
-                methods: None,
-                is_unknown: false,
-                test: None,
                 directives: vec![handler],
+                ..Section::default()
             });
         }
         sections

@@ -439,13 +439,9 @@ pub(super) fn guards(site: &Site) -> Vec<Section> {
             .filter(|directive| directive.key != "balancermember");
         all.push(Section {
             stage: Stage::Folder,
-            folder: None,
-            file: None,
-            location: None,
-            methods: None,
             is_unknown: proxy.argument(0) != "*",
-            test: None,
             directives: directives.cloned().collect(),
+            ..Section::default()
         });
     }
     all.extend(site.sections.iter().cloned());

@@ -42,18 +42,12 @@ impl Compiler<'_> {
     /// Rewriting outside of sections.
     fn server_rules(&mut self, site: &Rc<Site>, steps: Vec<Value>) -> Vec<Value> {
         let own = Section {
-            stage: Stage::Server,
-            folder: None,
-            file: None,
-            location: None,
-            methods: None,
-            is_unknown: false,
-            test: None,
             // The server outside of all hosts has nothing of its own.
             directives: match site.own.is_empty() {
                 true => site.outer.clone(),
                 false => site.own.clone(),
             },
+            ..Section::default()
         };
         // A virtual host does not inherit the rules of the server around it.
         let Some((true, list)) = rules_of(&own).filter(|(_, list)| !list.is_empty()) else {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::site::{Compiler, Site};
 use super::tree::Statement;
 use crate::finding::Place;
-use crate::output::{slug, unused};
+use crate::output::{slug, unused, within};
 use crate::words::Words;
 
 /// Variables that every script gets from Tutti, with the same meaning.
@@ -267,20 +267,12 @@ impl Compiler<'_> {
         value: &str,
         place: &Place,
     ) {
-        let mut object = self
+        let options = self
             .out
             .applications
             .get_mut(application)
             .and_then(Value::as_object_mut);
-        for step in way {
-            object = object.and_then(|object| {
-                object
-                    .entry(*step)
-                    .or_insert_with(|| json!({}))
-                    .as_object_mut()
-            });
-        }
-        let Some(object) = object else {
+        let Some(object) = options.and_then(|options| within(options, way)) else {
             return;
         };
         match object.get(name).and_then(Value::as_str) {
