@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, Once};
@@ -66,21 +65,9 @@ pub fn go_build(folder: &Path, to: &Path) {
     );
 }
 
-/// Tutti with a program as its application `app`.
-pub struct ProgramSite(Site);
-
-impl Deref for ProgramSite {
-    type Target = Site;
-
-    fn deref(&self) -> &Site {
-        &self.0
-    }
-}
-
-impl DerefMut for ProgramSite {
-    fn deref_mut(&mut self) -> &mut Site {
-        &mut self.0
-    }
+crate::site! {
+    /// Tutti with a program as its application `app`.
+    ProgramSite
 }
 
 impl ProgramSite {

@@ -1,7 +1,6 @@
 //! Tutti with one Java application: that of `tests/conformance/java`, compiled for `javax.servlet` or `jakarta.servlet`.
 
 use std::fs;
-use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
@@ -136,21 +135,9 @@ pub fn class_path(generation: &str) -> String {
     format!("{}/*", BUILT.jars.join(generation).display())
 }
 
-/// A server with the application `java`.
-pub struct JavaSite(Site);
-
-impl Deref for JavaSite {
-    type Target = Site;
-
-    fn deref(&self) -> &Site {
-        &self.0
-    }
-}
-
-impl DerefMut for JavaSite {
-    fn deref_mut(&mut self) -> &mut Site {
-        &mut self.0
-    }
+crate::site! {
+    /// A server with the application `java`.
+    JavaSite
 }
 
 impl JavaSite {

@@ -3,6 +3,29 @@
 //!
 //! The scripts are those of `tests/conformance/php`, which the host's own tests use too.
 
+/// Makes a type of a site for one language: it has what [`tutti_testkit::Site`] has, and functions of its own.
+macro_rules! site {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        pub struct $name(tutti_testkit::Site);
+
+        impl std::ops::Deref for $name {
+            type Target = tutti_testkit::Site;
+
+            fn deref(&self) -> &tutti_testkit::Site {
+                &self.0
+            }
+        }
+
+        impl std::ops::DerefMut for $name {
+            fn deref_mut(&mut self) -> &mut tutti_testkit::Site {
+                &mut self.0
+            }
+        }
+    };
+}
+pub(crate) use site;
+
 pub mod answer;
 pub mod authority;
 pub mod backends;
@@ -48,7 +71,6 @@ pub mod way;
 use std::fs;
 use std::io::Read;
 use std::net::TcpStream;
-use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -96,21 +118,9 @@ max_file_uploads = 3
 opcache.revalidate_freq = 0
 ";
 
-/// Tutti with one PHP application, `php`, on the scripts.
-pub struct Site(tutti_testkit::Site);
-
-impl Deref for Site {
-    type Target = tutti_testkit::Site;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl DerefMut for Site {
-    fn deref_mut(&mut self) -> &mut tutti_testkit::Site {
-        &mut self.0
-    }
+crate::site! {
+    /// Tutti with one PHP application, `php`, on the scripts.
+    Site
 }
 
 impl Site {

@@ -1,7 +1,6 @@
 //! Tutti with Node.js applications: those of `tests/conformance/node`, and packages from npm.
 
 use std::fs;
-use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -61,21 +60,9 @@ pub fn version() -> u32 {
         .expect("a version")
 }
 
-/// A server with one application of type `node`, `app`.
-pub struct NodeSite(Site);
-
-impl Deref for NodeSite {
-    type Target = Site;
-
-    fn deref(&self) -> &Site {
-        &self.0
-    }
-}
-
-impl DerefMut for NodeSite {
-    fn deref_mut(&mut self) -> &mut Site {
-        &mut self.0
-    }
+crate::site! {
+    /// A server with one application of type `node`, `app`.
+    NodeSite
 }
 
 impl NodeSite {
