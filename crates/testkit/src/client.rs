@@ -401,6 +401,15 @@ fn method_of(request: &[u8]) -> &str {
     std::str::from_utf8(word.unwrap_or_default()).unwrap_or_default()
 }
 
+/// A body in chunks of this size.
+pub fn chunked(body: &[u8], size: usize) -> Vec<u8> {
+    let chunks = body.chunks(size).flat_map(|piece| {
+        let head = format!("{:x}\r\n", piece.len());
+        [head.as_bytes(), piece, b"\r\n"].concat()
+    });
+    chunks.chain(*b"0\r\n\r\n").collect()
+}
+
 /// Closes a connection with a reset: this shows the server that the client has gone, which the end of a sending side does not.
 pub fn reset(stream: TcpStream) {
     rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();

@@ -265,6 +265,13 @@ impl Server {
         );
     }
 
+    /// Restarts an application, which has to succeed.
+    pub fn restart(&self, application: &str) {
+        let path = format!("/control/applications/{application}/restart");
+        let reply = self.call("POST", &path, &Value::Null);
+        assert_eq!(reply.status, 200, "{}; log:\n{}", reply.text(), self.log());
+    }
+
     /// `/status`, or a part of it.
     pub fn status(&self, path: &str) -> Value {
         self.call("GET", &format!("/status{path}"), &Value::Null)

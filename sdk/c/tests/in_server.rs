@@ -35,12 +35,6 @@ fn serve(program: &Path, processes: u32) -> ProgramSite {
     site
 }
 
-fn restart(site: &ProgramSite) {
-    let path = "/control/applications/app/restart";
-    let reply = site.server.call("GET", path, &Value::Null);
-    assert_eq!(reply.status, 200, "{}", reply.text());
-}
-
 #[test]
 fn the_commands_of_the_guide_work_as_printed() {
     let (program, _place) = compile_as_in_guide();
@@ -61,7 +55,7 @@ fn the_first_sample_serves_through_deaths_and_a_restart() {
     });
     let load = site.load(8, "/you", |body| body == b"Hello from C: /you\n");
     assert!(load.wait_for_answers(500, PATIENCE));
-    restart(&site);
+    site.server.restart("app");
     assert!(load.wait_for_answers(500, PATIENCE));
     let outcome = load.stop();
     assert_eq!(outcome.failures(), 0, "{outcome:?}\n{}", site.server.log());

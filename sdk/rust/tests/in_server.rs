@@ -34,12 +34,6 @@ fn start(processes: u32) -> ProgramSite {
     site
 }
 
-fn restart(site: &ProgramSite) {
-    let path = "/control/applications/app/restart";
-    let reply = site.server.call("GET", path, &Value::Null);
-    assert_eq!(reply.status, 200, "{}", reply.text());
-}
-
 fn close(code: u16) -> Heard {
     Heard::Close(code.to_be_bytes().to_vec())
 }
@@ -64,7 +58,7 @@ fn requests_and_bodies_of_any_size_are_answered() {
     }
     let load = site.load(8, "/hello/you", |body| body == b"Hello, you\n");
     assert!(load.wait_for_answers(500, PATIENCE));
-    restart(&site);
+    site.server.restart("app");
     assert!(load.wait_for_answers(500, PATIENCE));
     let outcome = load.stop();
     assert_eq!(outcome.failures(), 0, "{outcome:?}\n{}", site.server.log());
@@ -173,7 +167,7 @@ fn both_sides_hear_of_an_end() {
             Heard::Message(1, large.clone().into_bytes())
         );
     }
-    restart(&site);
+    site.server.restart("app");
     assert_eq!(client.hear().unwrap(), close(1012));
     assert_eq!(slow.hear().unwrap(), close(1012));
     let mut client = open();

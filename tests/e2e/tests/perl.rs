@@ -174,13 +174,7 @@ fn input_is_a_handle_that_reads_and_seeks() {
         "A2"
     ]);
     let body = b"0123456789\nsecond line\nend";
-    let mut chunked = Vec::new();
-    for piece in body.chunks(7) {
-        chunked.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
-        chunked.extend_from_slice(piece);
-        chunked.extend_from_slice(b"\r\n");
-    }
-    chunked.extend_from_slice(b"0\r\n\r\n");
+    let chunked = client::chunked(body, 7);
     for _ in 0..2 {
         assert_eq!(site.post("/input", body).json(), read);
         let reply = site.send("POST /input", "Transfer-Encoding: chunked\r\n", &chunked);

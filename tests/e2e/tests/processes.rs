@@ -128,8 +128,7 @@ fn a_deployment_by_symbolic_link_is_seen_at_a_restart_and_with_watch_at_once() {
     assert_eq!(server.get("/").text(), "one");
     switch("two");
     assert_eq!(server.get("/").text(), "one", "a generation keeps its path");
-    let path = "/control/applications/site/restart";
-    assert_eq!(server.call("GET", path, &Value::Null).status, 200);
+    server.restart("site");
     assert_eq!(server.get("/").text(), "two");
     server.put(
         "/config",

@@ -103,17 +103,6 @@ fn an_application_that_keeps_a_request_does_not_see_the_next() {
 
 // The request's body.
 
-fn chunked(body: &[u8], size: usize) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for piece in body.chunks(size) {
-        bytes.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
-        bytes.extend_from_slice(piece);
-        bytes.extend_from_slice(b"\r\n");
-    }
-    bytes.extend_from_slice(b"0\r\n\r\n");
-    bytes
-}
-
 /// Rack 3 does not ask for it of a body that comes as the client sends it: there is no `rewind` then, which Rails looks for.
 fn can_be_read_again(site: &RubySite, buffering: bool) -> bool {
     buffering || site.get("/release").text().starts_with('2')
@@ -143,7 +132,7 @@ fn input_reads_lines_pieces_and_all_again() {
         for _ in 0..2 {
             assert_eq!(site.post("/raw/body", body).json(), read);
             let fields = "Transfer-Encoding: chunked\r\n";
-            let reply = site.send("POST /raw/body", fields, &chunked(body, 7));
+            let reply = site.send("POST /raw/body", fields, &client::chunked(body, 7));
             assert_eq!(reply.json(), read);
         }
         assert_eq!(
@@ -523,10 +512,7 @@ fn hooks_run_in_each_process_and_thread() {
         let site = RubySite::start("config.ru", &options);
         let told = site.get("/hooks").text();
         assert_eq!(told, format!("worker {} thread", site.workers()[0]));
-        let reply = site
-            .server
-            .call("GET", "/control/applications/ruby/restart", &Value::Null);
-        assert_eq!(reply.status, 200, "{}", reply.text());
+        site.server.restart("ruby");
         let noted = site.wait_for_note("hooks", "worker shutdown");
         let mut first: Vec<_> = noted.lines().collect();
         first.retain(|line| !line.ends_with("boot"));
