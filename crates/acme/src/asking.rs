@@ -19,7 +19,6 @@ use crate::http::NAME;
 /// Whoever is asked answers within this time, or it is a no.
 const LONGEST_ANSWER: Duration = Duration::from_secs(10);
 
-/// The answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// It may.

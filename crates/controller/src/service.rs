@@ -404,7 +404,6 @@ impl Inner {
     }
 }
 
-/// `maintenance` of `/status`.
 fn maintenance_status(maintenance: &Maintenance) -> Value {
     let mut status = json!({"retry_after": maintenance.retry_after});
     if let Some(page) = &maintenance.page {

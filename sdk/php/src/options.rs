@@ -190,7 +190,6 @@ impl PhpOptions {
         Ok(ini)
     }
 
-    /// `mode`.
     #[must_use]
     pub(crate) fn mode(&self) -> Mode {
         self.own.mode
