@@ -12,7 +12,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tutti_e2e::external::ProgramSite;
 use tutti_e2e::hints_and_trailers::{check_hints, check_trailers};
 use tutti_sys::signal;

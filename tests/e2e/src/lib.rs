@@ -155,6 +155,29 @@ impl Site {
     }
 }
 
+/// Asks a worker where it is until the log has the three lines of a place, of which the first ends so; these lines.
+pub fn wait_for_place(site: &tutti_testkit::Site, worker: i32, end: &str) -> Vec<String> {
+    let mut place = Vec::new();
+    wait_until("its place", || {
+        // SIGURG is `tutti_worker::WHERE_SIGNAL`.
+        tutti_sys::signal::send(worker, libc::SIGURG).unwrap();
+        let log = site.server.log();
+        // The last line may not be whole yet.
+        let whole = log.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let lines: Vec<&str> = whole.lines().collect();
+        let start = format!("process {worker} is at ");
+        let mut found = lines.windows(3);
+        let found = found.find(|lines| lines[0].contains(&start) && lines[0].ends_with(end));
+        place = found
+            .unwrap_or_default()
+            .iter()
+            .map(|line| line.to_string())
+            .collect();
+        !place.is_empty()
+    });
+    place
+}
+
 /// Waits until a process has this many threads whose stacks have this size: they come one after the other.
 pub fn wait_for_stacks(pid: i32, size: usize, count: usize) {
     wait_until(&format!("{count} stacks of {size} bytes"), || {

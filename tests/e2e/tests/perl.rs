@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use tutti_e2e::perl::PerlSite;
-use tutti_e2e::{read_until, wait_for_stacks};
+use tutti_e2e::{read_until, wait_for_place, wait_for_stacks};
 use tutti_sys::signal;
 use tutti_testkit::{Load, LoadOptions, PATIENCE, client, wait_until};
 
@@ -522,24 +522,7 @@ fn a_worker_says_where_it_is() {
         .unwrap();
     let worker = site.wait_for_note("looping", "\n");
     let worker = worker.trim().parse().unwrap();
-    // SIGURG is `tutti_worker::WHERE_SIGNAL`.
-    let mut place = Vec::new();
-    wait_until("its place", || {
-        signal::send(worker, libc::SIGURG).unwrap();
-        let log = site.server.log();
-        let written: Vec<_> = log.split_inclusive('\n').collect();
-        let is_place = |line: &str| {
-            line.contains(&format!("process {worker} is at ")) && line.ends_with(" in outer\n")
-        };
-        // Three lines, the last of them whole.
-        let found = written.windows(3).find(|lines| is_place(lines[0]));
-        place = found
-            .unwrap_or_default()
-            .iter()
-            .map(|line| line.trim_end().to_owned())
-            .collect();
-        found.is_some_and(|lines| lines[2].ends_with('\n'))
-    });
+    let place = wait_for_place(&site, worker, " in outer");
     assert!(place[0].contains("app.psgi:"), "{place:?}");
     assert!(
         place[1].contains("  called at ") && place[1].ends_with(" in inner"),

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Read;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tutti_e2e::read_until;
 use tutti_e2e::ruby::RubySite;
 use tutti_sys::signal;
