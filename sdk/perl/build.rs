@@ -11,16 +11,6 @@ use std::{
     process::Command,
 };
 
-const SOURCES: [&str; 7] = [
-    "state.c",
-    "lifecycle.c",
-    "request.c",
-    "response.c",
-    "streaming.c",
-    "handles.c",
-    "where.c",
-];
-
 fn main() -> Result<(), String> {
     println!("cargo::rerun-if-env-changed=PERL");
     let perl = env::var("PERL").unwrap_or_else(|_| "/usr/bin/perl".to_owned());
@@ -36,7 +26,7 @@ fn main() -> Result<(), String> {
         ));
     }
 
-    let mut build = c_half::c_half(&SOURCES);
+    let mut build = c_half::c_half().map_err(|error| format!("cannot read `csrc`: {error}"))?;
     for flag in ask("ccflags").unwrap_or_default().split_whitespace() {
         build.flag(flag);
     }
@@ -65,9 +55,5 @@ fn main() -> Result<(), String> {
 /// A value of perl's configuration.
 fn ask(perl: &str, name: &str) -> Option<String> {
     let program = format!("use Config; print $Config{{{name}}}");
-    let output = Command::new(perl).arg("-e").arg(program).output().ok()?;
-    output
-        .status
-        .success()
-        .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    c_half::output(Command::new(perl).arg("-e").arg(program))
 }

@@ -11,24 +11,6 @@ use std::{
     process::Command,
 };
 
-const SOURCES: [&str; 15] = [
-    "state.c",
-    "directives.c",
-    "sapi.c",
-    "request.c",
-    "variables.c",
-    "functions.c",
-    "timer.c",
-    "locks.c",
-    "resident.c",
-    "boot.c",
-    "baseline.c",
-    "declared.c",
-    "constants.c",
-    "where.c",
-    "preload.c",
-];
-
 fn main() -> Result<(), String> {
     println!("cargo::rerun-if-env-changed=PHP_CONFIG");
     let php_config = match env::var("PHP_CONFIG") {
@@ -39,7 +21,7 @@ fn main() -> Result<(), String> {
         ask(&php_config, "--version").ok_or_else(|| format!("`{php_config} --version` failed"))?;
     let includes = ask(&php_config, "--includes").unwrap_or_default();
 
-    let mut build = c_half::c_half(&SOURCES);
+    let mut build = c_half::c_half().map_err(|error| format!("cannot read `csrc`: {error}"))?;
     for flag in includes.split_whitespace() {
         // System headers: their warnings are PHP's, not ours.
         if let Some(path) = flag.strip_prefix("-I") {
@@ -128,9 +110,5 @@ fn library(php_config: &str, short: &str) -> Option<(PathBuf, String)> {
 }
 
 fn ask(php_config: &str, option: &str) -> Option<String> {
-    let output = Command::new(php_config).arg(option).output().ok()?;
-    output
-        .status
-        .success()
-        .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    c_half::output(Command::new(php_config).arg(option))
 }

@@ -11,17 +11,6 @@ use std::{
     process::Command,
 };
 
-const SOURCES: [&str; 8] = [
-    "serving.c",
-    "lifecycle.c",
-    "request.c",
-    "response.c",
-    "streaming.c",
-    "hijack.c",
-    "handles.c",
-    "where.c",
-];
-
 /// The folders of ruby's own files, besides those that packages add to the load path.
 const FOLDERS: &str = "rubylibdir rubyarchdir rubylibprefix sitedir vendordir";
 
@@ -41,7 +30,7 @@ fn main() -> Result<(), String> {
         ));
     }
 
-    let mut build = c_half::c_half(&SOURCES);
+    let mut build = c_half::c_half().map_err(|error| format!("cannot read `csrc`: {error}"))?;
     build.flag("-isystem").flag(&header);
     build.flag("-isystem").flag(&machine);
     build.compile("tutti_ruby");
@@ -81,12 +70,10 @@ fn ask(ruby: &str, name: &str) -> Option<String> {
 }
 
 fn run(ruby: &str, program: &str) -> Option<String> {
-    let output = Command::new(ruby)
-        .args(["-rrbconfig", "-e", program])
-        .env_remove("RUBYOPT")
-        .stderr(std::process::Stdio::null())
-        .output()
-        .ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    output.status.success().then_some(text)
+    c_half::output(
+        Command::new(ruby)
+            .args(["-rrbconfig", "-e", program])
+            .env_remove("RUBYOPT")
+            .stderr(std::process::Stdio::null()),
+    )
 }

@@ -52,7 +52,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("dialer", &["sys"]),
     ("kubernetes", &["dialer"]),
-    ("fleet-store", &["dialer", "options"]),
+    ("fleet-store", &["dialer", "options", "protocol"]),
     (
         "fleet",
         &[

@@ -19,7 +19,6 @@ use crate::http::NAME;
 /// Whoever is asked answers within this time, or it is a no.
 const LONGEST_ANSWER: Duration = Duration::from_secs(10);
 
-/// The answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// It may.
@@ -34,8 +33,6 @@ pub(crate) enum Answer {
 pub(crate) struct Asker(HttpClient<Empty<Bytes>>);
 
 impl Asker {
-    /// # Errors
-    /// There is no TLS.
     pub(crate) fn new() -> Result<Asker, String> {
         // Without root certificates no server is trusted by HTTPS; the URL may be one of plain HTTP.
         let tls = client_config(system_authorities().unwrap_or(RootCertStore::empty()), None)?;

@@ -17,7 +17,6 @@ use crate::failure::Failure;
 use crate::fleet::{Fleet, Unclaimed};
 use crate::line::Link;
 
-/// An account.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct AccountDocument {
@@ -37,7 +36,6 @@ pub(crate) struct AccountDocument {
 pub(crate) struct CertificateDocument {
     /// URL of the directory that it is got from.
     pub(crate) directory: String,
-    /// The names it is for.
     pub(crate) names: Vec<String>,
     /// Key of the order under way, in PEM.
     pub(crate) key: Option<String>,

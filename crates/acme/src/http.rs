@@ -40,9 +40,6 @@ pub(crate) struct Authority {
 
 impl Authority {
     /// Speaks with who is vouched for by the file `roots`, or by the system.
-    ///
-    /// # Errors
-    /// Nobody vouches.
     pub(crate) fn new(roots: Option<&Path>) -> Result<Authority, Failure> {
         let roots = match roots {
             None => system_authorities().map_err(|why| format!("{why}, or name a file in `roots`")),

@@ -22,7 +22,6 @@ pub(crate) const LAST_MONTH: i64 = 30 * 86_400;
 /// Pause after the first failure; doubled each time. Let's Encrypt allows five failures of a name in an hour.
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_secs(300);
 
-/// Longest pause.
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(86_400);
 
 /// Longest pause that an authority may ask for: a week is the window of the longest limits.

@@ -95,9 +95,6 @@ impl NotStored {
 }
 
 /// Decides whether and how long a response to GET is used; `Vary` is not looked at.
-///
-/// # Errors
-/// Why it is not stored.
 pub fn judge(answer: &Answer<'_>, defaults: &Defaults) -> Result<Freshness, NotStored> {
     let Answer { status, fields, .. } = *answer;
     if fields.iter().any(|(name, _)| leads_on(name)) {

@@ -82,9 +82,6 @@ impl Commands {
     }
 
     /// Looks whether the commands of a configuration can be run which are new in it.
-    ///
-    /// # Errors
-    /// Those that cannot.
     pub async fn look(&self, config: &Config) -> Result<(), Vec<Failure>> {
         let mut new: Vec<Arc<CommandSpec>> = Vec::new();
         {

@@ -148,9 +148,6 @@ impl GatewayKind {
 
 impl UpstreamAddress {
     /// Parses an address; `ports` are for one without.
-    ///
-    /// # Errors
-    /// The fault.
     pub(crate) fn parse(text: &str, ports: Ports) -> Result<Self, AddressError> {
         if let Some(path) = text.strip_prefix("unix:") {
             // nginx writes `unix:/run/a.sock:/path`.
@@ -212,9 +209,6 @@ impl UpstreamAddress {
 
 impl UpstreamAddress {
     /// A server of which `service` is given.
-    ///
-    /// # Errors
-    /// The fault, and a cure where one is known.
     pub(crate) fn service(
         text: &str,
         service: &str,
@@ -257,9 +251,6 @@ impl UpstreamAddress {
 
 impl UpstreamAddress {
     /// A server that is a Service of Kubernetes.
-    ///
-    /// # Errors
-    /// The fault, and a cure where one is known.
     pub(crate) fn kubernetes(
         text: &str,
         port: Option<ServicePort>,
@@ -294,9 +285,6 @@ impl UpstreamAddress {
     }
 
     /// A server that is nodes of the fleet.
-    ///
-    /// # Errors
-    /// The fault, and a cure where one is known.
     pub(crate) fn fleet(selector: &str, port: u16) -> Result<Self, (AddressError, Option<String>)> {
         if selector != ALL && !is_label_of_nodes(selector) {
             let message = format!("`{}` means no nodes of a fleet", shorten(selector));
@@ -357,9 +345,6 @@ pub(crate) struct ProxyUrl {
 }
 
 /// Parses the URL of a `proxy`.
-///
-/// # Errors
-/// The fault, and a cure where one is known.
 pub(crate) fn parse_proxy(url: &str) -> Result<ProxyUrl, (AddressError, Option<String>)> {
     let Some((scheme, rest)) = url.split_once("://") else {
         let hint = UpstreamAddress::parse(url, Ports::HTTP)

@@ -34,9 +34,6 @@ impl PartialEq for Timetable {
 
 impl Timetable {
     /// Reads five fields (minute, hour, day of the month, month, day of the week), or a name such as `@daily`.
-    ///
-    /// # Errors
-    /// Whichever of the two is wrong.
     pub(crate) fn new(expression: &str, zone: &str) -> Result<Timetable, Fault> {
         let zone = TimeZone::get(zone).map_err(|_| Fault::Zone)?;
         let parser = CronParser::builder()

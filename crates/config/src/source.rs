@@ -18,9 +18,6 @@ pub fn is_url(text: &str) -> bool {
 }
 
 /// Reads `etcd://HOST:PORT,HOST:PORT/PREFIX`, or `etcds://` for TLS with the authorities of the system.
-///
-/// # Errors
-/// Every fault, as of a configuration.
 pub fn of_url(url: &str) -> Result<Source, Diagnostics> {
     let wrong = || {
         let fault = Diagnostic::new(Pointer::root(), "this is no URL of a source");
@@ -43,9 +40,6 @@ pub fn of_url(url: &str) -> Result<Source, Diagnostics> {
 }
 
 /// Reads the text of a file.
-///
-/// # Errors
-/// Every fault, as of a configuration.
 pub fn of_text(text: &[u8], format: Format) -> Result<Source, Diagnostics> {
     let source = read(text, format)?;
     let mut document = Document::empty();

@@ -30,9 +30,6 @@ impl From<Errno> for ProxyHeaderError {
 }
 
 /// Reads the header, and nothing behind it, when it has come whole; the caller has a deadline.
-///
-/// # Errors
-/// The connection cannot be served.
 pub fn poll_proxy_header(
     io: &AsyncFd<OwnedFd>,
     cx: &mut Context<'_>,

@@ -22,9 +22,6 @@ use crate::counters::{note_received, note_sent};
 use crate::output::{Gone, Output};
 
 /// Watches a non-blocking descriptor on the thread's reactor.
-///
-/// # Errors
-/// The reactor does not take it.
 #[expect(
     deprecated,
     reason = "the safe constructor is deprecated for types that can close or replace their descriptor while it is registered; an \
@@ -109,9 +106,6 @@ fn receive(socket: &OwnedFd, buffer: &mut Vec<u8>) -> Result<Received, Gone> {
 }
 
 /// Reads into the spare capacity of `buffer`, which must have some, when the socket is readable; keeps tokio's idea of that right.
-///
-/// # Errors
-/// The connection broke.
 pub fn poll_receive(
     io: &AsyncFd<OwnedFd>,
     buffer: &mut Vec<u8>,
@@ -186,9 +180,6 @@ pub fn poll_attempt(
 
 /// Sends `output` and then `body`, in one call where no part of `output` is in a file. The bytes that the socket does not take are kept
 /// in `output`.
-///
-/// # Errors
-/// The connection broke.
 pub fn send_body(socket: &OwnedFd, output: &mut Output, body: &BodyPart<'_>) -> Result<(), Gone> {
     if output.is_spilled() {
         body.append_to(&mut output.bytes);
@@ -221,9 +212,6 @@ pub fn send_body(socket: &OwnedFd, output: &mut Output, body: &BodyPart<'_>) -> 
 
 /// Sends `output` and then `bytes`, in one call. How many of these the socket took: none while some of `output` is left. No copy of them is
 /// kept.
-///
-/// # Errors
-/// The connection broke.
 pub fn send_directly(socket: &OwnedFd, output: &mut Output, bytes: &[u8]) -> Result<usize, Gone> {
     if output.is_spilled() {
         return Ok(0);

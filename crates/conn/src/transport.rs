@@ -61,9 +61,6 @@ impl Transport {
     }
 
     /// Reads into the spare capacity of `buffer`, which must have some.
-    ///
-    /// # Errors
-    /// The connection broke.
     pub fn poll_receive(
         &self,
         buffer: &mut Vec<u8>,
@@ -87,9 +84,6 @@ impl Transport {
     }
 
     /// Sends some of `output`: ready when something has gone out, or nothing is left.
-    ///
-    /// # Errors
-    /// As of [`Transport::try_send`].
     pub fn poll_send(&self, output: &mut Output, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
         match self {
             Self::Plain(io) => poll_attempt(io, cx, |socket| {
@@ -105,9 +99,6 @@ impl Transport {
     }
 
     /// Sends `output` and then `body`, in one call if it can be; bytes that do not go out are kept in `output`.
-    ///
-    /// # Errors
-    /// As of [`Transport::try_send`].
     pub fn send_body(&self, output: &mut Output, body: &BodyPart<'_>) -> Result<(), Gone> {
         match self {
             Self::Plain(io) => send_body(io.get_ref(), output, body),
@@ -119,9 +110,6 @@ impl Transport {
     }
 
     /// Sends `output` and then `bytes`, where that goes without a copy of them; how many of these have gone out.
-    ///
-    /// # Errors
-    /// As of [`Transport::try_send`].
     pub fn send_directly(&self, output: &mut Output, bytes: &[u8]) -> Result<usize, Gone> {
         match self {
             Self::Plain(io) => send_directly(io.get_ref(), output, bytes),

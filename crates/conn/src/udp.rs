@@ -63,9 +63,6 @@ pub struct UdpSocket {
 
 impl UdpSocket {
     /// Watches a socket on the thread's reactor.
-    ///
-    /// # Errors
-    /// The reactor does not take it, or it is no UDP socket.
     pub fn new(socket: Arc<OwnedFd>) -> io::Result<Self> {
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         Ok(Self {
@@ -87,9 +84,6 @@ impl UdpSocket {
     }
 
     /// Takes what has come, one batch, and gives each datagram to `each`.
-    ///
-    /// # Errors
-    /// The socket is unusable.
     pub fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,

@@ -19,7 +19,6 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// A value as it is.
     pub(crate) fn value(node: &Node) -> Answer {
         let mut body = node.to_json();
         body.push('\n');
@@ -45,7 +44,6 @@ impl Answer {
         }
     }
 
-    /// `{"success": …}`
     pub(crate) fn success(message: &str) -> Answer {
         Answer::json(200, &json!({ "success": message }))
     }

@@ -134,7 +134,6 @@ impl Api {
         answer::document(&status).map_err(|_| Answer::error(500, "Internal error.", None))
     }
 
-    /// `/metrics`
     async fn metrics(&self, format: tutti_metrics::Format) -> Answer {
         match self.service.metrics(format).await {
             Ok(body) => Answer::metrics(format, body),
@@ -145,7 +144,6 @@ impl Api {
         }
     }
 
-    /// `/`
     async fn everything(&self, accept: Format) -> Answer {
         let mut all = Document::empty();
         let status = match self.status().await {

@@ -72,9 +72,6 @@ impl Listener {
 
     /// Takes the listening socket at which routers of this user read the status; their clients show the token, if there is one. To be
     /// called on the runtime that will serve it.
-    ///
-    /// # Errors
-    /// The system refuses the descriptor.
     pub fn of_status(fd: OwnedFd, token: Option<Token>) -> io::Result<Listener> {
         let listener = std::os::unix::net::UnixListener::from(fd);
         listener.set_nonblocking(true)?;

@@ -10,9 +10,6 @@ use crate::maintenance;
 const SOURCE: [&str; 2] = ["settings", "source"];
 
 /// Puts the node's own parts in the place of those that a document of the fleet has.
-///
-/// # Errors
-/// The document is no configuration.
 pub(crate) fn put(current: &Document, document: Document) -> Result<Document, Diagnostics> {
     let mut document = without(document)?;
     let own = current.get(&SOURCE).map(|node| node.to_json());
@@ -30,9 +27,6 @@ pub(crate) fn put(current: &Document, document: Document) -> Result<Document, Di
 }
 
 /// The document without them. Settings that have nothing else are none.
-///
-/// # Errors
-/// The document is no configuration.
 pub fn without(mut document: Document) -> Result<Document, Diagnostics> {
     document.forget_source();
     for place in [SOURCE, maintenance::PLACE] {

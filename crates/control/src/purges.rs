@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use tutti_http::Method;
-use tutti_protocol::Purge;
+use tutti_protocol::PurgeScope;
 
 use crate::answer::{self, Answer};
 use crate::service::Service;
@@ -15,14 +15,14 @@ pub(crate) async fn answer(
     path: &[&str],
 ) -> Answer {
     let purge = match path {
-        [] => Purge::All,
-        ["keys", key] => Purge::Key {
+        [] => PurgeScope::All,
+        ["keys", key] => PurgeScope::Key {
             key: (*key).to_owned(),
         },
-        ["prefixes", prefix] => Purge::Prefix {
+        ["prefixes", prefix] => PurgeScope::Prefix {
             prefix: (*prefix).to_owned(),
         },
-        ["tags", tag] => Purge::Tag {
+        ["tags", tag] => PurgeScope::Tag {
             tag: (*tag).to_owned(),
         },
         _ => return Answer::missing(),

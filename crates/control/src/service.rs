@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tutti_config::{Diagnostic, Diagnostics, Document};
-use tutti_protocol::{Cause, JobTask, Purge, Store};
+use tutti_protocol::{Cause, JobTask, PurgeScope, Store};
 
 /// An answer that takes time.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -68,17 +68,11 @@ pub trait Service: Send + Sync + 'static {
     }
 
     /// The last changes, newest first: an array of objects with `number`, `time`, `by` and `change`.
-    ///
-    /// # Errors
-    /// Why they cannot be read.
     fn history(&self) -> BoxFuture<Result<serde_json::Value, String>> {
         Box::pin(std::future::ready(Ok(serde_json::Value::Array(Vec::new()))))
     }
 
     /// The configuration after the change of that number; `None` if it is not kept.
-    ///
-    /// # Errors
-    /// Why it cannot be read.
     fn past(&self, _number: u64) -> BoxFuture<Result<Option<Document>, String>> {
         Box::pin(std::future::ready(Ok(None)))
     }
@@ -148,7 +142,7 @@ pub trait Service: Send + Sync + 'static {
     fn purge(
         &self,
         store: &str,
-        purge: Purge,
+        purge: PurgeScope,
     ) -> BoxFuture<Result<Option<serde_json::Value>, String>> {
         let _ = (store, purge);
         Box::pin(std::future::ready(Ok(None)))
@@ -164,9 +158,6 @@ pub trait Service: Send + Sync + 'static {
     }
 
     /// Puts the program now at the server's path in its place; done when that serves.
-    ///
-    /// # Errors
-    /// Everything goes on as before, and this is why.
     fn upgrade(&self) -> BoxFuture<Result<(), String>> {
         Box::pin(std::future::ready(Err(
             "this server cannot be upgraded while it runs".to_owned(),
@@ -174,9 +165,6 @@ pub trait Service: Send + Sync + 'static {
     }
 
     /// Stops the server; done when that has begun. `is_graceful`: requests under way are answered first.
-    ///
-    /// # Errors
-    /// It goes on, and this is why.
     fn stop(&self, is_graceful: bool) -> BoxFuture<Result<(), String>> {
         let _ = is_graceful;
         Box::pin(std::future::ready(Err(

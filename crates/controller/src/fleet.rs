@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tutti_config::model::written;
 use tutti_config::{Diagnostic, Diagnostics, Document, FaultKind, Pointer};
 use tutti_protocol::{
-    Cause, FLEET, FleetAnswer, FleetRequest, FleetStanding, FromController, Purge, Question,
+    Cause, FLEET, FleetAnswer, FleetRequest, FleetStanding, FromController, PurgeScope, Question,
     SourceNews,
 };
 
@@ -128,7 +128,7 @@ impl Inner {
     }
 
     /// Has the router purge caches. One that is not in the configuration has nothing to purge.
-    async fn purge_for_fleet(&self, store: Option<String>, purge: Purge) -> FleetAnswer {
+    async fn purge_for_fleet(&self, store: Option<String>, purge: PurgeScope) -> FleetAnswer {
         match self.ask_for_value(Question::Purge { store, purge }).await {
             Ok(_) => FleetAnswer::Purged,
             Err(reason) => FleetAnswer::Unavailable { reason },

@@ -18,7 +18,7 @@ use tutti_log::Log;
 use tutti_metrics::Format;
 use tutti_protocol::{
     self, Cause, CertificateNews, Change, ControllerHello, FromController, Grants, JobTask, Module,
-    Purge, Question, Reason, SourceNews, SourcePlan, Store,
+    PurgeScope, Question, Reason, SourceNews, SourcePlan, Store,
 };
 use tutti_script::Modules;
 use tutti_unprivileged::certificates::Certificates;
@@ -404,7 +404,6 @@ impl Inner {
     }
 }
 
-/// `maintenance` of `/status`.
 fn maintenance_status(maintenance: &Maintenance) -> Value {
     let mut status = json!({"retry_after": maintenance.retry_after});
     if let Some(page) = &maintenance.page {
@@ -514,7 +513,7 @@ impl Service for ControllerService {
         Box::pin(async move { inner.jobs(spooler, task).await })
     }
 
-    fn purge(&self, store: &str, purge: Purge) -> BoxFuture<Result<Option<Value>, String>> {
+    fn purge(&self, store: &str, purge: PurgeScope) -> BoxFuture<Result<Option<Value>, String>> {
         let (inner, store) = (Arc::clone(&self.0), Some(store.to_owned()));
         let question = Question::Purge { store, purge };
         Box::pin(async move { inner.ask_for_value(question).await })

@@ -5,9 +5,6 @@ use tutti_config::{Diagnostic, Diagnostics, Format, Pointer};
 use tutti_protocol::{EtcdPlan, GivenSource, SourcePlan};
 
 /// Reads what `--source` names.
-///
-/// # Errors
-/// Every fault of it.
 pub(super) fn given(given: Option<&GivenSource>) -> Result<Option<Box<SourcePlan>>, Diagnostics> {
     let source = match given {
         None => return Ok(None),

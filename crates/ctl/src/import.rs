@@ -41,7 +41,7 @@ pub struct ImportArguments {
 }
 
 /// The server whose configuration is read.
-#[derive(Clone, Copy, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
 #[allow(missing_docs, reason = "help would show them")]
 pub enum Source {
     Nginx,

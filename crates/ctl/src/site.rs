@@ -22,7 +22,6 @@ const MOST_FOLDERS: usize = 200;
 pub(crate) struct Site {
     /// The folder to serve.
     pub(crate) root: PathBuf,
-    /// Its kind.
     pub(crate) kind: Kind,
 }
 

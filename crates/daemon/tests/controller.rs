@@ -353,8 +353,7 @@ fn whoever_has_a_router_can_change_nothing_and_start_nothing() {
     }
     // Changes and restarts go on as before.
     server.put("/config/applications/sample/processes", &json!(1));
-    let restarted = server.call("POST", "/control/applications/sample/restart", &Value::Null);
-    assert_eq!(restarted.status, 200, "{}", restarted.text());
+    server.restart("sample");
 }
 
 /// Tries, as another process of an application's user, to get hold of every child of main as long as the file `stop` is not there:

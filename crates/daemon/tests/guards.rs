@@ -430,8 +430,7 @@ fn a_cleaner_that_removes_the_temporary_folder_stops_nothing() {
     let temporary = server.folder().join("tmp");
     let remove = || fs::remove_dir_all(&temporary).unwrap();
     remove();
-    let restarted = server.call("GET", "/control/applications/sample/restart", &Value::Null);
-    assert_eq!(restarted.status, 200, "{}", restarted.text());
+    server.restart("sample");
     assert_eq!(server.get("/hello").status, 200);
     let _ = fs::remove_dir_all(&temporary);
     // A new application, with a spool of its own.

@@ -648,8 +648,7 @@ fn those_that_replace_others_are_their_equals() {
     let first = all();
     let expected = priority(first[0]);
     assert_eq!(expected.0, priority(server.pid()).0);
-    let answer = server.call("GET", "/control/applications/sample/restart", &json!(null));
-    assert_eq!(answer.status, 200, "{}", answer.text());
+    server.restart("sample");
     // They gave way to the first while they were starting.
     for pid in all().into_iter().filter(|pid| !first.contains(pid)) {
         assert_eq!(priority(pid), expected);
@@ -663,8 +662,7 @@ fn a_restart_of_an_application_replaces_its_processes() {
     let server = Server::start(&options);
     server.put("/config", &sample_configuration(server.port()));
     let before = server.wait_for_workers("sample", 2);
-    let answer = server.call("GET", "/control/applications/sample/restart", &json!(null));
-    assert_eq!(answer.status, 200, "{}", answer.text());
+    server.restart("sample");
     wait_until("other workers", || {
         let now = server.workers("sample");
         now.len() == 2 && now.iter().all(|pid| !before.contains(pid))

@@ -19,7 +19,6 @@ const HEIGHT: f64 = 84.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 14.0;
 
-/// A graph.
 pub(crate) struct Graph {
     /// One word.
     pub(crate) id: &'static str,
@@ -48,7 +47,6 @@ fn span_of(points: &VecDeque<Point>, now: Option<Instant>) -> (Duration, [&'stat
     fitting.unwrap_or(hour)
 }
 
-/// Draws it.
 pub(crate) fn draw(graph: &Graph, points: &VecDeque<Point>, now: Option<Instant>) -> Markup {
     let values = graph
         .lines

@@ -26,9 +26,6 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves the pages for ever. Dropped, it ends every connection.
-///
-/// # Errors
-/// The system refuses the descriptor.
 pub async fn serve(socket: OwnedFd, site: Arc<Site>) -> io::Result<()> {
     let listener = std::net::TcpListener::from(socket);
     listener.set_nonblocking(true)?;

@@ -22,7 +22,6 @@ const OF_NAMED_THINGS: [&str; 8] = [
     "upstreams",
 ];
 
-/// A line.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Line {
     pub(crate) text: String,

@@ -29,7 +29,6 @@ const NO_SECRETS: [&str; 2] = ["key", "token_file"];
 /// Names that are that of a secret as a whole.
 const SECRET_NAMES: [&str; 3] = ["tickets", "environment", "pass_phrase"];
 
-/// Bytes of a mark.
 const MARK_BYTES: usize = 3;
 
 /// Hides values.

@@ -124,7 +124,8 @@ mod tests {
             ..target("peer.invalid", address.port())
         };
         let stream = dial(&known).await.unwrap();
-        assert_eq!(stream.socket().peer_address(), Some(address));
+        let (_, client) = listener.accept().await.unwrap();
+        assert_eq!(stream.socket().local_address(), Some(client));
         assert!(dial(&target("[127.0.0.1]", address.port())).await.is_ok());
         let none = Target {
             addresses: Some(&[]),

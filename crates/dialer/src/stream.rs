@@ -46,14 +46,6 @@ impl Socket {
             Socket::Unix(_) => None,
         }
     }
-
-    /// The address of the other end; `None` of a Unix socket.
-    pub fn peer_address(&self) -> Option<SocketAddr> {
-        match self {
-            Socket::Tcp(stream) => stream.peer_addr().ok(),
-            Socket::Unix(_) => None,
-        }
-    }
 }
 
 impl AsFd for Socket {

@@ -33,9 +33,6 @@ pub fn system_roots() -> Result<Vec<CertificateDer<'static>>, String> {
 }
 
 /// The same, ready to be trusted.
-///
-/// # Errors
-/// As [`system_roots`].
 pub fn system_authorities() -> Result<RootCertStore, String> {
     let mut store = RootCertStore::empty();
     store.add_parsable_certificates(system_roots()?);
@@ -43,9 +40,6 @@ pub fn system_authorities() -> Result<RootCertStore, String> {
 }
 
 /// The root certificates in a text.
-///
-/// # Errors
-/// There is none, or one cannot be used.
 pub fn authorities(pem: &[u8]) -> Result<RootCertStore, String> {
     let mut store = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem) {
@@ -60,9 +54,6 @@ pub fn authorities(pem: &[u8]) -> Result<RootCertStore, String> {
 
 /// A client that trusts these authorities, and shows a certificate with its chain and key if it has one. Without authorities it trusts no
 /// server.
-///
-/// # Errors
-/// The certificate or its key cannot be used.
 pub fn client_config(
     roots: RootCertStore,
     identity: Option<(&[u8], &[u8])>,

@@ -16,9 +16,6 @@ pub fn read(bytes: &[u8], format: Format) -> Result<Document, Diagnostics> {
 }
 
 /// Reads bytes that may have a name.
-///
-/// # Errors
-/// As [`read`].
 pub fn read_source(source: Source) -> Result<Document, Diagnostics> {
     match source.format {
         Format::Json => parse_source(source),

@@ -320,9 +320,6 @@ impl Document {
 
     /// Changes the value at this path by a merge patch (RFC 7386): members of the patch replace, add or, being `null`,
     /// remove; what it does not name stays. What does not exist at the path is begun as an empty object.
-    ///
-    /// # Errors
-    /// As [`Document::put`].
     pub fn patch<S: AsRef<str>>(&mut self, path: &[S], patch: Document) -> Result<(), Diagnostics> {
         let remarks = patch.remarks.clone();
         let (change, sent) = patch.into_parts();

@@ -520,9 +520,6 @@ impl CachedFile {
 
     /// This file compressed, made at the first call; `None` if that is no shorter. Of a file whose bytes are not in memory it is the
     /// same descriptor, to be compressed while it is sent, with the fields of the compressed file but for its length.
-    ///
-    /// # Errors
-    /// The method fails: no memory.
     pub fn compressed(&self, compressor: &Compressor) -> io::Result<Option<Rc<CachedFile>>> {
         let mut known = self.compressed.borrow_mut();
         if let Some((_, found)) = known.iter().find(|(known, _)| known == compressor) {

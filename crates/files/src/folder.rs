@@ -25,9 +25,6 @@ pub struct Folder {
 
 impl Folder {
     /// The list, as JSON or HTML. It may take its time.
-    ///
-    /// # Errors
-    /// It is no folder, or cannot be read.
     pub fn page(&self, mime: &MimeTypes, is_json: bool) -> io::Result<String> {
         let listing = self.read(mime)?;
         Ok(match is_json {

@@ -71,9 +71,6 @@ impl Look {
 }
 
 /// Reads a folder. `is_wanted` is asked for each name, and told whether it is a file.
-///
-/// # Errors
-/// It is no folder, or cannot be read.
 pub fn read(look: &Look, mut is_wanted: impl FnMut(&[u8], bool) -> bool) -> io::Result<Listing> {
     let folder = look.place(&look.path).open()?;
     if !is(&stat_open(&folder)?, FileType::Directory) {

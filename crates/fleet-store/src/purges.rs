@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use tutti_protocol::PurgeScope;
 
 /// Purges that are kept for nodes which are away.
 pub const MOST_KEPT: u64 = 1000;
@@ -16,29 +17,6 @@ pub const KEPT_FOR: u64 = 86_400;
 
 /// Old purges that go with a new one: a transaction of etcd has 128 operations (its `--max-txn-ops`).
 const MOST_REMOVED: usize = 100;
-
-/// The responses that go.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
-pub enum What {
-    /// Everything.
-    All,
-    /// Those with this key.
-    Key {
-        /// The whole of it.
-        key: String,
-    },
-    /// Those whose keys begin so.
-    Prefix {
-        /// The beginning.
-        prefix: String,
-    },
-    /// Those with this tag.
-    Tag {
-        /// The tag.
-        tag: String,
-    },
-}
 
 /// A purge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,7 +30,7 @@ pub struct Purge {
     /// The cache that it is of, by its name; `None`: all of a node.
     pub cache: Option<String>,
     /// The responses that go.
-    pub what: What,
+    pub what: PurgeScope,
     /// Who wanted it.
     pub by: String,
     /// When, in seconds since 1970.
@@ -162,7 +140,7 @@ mod tests {
                 _ => format!("id-{}", number - 1),
             },
             cache: None,
-            what: What::All,
+            what: PurgeScope::All,
             by: String::new(),
             time,
         }

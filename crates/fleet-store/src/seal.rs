@@ -100,9 +100,6 @@ impl Keys {
     }
 
     /// Seals a text for a name in the store.
-    ///
-    /// # Errors
-    /// There is no randomness.
     pub fn seal(&self, name: &str, text: &str) -> Result<String, SealError> {
         let key = self.0.first().ok_or(SealError::Unable)?;
         let mut nonce = [0; NONCE_LEN];
@@ -185,9 +182,6 @@ fn parts(sealed: &str) -> Result<(&str, &str), SealError> {
 }
 
 /// A new key, as a line of a secret file.
-///
-/// # Errors
-/// There is no randomness.
 pub fn new_key() -> Result<String, SealError> {
     let mut bytes = [0; KEY_LENGTH];
     aws_lc_rs::rand::fill(&mut bytes).map_err(|_| SealError::Unable)?;

@@ -84,9 +84,6 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
 
 /// Everything that makes a node of a fleet, over a line to whoever plays main: what this process does but for its rights and its greeting.
 /// A simulation of a large fleet has many in one process.
-///
-/// # Errors
-/// The line has failed.
 pub async fn node(line: OwnedFd, hello: FleetHello, log: Log) -> io::Result<()> {
     follow_for_main(Arc::new(Link::new(line)?), hello, log).await
 }

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 use tutti_fleet_store::keys::PURGES;
-use tutti_fleet_store::purges::{Due, Mark, Purge, What, due};
+use tutti_fleet_store::purges::{Due, Mark, Purge, due};
 use tutti_fleet_store::records::read_all;
 use tutti_fleet_store::store::{Entries, Store, StoreError};
 use tutti_log::{Level, Log};
-use tutti_protocol::{self as protocol, FleetAnswer, FleetRequest, FleetText};
+use tutti_protocol::{FleetAnswer, FleetRequest, FleetText, PurgeScope};
 
 use crate::controller::Controller;
 use crate::state::Node;
@@ -72,7 +72,7 @@ impl Purger {
 
     async fn make(&self, these: &[&Purge]) -> bool {
         for purge in these {
-            if !self.purge(purge.cache.clone(), wanted(&purge.what)).await {
+            if !self.purge(purge.cache.clone(), purge.what.clone()).await {
                 return false;
             }
             self.node.has_purged(Mark::of(purge));
@@ -81,7 +81,7 @@ impl Purger {
     }
 
     async fn make_everything(&self, mark: Mark) -> bool {
-        if !self.purge(None, protocol::Purge::All).await {
+        if !self.purge(None, PurgeScope::All).await {
             return false;
         }
         let text = match self.node.purged().number {
@@ -97,7 +97,7 @@ impl Purger {
     }
 
     /// Has the router purge caches; false if none could.
-    async fn purge(&self, cache: Option<String>, purge: protocol::Purge) -> bool {
+    async fn purge(&self, cache: Option<String>, purge: PurgeScope) -> bool {
         let request = FleetRequest::Purge { cache, purge };
         match self.controller.ask(request).await {
             FleetAnswer::Purged => true,
@@ -108,15 +108,5 @@ impl Purger {
             }
             _ => false,
         }
-    }
-}
-
-/// The same in the words of the router.
-fn wanted(what: &What) -> protocol::Purge {
-    match what.clone() {
-        What::All => protocol::Purge::All,
-        What::Key { key } => protocol::Purge::Key { key },
-        What::Prefix { prefix } => protocol::Purge::Prefix { prefix },
-        What::Tag { tag } => protocol::Purge::Tag { tag },
     }
 }

@@ -68,7 +68,6 @@ impl<'a> HeaderWriter<'a> {
 mod tests {
     use super::*;
 
-    /// The example of the specification.
     #[test]
     fn the_example_of_the_specification() {
         let mut out = Vec::new();

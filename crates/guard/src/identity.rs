@@ -69,9 +69,6 @@ impl Identity {
     }
 
     /// Goes on with this content of its file.
-    ///
-    /// # Errors
-    /// Why it cannot; what was known stands.
     pub fn take(&self, content: &[u8]) -> Result<(), String> {
         match (&self.model, &self.state) {
             (Authenticate::Basic(basic), State::Basic(accounts)) => {

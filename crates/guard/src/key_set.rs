@@ -48,9 +48,6 @@ impl KeySet {
     }
 
     /// Fetches them anew, unless that was tried a moment ago.
-    ///
-    /// # Errors
-    /// Those of `fetch`.
     pub async fn renew<F: Future<Output = Result<Keys, String>>>(
         &self,
         asked: Instant,

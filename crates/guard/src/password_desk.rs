@@ -171,9 +171,6 @@ impl Waiting {
 impl PasswordDesk {
     /// True if the password is right. Needs a runtime of tokio, whose threads for blocking it takes. `source` is the client as limits count
     /// it: an IPv4 address, or an IPv6 network of 64 bits.
-    ///
-    /// # Errors
-    /// Too many wait.
     pub async fn ask(&self, name: &str, question: Question, source: &[u8]) -> Result<bool, Busy> {
         let remembered = self.remembered.as_ref();
         let tag = remembered.map(|remembered| remembered.tag(name, &question));

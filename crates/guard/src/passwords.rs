@@ -135,9 +135,6 @@ pub struct Tag([u8; 32]);
 
 impl Remembered {
     /// Nothing yet.
-    ///
-    /// # Errors
-    /// The system has no random numbers.
     pub fn new() -> Result<Self, aws_lc_rs::error::Unspecified> {
         let mut secret = [0; 32];
         aws_lc_rs::rand::fill(&mut secret)?;

@@ -57,9 +57,6 @@ pub struct Told<'t> {
 }
 
 /// The question about a request.
-///
-/// # Errors
-/// It cannot be asked.
 pub fn about(
     model: &model::Forward,
     view: &RequestView<'_>,
@@ -122,9 +119,6 @@ fn checked(view: &RequestView<'_>) -> Vec<u8> {
 }
 
 /// The question for a set of keys.
-///
-/// # Errors
-/// It cannot be asked.
 pub fn for_keys(question: &model::Question, host: &str) -> Result<Outgoing, Failure> {
     let mut request = outgoing(&question.uri)?;
     let host = HeaderValue::try_from(host).map_err(|error| failed(error.to_string()))?;

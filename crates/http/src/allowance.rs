@@ -71,18 +71,12 @@ impl Allowance {
     }
 
     /// The client has done something of this cost.
-    ///
-    /// # Errors
-    /// It was too much.
     pub fn spend(&mut self, cost: i64) -> Result<(), Flood> {
         self.left = self.left.saturating_sub(cost);
         if self.left < 0 { Err(Flood) } else { Ok(()) }
     }
 
     /// The client has given a stream up.
-    ///
-    /// # Errors
-    /// It was too much.
     pub fn reset(&mut self) -> Result<(), Flood> {
         self.resets = self.resets.saturating_add(1);
         self.spend(RESET_COST)

@@ -130,9 +130,6 @@ pub struct OwnedPath {
 
 impl OwnedPath {
     /// Reads a target in origin form.
-    ///
-    /// # Errors
-    /// Any [`PathError`].
     pub fn parse(target: &[u8], rules: &PathRules) -> Result<Self, PathError> {
         let end = memchr(b'?', target).unwrap_or(target.len());
         let (raw, query) = target.split_at(end);

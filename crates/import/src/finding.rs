@@ -6,7 +6,6 @@ use std::rc::Rc;
 /// A place in a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// The file.
     pub(crate) file: Rc<str>,
     /// The line, from 1.
     pub(crate) line: usize,

@@ -10,11 +10,11 @@ use crate::ini::{self, Entry};
 use crate::output::{Output, unused};
 use crate::sources::{self, Sources};
 use crate::units::whole_seconds;
+use crate::words::Words;
 
 /// Files that files name; `php-fpm.conf` names those of its pools.
 const DEEPEST_INCLUDE: usize = 8;
 
-/// A pool.
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     /// Its name, in brackets.
@@ -125,28 +125,11 @@ pub(crate) fn import(
 }
 
 /// Entries that say the default, or describe the socket, which is gone; those of `pm` are `processes`.
-const SAID_ELSEWHERE: &[&str] = &[
-    "listen",
-    "listen.owner",
-    "listen.group",
-    "listen.mode",
-    "listen.backlog",
-    "listen.acl_users",
-    "listen.acl_groups",
-    "listen.allowed_clients",
-    "pm",
-    "pm.max_children",
-    "pm.min_spare_servers",
-    "pm.max_spare_servers",
-    "pm.start_servers",
-    "pm.process_idle_timeout",
-    "pm.max_spawn_rate",
-    "catch_workers_output",
-    "decorate_workers_output",
-    "chdir",
-    "listen.setfib",
-    "prefix",
-];
+const SAID_ELSEWHERE: Words = Words(
+    "listen listen.owner listen.group listen.mode listen.backlog listen.acl_users listen.acl_groups
+    listen.allowed_clients pm pm.max_children pm.min_spare_servers pm.max_spare_servers pm.start_servers
+    pm.process_idle_timeout pm.max_spawn_rate catch_workers_output decorate_workers_output chdir listen.setfib prefix",
+);
 
 /// Entries that are not carried over: the problem, and the cure.
 const LOST: &[(&[&str], &str, &str)] = &[
@@ -211,7 +194,7 @@ pub(crate) fn application(pool: &Pool, findings: &mut Findings) -> Map<String, V
                 }
                 _ => {}
             },
-            name if SAID_ELSEWHERE.contains(&name) => {}
+            name if SAID_ELSEWHERE.contains(name) => {}
             "clear_env" => {
                 if matches!(value.as_str(), "yes" | "1" | "true" | "on") {
                     findings.note(

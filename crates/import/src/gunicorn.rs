@@ -10,35 +10,15 @@ use crate::literal::Literals;
 use crate::output::{slug, when};
 use crate::program::Program;
 use crate::sources::{self, Sources};
+use crate::words::Words;
 
 /// Settings that have nothing to do here.
-const NEEDLESS: &[&str] = &[
-    "errorlog",
-    "loglevel",
-    "capture_output",
-    "proc_name",
-    "pidfile",
-    "daemon",
-    "worker_tmp_dir",
-    "tmp_upload_dir",
-    "worker_connections",
-    "max_requests_jitter",
-    "limit_request_line",
-    "limit_request_fields",
-    "limit_request_field_size",
-    "sendfile",
-    "reuse_port",
-    "print_config",
-    "check_config",
-    "spew",
-    "reload_engine",
-    "reload_extra_files",
-    "disable_redirect_access_to_syslog",
-    "enable_stdio_inheritance",
-    "logger_class",
-    "initgroups",
-    "default_proc_name",
-];
+const NEEDLESS: Words = Words(
+    "errorlog loglevel capture_output proc_name pidfile daemon worker_tmp_dir tmp_upload_dir worker_connections
+    max_requests_jitter limit_request_line limit_request_fields limit_request_field_size sendfile reuse_port
+    print_config check_config spew reload_engine reload_extra_files disable_redirect_access_to_syslog
+    enable_stdio_inheritance logger_class initgroups default_proc_name",
+);
 
 /// Reads the literals of a file of gunicorn.
 pub(crate) fn import(
@@ -292,7 +272,7 @@ fn setting(
                 "write `client_ca` of the listener's `tls` before anybody can connect",
             );
         }
-        _ if NEEDLESS.contains(&name) => findings.note(
+        _ if NEEDLESS.contains(name) => findings.note(
             place,
             name,
             "nothing is written for it",

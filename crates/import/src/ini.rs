@@ -10,7 +10,6 @@ use crate::finding::Unreadable;
 pub(crate) struct Entry {
     /// The section that it is in; empty before the first.
     pub(crate) section: String,
-    /// Its name.
     pub(crate) name: String,
     /// Its value, without quotes.
     pub(crate) value: String,

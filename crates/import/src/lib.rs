@@ -23,6 +23,7 @@ mod sources;
 mod template;
 mod units;
 mod uwsgi;
+mod words;
 
 use std::path::PathBuf;
 
@@ -31,27 +32,9 @@ use serde_json::Value;
 pub use finding::{Finding, Importance, Unreadable};
 pub use nginx::tree::{Statement, parse as parse_nginx};
 pub use sources::{Disk, LARGEST_FILE, Sources};
+pub use tutti_ctl::import::Source;
 
 use finding::Findings;
-
-/// A server whose configuration can be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// nginx; files that are pools of PHP-FPM are taken as such.
-    Nginx,
-    /// Apache httpd, with its `.htaccess` files; files that are pools of PHP-FPM are taken as such.
-    Apache,
-    /// Pools of PHP-FPM alone.
-    Fpm,
-    /// uWSGI: ini, YAML, JSON or XML.
-    Uwsgi,
-    /// Caddy: a Caddyfile.
-    Caddy,
-    /// gunicorn: a Python file, of which literals are read.
-    Gunicorn,
-    /// Puma: a Ruby file, of which literals are read.
-    Puma,
-}
 
 /// A configuration of Tutti, and what of its source is not in it.
 #[derive(Debug)]
@@ -71,23 +54,20 @@ impl Imported {
 }
 
 /// Reads a configuration of another server.
-///
-/// # Errors
-/// A file cannot be read, or is not what it should be.
 pub fn import(
-    kind: Kind,
+    source: Source,
     files: &[PathBuf],
     sources: &dyn Sources,
 ) -> Result<Imported, Unreadable> {
     let mut findings = Findings::default();
-    let configuration = match kind {
-        Kind::Nginx => nginx::import(files, sources, &mut findings)?,
-        Kind::Apache => apache::import(files, sources, &mut findings)?,
-        Kind::Fpm => fpm::import(files, sources, &mut findings)?,
-        Kind::Uwsgi => uwsgi::import(files, sources, &mut findings)?,
-        Kind::Caddy => caddy::import(files, sources, &mut findings)?,
-        Kind::Gunicorn => gunicorn::import(files, sources, &mut findings)?,
-        Kind::Puma => puma::import(files, sources, &mut findings)?,
+    let configuration = match source {
+        Source::Nginx => nginx::import(files, sources, &mut findings)?,
+        Source::Apache => apache::import(files, sources, &mut findings)?,
+        Source::Fpm => fpm::import(files, sources, &mut findings)?,
+        Source::Uwsgi => uwsgi::import(files, sources, &mut findings)?,
+        Source::Caddy => caddy::import(files, sources, &mut findings)?,
+        Source::Gunicorn => gunicorn::import(files, sources, &mut findings)?,
+        Source::Puma => puma::import(files, sources, &mut findings)?,
     };
     Ok(Imported {
         configuration,

@@ -11,10 +11,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use serde_json::{Value, json};
-use tutti_ctl::import::{Findings, ImportArguments, Source, UNREADABLE};
+use tutti_ctl::import::{Findings, ImportArguments, UNREADABLE};
 use tutti_ctl::report::{Failure, write};
 use tutti_ctl::{style, usage};
-use tutti_import::{Disk, Finding, Importance, Imported, Kind};
+use tutti_import::{Disk, Finding, Importance, Imported};
 
 /// The exit code where something was not carried over.
 const NOT_WHOLE: u8 = 1;
@@ -36,22 +36,14 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &ImportArguments) -> Result<ExitCode, Failure> {
-    let kind = match arguments.kind {
-        Source::Nginx => Kind::Nginx,
-        Source::Apache => Kind::Apache,
-        Source::Fpm => Kind::Fpm,
-        Source::Uwsgi => Kind::Uwsgi,
-        Source::Caddy => Kind::Caddy,
-        Source::Gunicorn => Kind::Gunicorn,
-        Source::Puma => Kind::Puma,
-    };
-    let imported = tutti_import::import(kind, &arguments.files, &Disk).map_err(|error| {
-        let failure = Failure::new(error.to_string()).code(UNREADABLE);
-        match error.hint {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        }
-    })?;
+    let imported =
+        tutti_import::import(arguments.kind, &arguments.files, &Disk).map_err(|error| {
+            let failure = Failure::new(error.to_string()).code(UNREADABLE);
+            match error.hint {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            }
+        })?;
     let text = format!("{:#}\n", imported.configuration);
     let problem = tutti_ctl::refusal(&text);
     tell(&imported, problem.as_deref(), arguments.format);

@@ -5,25 +5,17 @@ use serde_json::{Map, Value, json};
 /// A configuration of Tutti, in parts.
 #[derive(Default)]
 pub(crate) struct Output {
-    /// `listeners`
     pub(crate) listeners: Map<String, Value>,
-    /// `routes`
     pub(crate) routes: Map<String, Value>,
-    /// `applications`
     pub(crate) applications: Map<String, Value>,
-    /// `upstreams`
     pub(crate) upstreams: Map<String, Value>,
     /// `settings.http`.
     pub(crate) http: Map<String, Value>,
     /// The other members of `settings`.
     pub(crate) settings: Map<String, Value>,
-    /// `limits`
     pub(crate) limits: Map<String, Value>,
-    /// `spoolers`
     pub(crate) spoolers: Map<String, Value>,
-    /// `schedules`
     pub(crate) schedules: Map<String, Value>,
-    /// `access_log`
     pub(crate) access_log: Option<Value>,
 }
 
@@ -222,4 +214,15 @@ pub(crate) fn literal(path: &str) -> String {
 /// A path and all below it, as one pattern; also what continues its last segment.
 pub(crate) fn beginning(path: &str) -> String {
     literal(path) + "*"
+}
+
+/// The object at the end of this way through objects, which are made where they are not there; `None` if something else is on the way.
+pub(crate) fn within<'o>(
+    options: &'o mut Map<String, Value>,
+    way: &[&str],
+) -> Option<&'o mut Map<String, Value>> {
+    way.iter().try_fold(options, |object, step| {
+        let inner = object.entry(*step).or_insert_with(|| json!({}));
+        inner.as_object_mut()
+    })
 }

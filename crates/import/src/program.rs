@@ -12,9 +12,7 @@ pub(crate) struct Program {
     pub(crate) addresses: Vec<String>,
     /// Options of the application.
     pub(crate) options: Map<String, Value>,
-    /// Its `limits`.
     pub(crate) limits: Map<String, Value>,
-    /// Its `environment`.
     pub(crate) environment: Map<String, Value>,
     /// Options of every listener.
     pub(crate) listener: Map<String, Value>,
@@ -22,9 +20,7 @@ pub(crate) struct Program {
     pub(crate) files: Vec<(String, String)>,
     /// `settings.http`
     pub(crate) http: Map<String, Value>,
-    /// `access_log`
     pub(crate) access_log: Option<Value>,
-    /// Its mules.
     pub(crate) mules: Map<String, Value>,
     /// `schedules` of its commands, but for the name of the application.
     pub(crate) schedules: Map<String, Value>,

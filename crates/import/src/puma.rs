@@ -10,40 +10,16 @@ use crate::finding::{Findings, Place, Unreadable};
 use crate::literal::Literals;
 use crate::program::Program;
 use crate::sources::{self, Sources};
+use crate::words::Words;
 
 /// Calls that have nothing to do here.
-const NEEDLESS: &[&str] = &[
-    "pidfile",
-    "state_path",
-    "state_permission",
-    "daemonize",
-    "tag",
-    "quiet",
-    "log_requests",
-    "debug",
-    "prune_bundler",
-    "persistent_timeout",
-    "worker_timeout",
-    "worker_boot_timeout",
-    "worker_check_interval",
-    "worker_shutdown_timeout",
-    "worker_culling_strategy",
-    "queue_requests",
-    "nakayoshi_fork",
-    "fork_worker",
-    "wait_for_less_busy_worker",
-    "tcp_mode",
-    "early_hints",
-    "plugin",
-    "first_data_timeout",
-    "force_shutdown_after",
-    "drain_on_shutdown",
-    "silence_single_worker_warning",
-    "extra_runtime_dependencies",
-    "clear_binds!",
-    "supported_http_methods",
-    "stdout_redirect",
-];
+const NEEDLESS: Words = Words(
+    "pidfile state_path state_permission daemonize tag quiet log_requests debug prune_bundler persistent_timeout
+    worker_timeout worker_boot_timeout worker_check_interval worker_shutdown_timeout worker_culling_strategy
+    queue_requests nakayoshi_fork fork_worker wait_for_less_busy_worker tcp_mode early_hints plugin first_data_timeout
+    force_shutdown_after drain_on_shutdown silence_single_worker_warning extra_runtime_dependencies clear_binds!
+    supported_http_methods stdout_redirect",
+);
 
 /// Reads the calls of a file of Puma.
 pub(crate) fn import(
@@ -114,7 +90,7 @@ pub(crate) fn import(
                         findings.lost(&place, "ssl_bind", "clients are asked for certificates, which is not carried over", "write `client_ca` of the listener's `tls` before anybody can connect");
                     }
                 }
-                name if NEEDLESS.contains(&name) => findings.note(&place, name, "nothing is written for it", "Tutti does this by itself, or a flag of the server says it (`docs/command-line.md`)"),
+                name if NEEDLESS.contains(name) => findings.note(&place, name, "nothing is written for it", "Tutti does this by itself, or a flag of the server says it (`docs/command-line.md`)"),
                 name => findings.lost(&place, name, "there is no option for it", "`docs/ruby.md` has the hooks of a worker's life, `docs/reference.md` every option"),
             }
         }

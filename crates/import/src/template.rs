@@ -57,7 +57,6 @@ impl Text {
         }
     }
 
-    /// The template.
     pub(crate) fn template(&self) -> String {
         let is_script = |piece: &Piece| matches!(piece, Piece::Script(_));
         if self.0.iter().any(is_script) {
@@ -230,6 +229,18 @@ pub(crate) fn script_text(script: String) -> Text {
 pub(crate) fn captures(pattern: &str, ignore_case: bool, subject: &Text) -> Option<String> {
     let expression = regex(pattern, ignore_case)?;
     Some(format!("{expression}.exec({})", subject.expression()))
+}
+
+/// A text in a regular expression.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for character in text.chars() {
+        if r"\.+*?()|[]{}^$#&-~".contains(character) {
+            escaped.push('\\');
+        }
+        escaped.push(character);
+    }
+    escaped
 }
 
 #[cfg(test)]

@@ -12,73 +12,19 @@ use crate::finding::{Findings, Place, Unreadable};
 use crate::output::slug;
 use crate::program::Program;
 use crate::sources::{self, Sources};
+use crate::words::Words;
 
 /// Options that have nothing to do here.
-const NEEDLESS: &[&str] = &[
-    "master",
-    "vacuum",
-    "die-on-term",
-    "need-app",
-    "single-interpreter",
-    "enable-threads",
-    "thunder-lock",
-    "buffer-size",
-    "pidfile",
-    "daemonize",
-    "daemonize2",
-    "logto",
-    "logto2",
-    "log-master",
-    "disable-logging",
-    "log-date",
-    "log-format",
-    "chmod-socket",
-    "chown-socket",
-    "close-on-exec",
-    "close-on-exec2",
-    "strict",
-    "auto-procname",
-    "procname-prefix",
-    "procname",
-    "stats",
-    "stats-http",
-    "memory-report",
-    "listen",
-    "plugins-dir",
-    "plugin-dir",
-    "plugins",
-    "plugin",
-    "no-orphans",
-    "ignore-sigpipe",
-    "ignore-write-errors",
-    "disable-write-exception",
-    "threads-stacksize",
-    "post-buffering",
-    "http-timeout",
-    "http-keepalive",
-    "so-keepalive",
-    "py-call-uwsgi-fork-hooks",
-    "socket-timeout",
-    "safe-pidfile",
-    "touch-reload",
-    "worker-reload-mercy",
-    "reload-mercy",
-    "cheaper-algo",
-    "cheaper-initial",
-    "cheaper-step",
-    "offload-threads",
-    "http-to",
-    "http-processes",
-    "manage-script-name",
-    "static-expires",
-    "py-autoreload",
-    "autoload",
-    "lazy-apps",
-    "lazy",
-    "no-default-app",
-    "abstract-socket",
-    "uwsgi-socket",
-];
+const NEEDLESS: Words = Words(
+    "master vacuum die-on-term need-app single-interpreter enable-threads thunder-lock buffer-size pidfile daemonize
+    daemonize2 logto logto2 log-master disable-logging log-date log-format chmod-socket chown-socket close-on-exec
+    close-on-exec2 strict auto-procname procname-prefix procname stats stats-http memory-report listen plugins-dir
+    plugin-dir plugins plugin no-orphans ignore-sigpipe ignore-write-errors disable-write-exception threads-stacksize
+    post-buffering http-timeout http-keepalive so-keepalive py-call-uwsgi-fork-hooks socket-timeout safe-pidfile
+    touch-reload worker-reload-mercy reload-mercy cheaper-algo cheaper-initial cheaper-step offload-threads http-to
+    http-processes manage-script-name static-expires py-autoreload autoload lazy-apps lazy no-default-app
+    abstract-socket uwsgi-socket",
+);
 
 /// An option with its value.
 struct Line {
@@ -324,27 +270,13 @@ fn resolve(lines: &mut [Line], folder: &Path, name: &str) {
 fn placeholders(lines: &[Line]) -> Vec<String> {
     let mentioned = lines.iter().flat_map(|line| line.value.split("%(").skip(1));
     let names = mentioned.filter_map(|rest| rest.split_once(')'));
-    let known = [
-        "chdir",
-        "module",
-        "home",
-        "virtualenv",
-        "socket",
-        "http",
-        "http-socket",
-        "uid",
-        "gid",
-        "processes",
-        "workers",
-        "threads",
-        "callable",
-        "wsgi-file",
-        "pidfile",
-        "pythonpath",
-    ];
+    let known = Words(
+        "chdir module home virtualenv socket http http-socket uid gid processes workers threads callable wsgi-file
+        pidfile pythonpath",
+    );
     names
         .map(|(name, _)| name.replace('_', "-"))
-        .filter(|name| !known.contains(&name.as_str()))
+        .filter(|name| !known.contains(name))
         .collect()
 }
 
@@ -424,7 +356,7 @@ impl Reading {
             "attach-daemon" => work::daemon(value, program),
             "mule" if value.ends_with(".py") => self.mules.push((value.clone(), place.clone())),
             name if work::tell(name, place, findings) => {}
-            name if NEEDLESS.contains(&name) => findings.note(place, name, "nothing is written for it", "Tutti does this by itself, or a flag of the server says it (`docs/command-line.md`)"),
+            name if NEEDLESS.contains(name) => findings.note(place, name, "nothing is written for it", "Tutti does this by itself, or a flag of the server says it (`docs/command-line.md`)"),
             name if name.starts_with("route") || name.contains("auth") => {
                 self.closed(place, name, findings);
             }

@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tutti_config::pattern::Pattern;
 use tutti_config::table::DECODED;
-use tutti_import::{Importance, Imported, Kind, Sources, Unreadable};
+use tutti_import::{Importance, Imported, Source, Sources, Unreadable};
 
 fn import(files: &[PathBuf], sources: &dyn Sources) -> Result<Imported, Unreadable> {
-    tutti_import::import(Kind::Apache, files, sources)
+    tutti_import::import(Source::Apache, files, sources)
 }
 
 struct Memory(BTreeMap<PathBuf, Vec<u8>>);

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use tutti_import::{Kind, Sources, import};
+use tutti_import::{Source, Sources, import};
 
 /// One text, under whatever name it is asked for.
 struct Everywhere(Vec<u8>);
@@ -21,14 +21,14 @@ impl Sources for Everywhere {
     }
 }
 
-const KINDS: [Kind; 7] = [
-    Kind::Nginx,
-    Kind::Apache,
-    Kind::Fpm,
-    Kind::Uwsgi,
-    Kind::Caddy,
-    Kind::Gunicorn,
-    Kind::Puma,
+const KINDS: [Source; 7] = [
+    Source::Nginx,
+    Source::Apache,
+    Source::Fpm,
+    Source::Uwsgi,
+    Source::Caddy,
+    Source::Gunicorn,
+    Source::Puma,
 ];
 
 fn read(bytes: &[u8]) {

@@ -44,9 +44,6 @@ pub type Running = Pin<Box<dyn Future<Output = Option<Result<String, RunEnded>>>
 /// Provides what jobs need from outside.
 pub trait Surroundings: Send + Sync + 'static {
     /// A connection to where this spooler passes its jobs.
-    ///
-    /// # Errors
-    /// Whatever stands against it.
     fn connect(&self, spooler: &str) -> io::Result<OwnedFd>;
 
     /// Runs the command of a schedule; `None`: it has none any more.
@@ -195,9 +192,6 @@ impl Jobs {
     }
 
     /// Takes the file that jobs are kept in. Its lock may be another router's still; jobs wait until it is free.
-    ///
-    /// # Errors
-    /// The system gives no thread.
     pub fn open(&self, file: File) -> io::Result<()> {
         let store = store::start(file, Hears(Arc::clone(&self.0)))?;
         self.0.state().store = Some(store);

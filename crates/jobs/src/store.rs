@@ -141,9 +141,6 @@ const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
 const MOST_AT_ONCE: usize = 1024;
 
 /// Starts the thread; it ends after [`Order::Close`], or when nobody can give it orders any more.
-///
-/// # Errors
-/// The system gives no thread.
 pub(crate) fn start(file: File, listener: impl Listener) -> io::Result<Sender<Order>> {
     let (sender, orders) = channel();
     std::thread::Builder::new()

@@ -68,9 +68,6 @@ impl Log {
     }
 
     /// A log to standard error.
-    ///
-    /// # Errors
-    /// There is none, or no descriptor is left.
     pub fn to_stderr(style: &LogStyle) -> io::Result<Log> {
         let stderr = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?;
         Ok(Log::of_main(stderr, style))
@@ -88,9 +85,6 @@ impl Log {
     }
 
     /// A second descriptor of the file in use.
-    ///
-    /// # Errors
-    /// No descriptor is left.
     pub fn descriptor(&self) -> io::Result<OwnedFd> {
         self.file.load().descriptor().try_clone_to_owned()
     }

@@ -76,9 +76,6 @@ fn recipient(target: &SyslogTarget) -> Recipient {
 }
 
 /// A log whose lines are messages to `target`, which need not be there.
-///
-/// # Errors
-/// No descriptor is left.
 pub fn stream(
     target: &SyslogTarget,
     later: Later,
@@ -102,9 +99,6 @@ pub(crate) fn stream_of(
 }
 
 /// A socket for messages to `target`.
-///
-/// # Errors
-/// No descriptor is left.
 pub fn socket(target: &SyslogTarget) -> io::Result<OwnedFd> {
     datagrams::socket(&recipient(target))
 }

@@ -3,9 +3,9 @@
 //! Called by main at start and before a takeover, and by the command line for its token. What must never happen: that a TCP
 //! port is bound without a token, or a token taken from a file that others can read.
 
-use std::fs::File;
+use std::fs::Metadata;
 use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use tutti_log::Level;
@@ -88,10 +88,8 @@ pub(crate) fn warn(flags: &Flags, endpoint: &Endpoint, log: &Log) {
 
 /// The token in a file that belongs to this user or to root, and that nobody else can read: the control API's, or the dashboard's.
 pub(crate) fn read_secret(path: &Path) -> io::Result<Token> {
-    let (file, token) = open(path)?;
-    let about = file.metadata()?;
-    let is_ours = about.uid() == 0 || about.uid() == credentials::current_user();
-    if !is_ours || about.mode() & NOT_THE_OWNERS != 0 {
+    let (about, token) = open(path)?;
+    if !is_secret(&about) {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             format!(
@@ -104,6 +102,12 @@ pub(crate) fn read_secret(path: &Path) -> io::Result<Token> {
     Ok(token)
 }
 
+/// True if a file belongs to this user or to root, and nobody else can read or change it.
+pub(super) fn is_secret(about: &Metadata) -> bool {
+    let is_ours = about.uid() == 0 || about.uid() == credentials::current_user();
+    is_ours && about.mode() & NOT_THE_OWNERS == 0
+}
+
 /// The token in a file.
 ///
 /// # Errors
@@ -112,26 +116,14 @@ pub fn read_token(path: &Path) -> io::Result<Token> {
     open(path).map(|(_, token)| token)
 }
 
-fn open(path: &Path) -> io::Result<(File, Token)> {
+fn open(path: &Path) -> io::Result<(Metadata, Token)> {
     let named = |e| context(format!("reading the token in `{}`", path.display()), e);
-    // A FIFO that nobody writes to would hold main.
-    let file = File::options()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-        .open(path)
-        .map_err(named)?;
-    if !file.metadata().map_err(named)?.is_file() {
-        return Err(named(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "it is no ordinary file",
-        )));
-    }
+    let (file, about) = tutti_sys::file::open_ordinary(path).map_err(named)?;
     let mut text = String::new();
-    (&file)
-        .take(LONGEST_TOKEN)
+    file.take(LONGEST_TOKEN)
         .read_to_string(&mut text)
         .map_err(named)?;
     let token = Token::read(&text)
         .map_err(|reason| named(io::Error::new(io::ErrorKind::InvalidData, reason)))?;
-    Ok((file, token))
+    Ok((about, token))
 }

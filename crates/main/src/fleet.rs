@@ -2,27 +2,22 @@
 //! main reads.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Instant;
 
 use tutti_log::Log;
 use tutti_options::source::LiveNodes;
 use tutti_protocol::{FromFleet, SourcePlan, SourceSecrets};
-use tutti_sys::credentials;
 use tutti_sys::error::context;
 
 use super::certificate_files::{self, Keys};
+use super::control_access::is_secret;
 use super::own_process::OwnProcess;
 use super::restarts::Restarts;
 
 /// Longest password, and longest file with keys.
 const LONGEST_PASSWORD: u64 = 4096;
-
-/// Permissions of the group and of others (inode(7)).
-const NOT_THE_OWNERS: u32 = 0o077;
 
 /// Everything about the source.
 #[derive(Default)]
@@ -129,9 +124,6 @@ pub fn read_password(path: &Path) -> io::Result<String> {
 }
 
 /// The text of a file with keys of a fleet, which nobody else can read, as of [`read_password`].
-///
-/// # Errors
-/// It cannot be read, or others can read it.
 pub fn read_secret_file(path: &Path) -> io::Result<String> {
     read_secret("secret", path)
 }
@@ -143,18 +135,8 @@ fn invalid(what: &str, path: &Path, why: &str) -> io::Error {
 
 fn read_secret(what: &str, path: &Path) -> io::Result<String> {
     let named = |error| context(format!("reading the {what} in `{}`", path.display()), error);
-    // A FIFO that nobody writes to would hold main.
-    let file = File::options()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-        .open(path)
-        .map_err(named)?;
-    let about = file.metadata().map_err(named)?;
-    if !about.is_file() {
-        return Err(invalid(what, path, "is in no ordinary file"));
-    }
-    let is_ours = about.uid() == 0 || about.uid() == credentials::current_user();
-    if !is_ours || about.mode() & NOT_THE_OWNERS != 0 {
+    let (file, about) = tutti_sys::file::open_ordinary(path).map_err(named)?;
+    if !is_secret(&about) {
         let why = "is not secret: others can read or change it; `chown root` and `chmod 600` it";
         return Err(invalid(what, path, why));
     }

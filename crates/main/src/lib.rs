@@ -19,7 +19,6 @@ mod controller;
 mod dynamic_users;
 pub mod flags;
 mod fleet;
-mod guard_files;
 mod handover;
 mod history;
 mod hosts;

@@ -36,14 +36,12 @@ impl Supervisor {
         self.tell_acme(&ToAcme::Shared { id, answer }, Vec::new());
     }
 
-    /// It has the answer.
     pub(super) fn fleet_answers(&mut self, number: u64, answer: SharedAnswer) {
         if let Some(id) = self.fleet.shared.remove(&number) {
             self.answer_shared(id, answer);
         }
     }
 
-    /// It has news.
     pub(super) fn pass_on_news(&mut self, news: SharedNews) {
         if self.acme.is_shared {
             self.tell_acme(&ToAcme::SharedNews { news }, Vec::new());

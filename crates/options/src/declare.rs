@@ -21,9 +21,6 @@ pub trait Options: Typed {
     fn write(&self, members: &mut Map<String, Json>);
 
     /// Reads the form that [`Options::write`] gives.
-    ///
-    /// # Errors
-    /// A member that cannot be read.
     fn from_json(object: &Json) -> Result<Self, Unreadable> {
         match Self::unreadable(object, &Self::KIND) {
             Some(unreadable) => Err(unreadable),

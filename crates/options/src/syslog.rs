@@ -115,9 +115,6 @@ impl std::error::Error for SyslogError {}
 
 impl SyslogTarget {
     /// The server that `place` names; `None`: it is no syslog server but a file.
-    ///
-    /// # Errors
-    /// The mistake in it.
     pub fn parse(place: &str) -> Option<Result<SyslogTarget, SyslogError>> {
         place.strip_prefix(PREFIX).map(parse)
     }

@@ -148,9 +148,6 @@ const DEFAULT_PORTS: [u16; 2] = [80, 443];
 
 impl Destination {
     /// Reads an entry.
-    ///
-    /// # Errors
-    /// The fault, in a sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
         if let Some((scheme, _)) = text.split_once("://") {
             return Err(format!("`{scheme}://` begins a URL, which is not a host"));

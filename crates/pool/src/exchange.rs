@@ -42,9 +42,6 @@ impl Exchange {
     }
 
     /// [`head`](Self::head) for one who does other things beside.
-    ///
-    /// # Errors
-    /// As there.
     pub fn poll_head(
         &mut self,
         context: &Context<'_>,
@@ -114,9 +111,6 @@ impl Exchange {
     }
 
     /// Tells whether it has been ended from this side: a response that the worker has finished since is its answer to that.
-    ///
-    /// # Errors
-    /// Why it has been.
     pub fn verdict(&self) -> Result<(), ExchangeError> {
         self.generation.verdict(self.slot)
     }
@@ -127,17 +121,11 @@ impl Exchange {
     }
 
     /// Waits until [`ready`](Self::ready) has bytes or the end to tell. To be called with everything consumed.
-    ///
-    /// # Errors
-    /// As there.
     pub async fn more(&mut self) -> Result<(), ExchangeError> {
         poll_fn(|context| self.poll_more(context)).await
     }
 
     /// [`more`](Self::more) for one who does other things beside.
-    ///
-    /// # Errors
-    /// As there.
     pub fn poll_more(&mut self, context: &Context<'_>) -> Poll<Result<(), ExchangeError>> {
         self.wait(context, |this| {
             let readable = this.generation.segment.response_ready(this.slot);

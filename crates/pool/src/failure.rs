@@ -51,13 +51,6 @@ impl StartFailure {
         }
         self
     }
-
-    /// Adds the end of the process's output.
-    #[must_use]
-    pub fn with_stderr(mut self, stderr: impl Into<String>) -> Self {
-        self.stderr = stderr.into();
-        self
-    }
 }
 
 impl fmt::Display for StartFailure {

@@ -170,7 +170,6 @@ pub(crate) struct Admission<'a> {
 /// Stretches of the spool that belong to a request until its worker is done.
 #[derive(Debug, Default)]
 pub(crate) struct Regions {
-    /// The body.
     pub(crate) body: Option<Region>,
     /// The encoded head, if it did not fit the slot.
     pub(crate) head: Option<Region>,

@@ -40,9 +40,6 @@ pub struct LaunchRequest {
 
 impl LaunchRequest {
     /// The start document: descriptor 6.
-    ///
-    /// # Errors
-    /// When there is no memory for it.
     pub fn start_document(&self) -> io::Result<OwnedFd> {
         let start = Start {
             threads: self.threads,

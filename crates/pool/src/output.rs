@@ -62,9 +62,6 @@ impl Output {
     }
 
     /// The same for a command, which is asked nothing.
-    ///
-    /// # Errors
-    /// There is no runtime that watches it.
     pub fn of_command(pipe: OwnedFd) -> io::Result<Output> {
         Output::new(pipe, Arc::default())
     }

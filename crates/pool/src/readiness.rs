@@ -12,9 +12,6 @@ use tokio::io::unix::AsyncFd;
     reason = "the safe constructor is deprecated for types that can close or replace their descriptor while it is \
               registered; an `OwnedFd` that is only ever borrowed can do neither, and this crate has no unsafe code"
 )]
-///
-/// # Errors
-/// There is no runtime.
 pub fn readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(fd, Interest::READABLE)
 }

@@ -60,7 +60,6 @@ pub struct OnDemandPlan {
     pub ask: String,
     /// Names that are ordered for the first time in an hour: all, of one registered domain, for one client.
     pub hourly: [u32; 3],
-    /// Most names.
     pub most: usize,
     /// Seconds after which an unused one is let go.
     pub unused: i64,
@@ -69,28 +68,20 @@ pub struct OnDemandPlan {
 /// A name server that takes updates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameserverPlan {
-    /// Its address.
     pub server: SocketAddr,
     /// The zone that has the records.
     pub zone: Option<String>,
-    /// Name of the key.
     pub key: String,
-    /// Algorithm of the key.
     pub algorithm: String,
-    /// File with the secret.
     pub secret_file: PathBuf,
 }
 
-/// An account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccountPlan {
-    /// URL of the directory.
     pub directory: String,
-    /// Mail addresses.
     pub contact: Vec<String>,
     /// Name and key of the binding to an account elsewhere.
     pub eab: Option<(String, Vec<u8>)>,
-    /// Profile of certificates.
     pub profile: Option<String>,
     /// How names are shown to be ours.
     pub challenge: ChallengeKind,
@@ -100,7 +91,6 @@ pub struct AccountPlan {
     pub nameserver: Option<NameserverPlan>,
     /// Who vouches for the directory; `None`: the authorities of the system.
     pub roots: Option<PathBuf>,
-    /// Certificates on demand.
     pub on_demand: Option<OnDemandPlan>,
 }
 
@@ -116,12 +106,9 @@ pub enum ChallengeKind {
     Dns,
 }
 
-/// A certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CertificatePlan {
-    /// Name of the account.
     pub account: String,
-    /// The names it is for.
     pub names: Vec<String>,
     /// Until when it holds, if it is stored.
     pub until: Option<i64>,
@@ -135,21 +122,14 @@ pub struct CertificatePlan {
 pub enum ForController {
     /// A certificate has come: store it and put it in force.
     Certificate {
-        /// Name of its bundle.
         bundle: String,
         /// Chain and key.
         pem: String,
     },
     /// A certificate that was got on demand is not used any more: delete it.
-    Release {
-        /// Name of its bundle.
-        bundle: String,
-    },
+    Release { bundle: String },
     /// Have the router give these answers, and no others.
-    Challenges {
-        /// All of them.
-        challenges: Vec<Challenge>,
-    },
+    Challenges { challenges: Vec<Challenge> },
     /// The news, for `/status`.
     Status {
         /// By the name of the bundle.
@@ -177,66 +157,35 @@ pub enum ToAcme {
     /// Comes first. Descriptor: the log.
     Hello(Box<AcmeHello>),
     /// Other certificates are to be got.
-    Plan {
-        /// All of them.
-        plan: Box<AcmePlan>,
-    },
+    Plan { plan: Box<AcmePlan> },
     /// A client asks for this name; answered with [`FromAcme::Wanted`].
     Want {
-        /// To be repeated.
         id: u64,
-        /// The account.
         account: String,
-        /// The name.
         name: String,
         /// Who asks.
         client: Option<IpAddr>,
     },
     /// Order this certificate now, although it is not due; answered with [`FromAcme::Wanted`].
-    Renew {
-        /// To be repeated.
-        id: u64,
-        /// Name of its bundle.
-        bundle: String,
-    },
+    Renew { id: u64, bundle: String },
     /// A certificate that was got on demand has been used.
-    Used {
-        /// The account.
-        account: String,
-        /// The name.
-        name: String,
-    },
+    Used { account: String, name: String },
     /// A request succeeded.
-    Done {
-        /// Number of the request.
-        id: u64,
-    },
+    Done { id: u64 },
     /// A request failed.
     Failed {
-        /// Number of the request.
         id: u64,
         /// In one sentence.
         message: String,
     },
     /// The answer to [`FromAcme::Shared`].
-    Shared {
-        /// Number of the request.
-        id: u64,
-        /// The answer.
-        answer: SharedAnswer,
-    },
+    Shared { id: u64, answer: SharedAnswer },
     /// News of what the fleet shares.
-    SharedNews {
-        /// The news.
-        news: SharedNews,
-    },
+    SharedNews { news: SharedNews },
     /// The daemon's log was reopened. Descriptor: the log.
     LogReopened,
     /// Give a sign of life: [`FromAcme::Alive`].
-    Probe {
-        /// To be repeated.
-        number: u64,
-    },
+    Probe { number: u64 },
 }
 
 /// From this process to main.
@@ -244,58 +193,25 @@ pub enum ToAcme {
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum FromAcme {
     /// A sign of life.
-    Alive {
-        /// Number of the probe.
-        number: u64,
-    },
+    Alive { number: u64 },
     /// Keep a document for the next process of this kind: it is on disk when this is answered.
-    Keep {
-        /// Number of the request.
-        id: u64,
-        /// Its name.
-        name: String,
-        /// Its text.
-        text: String,
-    },
+    Keep { id: u64, name: String, text: String },
     /// Keep a document no longer.
-    Discard {
-        /// Number of the request.
-        id: u64,
-        /// Its name.
-        name: String,
-    },
+    Discard { id: u64, name: String },
     /// Run the hook of an account.
     RunHook {
-        /// Number of the request.
         id: u64,
-        /// The account.
         account: String,
         /// Put the record there, or remove it.
         is_present: bool,
         /// Name of the record.
         name: String,
-        /// Its value.
         value: String,
     },
     /// Pass this on to the process that follows the source.
-    Shared {
-        /// Number of the request.
-        id: u64,
-        /// The request.
-        request: SharedRequest,
-    },
+    Shared { id: u64, request: SharedRequest },
     /// The certificate that [`ToAcme::Want`] or [`ToAcme::Renew`] asks for is in force, or there is none.
-    Wanted {
-        /// Number of that message.
-        id: u64,
-        /// Why not.
-        error: Option<String>,
-    },
+    Wanted { id: u64, error: Option<String> },
     /// Pass this on to the controller; answered when that has done it.
-    Tell {
-        /// Number of the request.
-        id: u64,
-        /// The message.
-        message: ForController,
-    },
+    Tell { id: u64, message: ForController },
 }

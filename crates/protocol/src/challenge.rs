@@ -10,7 +10,6 @@ pub enum Challenge {
     Http {
         /// The last part of the path.
         token: String,
-        /// The content.
         answer: String,
     },
     /// To a handshake for `acme-tls/1` (RFC 8737).

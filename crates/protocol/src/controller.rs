@@ -14,7 +14,6 @@ use super::{
 /// The first message a controller gets.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ControllerHello {
-    /// Language hosts.
     pub modules: Vec<Module>,
     /// How the log is written.
     pub log: LogStyle,
@@ -44,12 +43,9 @@ pub struct ControllerHello {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum GivenSource {
-    /// By its URL.
     Url {
-        /// The URL.
         url: String,
     },
-    /// By a file.
     File {
         /// The file, or why it cannot be read.
         file: Result<ConfigFile, String>,
@@ -79,7 +75,6 @@ pub enum ToController {
     Serve,
     /// A request succeeded. Descriptors: what was asked for.
     Done {
-        /// Number of the request.
         id: u64,
         /// Faults that did not stand against a change.
         #[serde(default)]
@@ -87,11 +82,9 @@ pub enum ToController {
     },
     /// A request failed.
     Failed {
-        /// Number of the request.
         id: u64,
         /// In one sentence; empty where the faults say it.
         message: String,
-        /// The sort of failure.
         reason: Reason,
         /// Each with its place in the configuration.
         faults: Vec<Fault>,
@@ -99,10 +92,7 @@ pub enum ToController {
     /// The daemon's log was reopened. Descriptor: the log.
     LogReopened,
     /// Give a sign of life: [`FromController::Alive`].
-    Probe {
-        /// To be repeated.
-        number: u64,
-    },
+    Probe { number: u64 },
     /// Finish the change under way, take no other, answer no new control connection; then say [`FromController::Frozen`].
     Freeze,
     /// Take changes again.
@@ -114,18 +104,12 @@ pub enum ToController {
     },
     /// The process for automatic certificates wants something; answered with [`FromController::AcmeDone`].
     Acme {
-        /// Its number of the request.
         id: u64,
         /// The request.
         message: ForController,
     },
     /// The process that follows the source wants something; answered with [`FromController::FleetDone`].
-    Fleet {
-        /// Its number of the request.
-        id: u64,
-        /// The request.
-        request: FleetRequest,
-    },
+    Fleet { id: u64, request: FleetRequest },
     /// The server stops: take no changes any more.
     Stopping,
     /// Give the answers that are due, and end.
@@ -137,10 +121,7 @@ pub enum ToController {
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum FromController {
     /// A sign of life.
-    Alive {
-        /// Number of the probe.
-        number: u64,
-    },
+    Alive { number: u64 },
     /// The configuration that the server begins with.
     Begin {
         /// The configuration; `None` is an empty one.
@@ -155,19 +136,14 @@ pub enum FromController {
         certificates: BTreeMap<String, String>,
     },
     /// There is nothing to begin with, or the configuration in force is not valid for this version.
-    Unfit {
-        /// Why.
-        message: String,
-    },
+    Unfit { message: String },
     /// The control socket is being answered.
     Serving,
     /// No change is under way, and none will be.
     Frozen,
     /// Make a change: have the router prepare it, store it, have the router put it in force.
     Apply {
-        /// Number of the request.
         id: u64,
-        /// The change.
         change: Change,
         /// The rights that the configuration gives a router after it.
         grants: Box<Grants>,
@@ -175,30 +151,15 @@ pub enum FromController {
         cause: Cause,
     },
     /// Give this change up unless it is stored already. It is answered either way.
-    Abandon {
-        /// Number of the request for it.
-        id: u64,
-    },
+    Abandon { id: u64 },
     /// Ask the router.
-    Ask {
-        /// Number of the request.
-        id: u64,
-        /// The question.
-        question: Question,
-    },
+    Ask { id: u64, question: Question },
     /// Nobody waits for the answer to this question any more.
-    Forget {
-        /// Number of the request.
-        id: u64,
-    },
+    Forget { id: u64 },
     /// Read the configuration files; answered with a memory file of [`ConfigFile`]s.
-    ReadFiles {
-        /// Number of the request.
-        id: u64,
-    },
+    ReadFiles { id: u64 },
     /// Read the files of a certificate; answered with a memory file of what is in them.
     ReadCertificate {
-        /// Number of the request.
         id: u64,
         /// Certificate and chain.
         file: PathBuf,
@@ -206,75 +167,29 @@ pub enum FromController {
         key: Option<PathBuf>,
     },
     /// Listen at this place for the dashboard; answered with the socket.
-    Listen {
-        /// Number of the request.
-        id: u64,
-        /// The place.
-        place: Place,
-    },
+    Listen { id: u64, place: Place },
     /// The dashboard does not listen at this place any more.
-    Unlisten {
-        /// The place.
-        place: Place,
-    },
+    Unlisten { place: Place },
     /// Read the token of the dashboard; answered with a memory file of it.
-    ReadToken {
-        /// Number of the request.
-        id: u64,
-        /// The file that it is in.
-        file: PathBuf,
-    },
+    ReadToken { id: u64, file: PathBuf },
     /// The certificates to be got by themselves; `None`: there are none.
-    Acme {
-        /// All of them.
-        plan: Option<Box<AcmePlan>>,
-    },
+    Acme { plan: Option<Box<AcmePlan>> },
     /// Order this certificate now, although it is not due; answered when it is in force.
-    Renew {
-        /// Number of the request.
-        id: u64,
-        /// Name of its bundle.
-        bundle: String,
-    },
+    Renew { id: u64, bundle: String },
     /// A request of the process for automatic certificates has been carried out, or not.
-    AcmeDone {
-        /// Its number of the request.
-        id: u64,
-        /// Why not.
-        error: Option<String>,
-    },
+    AcmeDone { id: u64, error: Option<String> },
     /// The source to follow; `None`: there is none.
-    Source {
-        /// It.
-        plan: Option<Box<SourcePlan>>,
-    },
+    Source { plan: Option<Box<SourcePlan>> },
     /// The answer to a request of the process that follows the source.
-    FleetDone {
-        /// Its number of the request.
-        id: u64,
-        /// The answer.
-        answer: FleetAnswer,
-    },
+    FleetDone { id: u64, answer: FleetAnswer },
     /// Tell the last changes; answered with a memory file of JSON.
-    History {
-        /// Number of the request.
-        id: u64,
-    },
+    History { id: u64 },
     /// Give the configuration after a change; answered with a file, or none if it is not kept.
-    Past {
-        /// Number of the request.
-        id: u64,
-        /// Number of the change.
-        number: u64,
-    },
+    Past { id: u64, number: u64 },
     /// Put the program that is at this one's path now in its place; answered when it serves.
-    Upgrade {
-        /// Number of the request.
-        id: u64,
-    },
+    Upgrade { id: u64 },
     /// Stop the server, as SIGQUIT or SIGTERM does; answered before it begins.
     Stop {
-        /// Number of the request.
         id: u64,
         /// Requests under way are answered first.
         is_graceful: bool,

@@ -11,7 +11,7 @@ use tutti_options::source::{LiveNode, LiveNodes, Member};
 use crate::challenge::Challenge;
 use crate::shared::{SharedAnswer, SharedNews, SharedRequest};
 
-use super::purge::Purge;
+use super::purge::PurgeScope;
 
 /// `by` of a change that comes from a source: no client of the control API is called so.
 pub const FLEET: &str = "fleet";
@@ -21,27 +21,21 @@ pub const FLEET: &str = "fleet";
 pub struct SourcePlan {
     /// The name of this node; `None`: the machine's.
     pub name: Option<String>,
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// Its address for other nodes; `None`: the one from which it reaches the store.
     #[serde(default)]
     pub address: Option<IpAddr>,
     /// File with the keys that certificates of the fleet are sealed with.
     pub secret_file: Option<PathBuf>,
-    /// The store.
     pub etcd: EtcdPlan,
 }
 
-/// An etcd.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EtcdPlan {
-    /// Its members.
     pub members: Vec<Member>,
     /// The beginning of all keys.
     pub prefix: String,
-    /// Name of the user.
     pub user: Option<String>,
-    /// File with the password.
     pub password_file: Option<PathBuf>,
     /// File with who vouches for members.
     pub ca: Option<PathBuf>,
@@ -54,7 +48,6 @@ pub struct EtcdPlan {
 /// The files of a source, which main reads: they may be root's alone.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceSecrets {
-    /// The password.
     pub password: Option<String>,
     /// Who vouches for members, as PEM.
     pub ca: Option<String>,
@@ -75,7 +68,6 @@ impl std::fmt::Debug for SourceSecrets {
 pub struct FleetHello {
     /// How the log is written.
     pub log: LogStyle,
-    /// The source.
     pub plan: SourcePlan,
     /// The content of its files, or why they cannot be read.
     pub secrets: Result<SourceSecrets, String>,
@@ -104,7 +96,6 @@ pub struct FleetStanding {
 pub enum FleetText {
     /// The purge of caches that was made last.
     Purged,
-    /// The number of nodes.
     Nodes,
 }
 
@@ -124,49 +115,34 @@ impl FleetText {
 pub enum FleetRequest {
     /// Put this document in force.
     Apply {
-        /// Its generation.
         generation: u64,
         /// The head that it comes from: `all`, or a label.
         selector: String,
-        /// Its text.
         text: String,
     },
     /// Store this certificate and put it in force where the configuration names it.
     Certificate {
-        /// Its name.
         name: String,
         /// Chain and key.
         pem: String,
     },
     /// Delete this certificate, unless the configuration names it.
-    Discard {
-        /// Its name.
-        name: String,
-    },
+    Discard { name: String },
     /// Have the router give these answers to authorities, and no others.
-    Challenges {
-        /// All of them.
-        challenges: Vec<Challenge>,
-    },
+    Challenges { challenges: Vec<Challenge> },
     /// Tell how the server is.
     Look,
     /// The news, for `/status`.
-    News {
-        /// All of them.
-        news: Box<SourceNews>,
-    },
+    News { news: Box<SourceNews> },
     /// Purge caches.
     Purge {
         /// The cache, by its name; `None`: all.
         cache: Option<String>,
         /// The responses that go.
-        purge: Purge,
+        purge: PurgeScope,
     },
     /// The fleet is so.
-    Standing {
-        /// All of it.
-        standing: FleetStanding,
-    },
+    Standing { standing: FleetStanding },
 }
 
 /// The controller's answer.
@@ -196,13 +172,11 @@ pub enum FleetAnswer {
         /// Starts of applications that have failed.
         start_failures: u64,
     },
-    /// It is noted.
     Noted,
     /// These responses are gone.
     Purged,
     /// It cannot be done now, and is worth another try.
     Unavailable {
-        /// Why.
         reason: String,
     },
 }
@@ -225,7 +199,6 @@ pub struct SourceNews {
     pub wanted_since: Option<u64>,
     /// The generation that it has put in force last.
     pub generation: Option<u64>,
-    /// Since when.
     pub since: Option<u64>,
     /// The head that it is of: `all`, or a label.
     pub selector: Option<String>,
@@ -237,9 +210,7 @@ pub struct SourceNews {
     /// The number of the purge of caches that was made last; 0: none.
     #[serde(default)]
     pub purge: u64,
-    /// The last refusal.
     pub refused: Option<RefusedDocument>,
-    /// Certificates of the fleet.
     pub certificates: FleetCertificates,
 }
 
@@ -260,22 +231,17 @@ pub struct FleetCertificates {
 /// A certificate that this node could not take up.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedCertificate {
-    /// Why.
     pub reason: String,
-    /// When.
     pub at: u64,
 }
 
 /// A document that this node could not put in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedDocument {
-    /// Its generation.
     pub generation: u64,
     /// The place of its fault.
     pub pointer: String,
-    /// Why.
     pub reason: String,
-    /// When.
     pub at: u64,
 }
 
@@ -286,12 +252,7 @@ pub enum ToFleet {
     /// Comes first. Descriptor: the log.
     Hello(Box<FleetHello>),
     /// The controller's answer to a request.
-    Answer {
-        /// Number of the request.
-        id: u64,
-        /// The answer.
-        answer: FleetAnswer,
-    },
+    Answer { id: u64, answer: FleetAnswer },
     /// Tell of the nodes of the fleet from now on: [`FromFleet::Nodes`].
     FollowNodes {
         /// Those that were told before: they have time to be in the store again.
@@ -300,24 +261,13 @@ pub enum ToFleet {
     /// The server stops: take its address out of the store; answered with [`FromFleet::Left`].
     Leave,
     /// The process for automatic certificates wants this; answered with [`FromFleet::Shared`].
-    Shared {
-        /// Number of the request.
-        id: u64,
-        /// The request.
-        request: SharedRequest,
-    },
+    Shared { id: u64, request: SharedRequest },
     /// There is a process for automatic certificates from now on, which knows nothing yet; or there is none any more.
-    Sharing {
-        /// There is one.
-        is_there: bool,
-    },
+    Sharing { is_there: bool },
     /// The daemon's log was reopened. Descriptor: the log.
     LogReopened,
     /// Give a sign of life: [`FromFleet::Alive`].
-    Probe {
-        /// To be repeated.
-        number: u64,
-    },
+    Probe { number: u64 },
 }
 
 /// From this process to main.
@@ -325,17 +275,9 @@ pub enum ToFleet {
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum FromFleet {
     /// A sign of life.
-    Alive {
-        /// Number of the probe.
-        number: u64,
-    },
+    Alive { number: u64 },
     /// Pass this on to the controller.
-    Tell {
-        /// Number of the request.
-        id: u64,
-        /// The request.
-        request: FleetRequest,
-    },
+    Tell { id: u64, request: FleetRequest },
     /// The nodes of the fleet, or why they cannot be followed.
     Nodes {
         /// Without nodes, what was told before still holds.
@@ -344,32 +286,16 @@ pub enum FromFleet {
     /// Other nodes do not send requests here any more, as far as they can be told.
     Left,
     /// The answer for the process for automatic certificates.
-    Shared {
-        /// Number of the request.
-        id: u64,
-        /// The answer.
-        answer: SharedAnswer,
-    },
+    Shared { id: u64, answer: SharedAnswer },
     /// News for that process.
-    SharedNews {
-        /// The news.
-        news: SharedNews,
-    },
+    SharedNews { news: SharedNews },
     /// Keep this about certificates for the next process of this kind.
-    KeepCertificates {
-        /// All of it.
-        text: String,
-    },
+    KeepCertificates { text: String },
     /// Keep this for the next process of this kind.
-    Keep {
-        /// All of it.
-        text: String,
-    },
-    /// Keep this beside it.
+    Keep { text: String },
     KeepBeside {
         /// Which text it is.
         name: FleetText,
-        /// All of it.
         text: String,
     },
 }

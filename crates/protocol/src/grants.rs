@@ -20,20 +20,15 @@ pub struct Grants {
     /// Where to take datagrams, of QUIC.
     #[serde(default)]
     pub datagrams: Vec<SocketAddr>,
-    /// Logs to be opened.
     pub logs: Vec<PathBuf>,
-    /// Files to be read.
     #[serde(default)]
     pub files: Vec<PathBuf>,
     /// Folders for request bodies.
     pub spools: Vec<PathBuf>,
-    /// The file of jobs.
     #[serde(default)]
     pub jobs: bool,
-    /// Files of caches.
     #[serde(default)]
     pub caches: Vec<CacheGrant>,
-    /// The nodes of the fleet.
     #[serde(default)]
     pub nodes: bool,
     /// Applications that may be started.
@@ -46,7 +41,6 @@ pub struct Grants {
 /// The file of a store of responses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CacheGrant {
-    /// The name of the store.
     pub name: String,
     /// The folder; `None`: in the state folder.
     pub folder: Option<PathBuf>,
@@ -57,7 +51,6 @@ pub struct CacheGrant {
 pub struct PlaceGrant {
     /// Address, file or name.
     pub place: Place,
-    /// Longest queue.
     pub backlog: i32,
 }
 
@@ -68,11 +61,8 @@ pub struct ApplicationGrant {
     pub name: String,
     /// Language, to be found among the modules.
     pub kind: String,
-    /// Version of the module.
     pub version: String,
-    /// User to become.
     pub user: Option<String>,
-    /// Group to become.
     pub group: Option<String>,
     /// Its isolation from the system.
     pub isolation: Option<Isolation>,

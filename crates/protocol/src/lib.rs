@@ -18,8 +18,11 @@
 //! | `access` | who may use the control API |
 //! | `purge` | responses that are to go from caches |
 //! | `user` | as whom such a process is to run |
+//!
+//! `id` is the number of a request, which its answer repeats, and `number` that of a probe.
 
 #![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "the names of most members say what they are")]
 
 mod access;
 mod acme;
@@ -51,7 +54,7 @@ pub use fleet::{
 };
 pub use grants::{ApplicationGrant, CacheGrant, CommandGrant, Grants, PlaceGrant};
 pub use packet::{LONGEST, LONGEST_OF_ROUTER, Packet, read_large, receive};
-pub use purge::Purge;
+pub use purge::PurgeScope;
 pub use router::{FromRouter, QuicHello, RouterHello, StatusPlace, ToRouter, Told};
 use serde::{Deserialize, Serialize};
 pub use shared::{SharedAnswer, SharedDocument, SharedNews, SharedRequest};
@@ -80,9 +83,7 @@ pub const CHECK_TITLE: &str = "tutti: check";
 /// The document that such a process looks at, as a memory file in the place of the line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CheckDocument {
-    /// Language hosts.
     pub modules: Vec<Module>,
-    /// The configuration in force.
     pub configuration: String,
 }
 
@@ -94,7 +95,6 @@ pub struct Module {
     pub kind: String,
     /// Full version of the language.
     pub version: String,
-    /// The executable.
     #[serde(default)]
     pub path: PathBuf,
     /// Files and folders that it needs in another root.
@@ -131,15 +131,12 @@ impl From<&Endpoint> for Place {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Totals {
-    /// Connections accepted.
     pub accepted: u64,
     /// Connections with a request.
     pub active: u64,
     /// Connections without one.
     pub idle: u64,
-    /// Connections closed.
     pub closed: u64,
-    /// Requests taken.
     pub requests: u64,
 }
 
@@ -172,9 +169,7 @@ impl From<Place> for Endpoint {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Exit code.
     Code(i32),
-    /// Signal.
     Signal(i32),
 }
 
@@ -221,26 +216,15 @@ pub struct Cause {
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Change {
     /// This text is to be the configuration.
-    Configuration {
-        /// The whole of it.
-        text: String,
-    },
+    Configuration { text: String },
     /// Something is stored under this name, in the place of what had it.
     Keep {
-        /// Its kind.
         store: Store,
-        /// Its name.
         name: String,
-        /// Its text.
         text: String,
     },
     /// The thing of this name is stored no longer.
-    Discard {
-        /// Its kind.
-        store: Store,
-        /// Its name.
-        name: String,
-    },
+    Discard { store: Store, name: String },
 }
 
 /// Something to be done with the jobs of a spooler.
@@ -278,26 +262,19 @@ pub enum Question {
     Jobs {
         /// Its name.
         spooler: String,
-        /// The task.
         task: JobTask,
     },
     /// Give these answers to those who ask whether names are ours, and no others.
-    Challenges {
-        /// All of them.
-        challenges: Vec<Challenge>,
-    },
+    Challenges { challenges: Vec<Challenge> },
     /// Purge a store of responses; answered with a memory file that has the number of them.
     Purge {
         /// Its name; `None`: all stores.
         store: Option<String>,
         /// The responses that go.
-        purge: Purge,
+        purge: PurgeScope,
     },
     /// The fleet is so, of which this server is a node.
-    Fleet {
-        /// All of it.
-        standing: FleetStanding,
-    },
+    Fleet { standing: FleetStanding },
     /// Replace the processes of an application.
     Restart {
         /// Its name.

@@ -2,25 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Responses that are to be purged from a store.
+/// The responses that a purge removes from a store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
-pub enum Purge {
+pub enum PurgeScope {
     /// Everything.
     All,
     /// The responses with this key.
-    Key {
-        /// The whole of it.
-        key: String,
-    },
+    Key { key: String },
     /// The responses whose keys begin so.
     Prefix {
         /// The beginning.
         prefix: String,
     },
     /// The responses with this tag.
-    Tag {
-        /// The tag.
-        tag: String,
-    },
+    Tag { tag: String },
 }

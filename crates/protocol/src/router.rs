@@ -13,7 +13,6 @@ use super::{CacheGrant, Challenge, Change, Fault, Module, Place, Question, Statu
 /// The first message a router gets.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RouterHello {
-    /// Language hosts.
     pub modules: Vec<Module>,
     /// How the log is written.
     pub log: LogStyle,
@@ -75,14 +74,12 @@ pub enum ToRouter {
     Hello(Box<RouterHello>),
     /// A request succeeded. Descriptors: what was asked for.
     Done {
-        /// Number of the request.
         id: u64,
         /// Number of the process started. `None` for a command: a former process of this place and number has not ended yet.
         pid: Option<i32>,
     },
     /// A request failed.
     Failed {
-        /// Number of the request.
         id: u64,
         /// The failure, in one sentence.
         message: String,
@@ -93,27 +90,15 @@ pub enum ToRouter {
         option: Option<String>,
     },
     /// Make a change ready; answered with [`FromRouter::Prepared`] or [`FromRouter::Unprepared`].
-    Prepare {
-        /// Number of the change.
-        number: u64,
-        /// The change.
-        change: Change,
-    },
+    Prepare { number: u64, change: Change },
     /// The change is stored: put it in force.
-    Commit {
-        /// Number of the change.
-        number: u64,
-    },
+    Commit { number: u64 },
     /// The change will not be: leave no trace of it.
-    Abandon {
-        /// Number of the change.
-        number: u64,
-    },
+    Abandon { number: u64 },
     /// Answer a question, with [`FromRouter::Told`].
     Ask {
         /// Number of the question.
         number: u64,
-        /// The question.
         question: Question,
     },
     /// The daemon's log was reopened. Descriptor: the log.
@@ -143,21 +128,14 @@ pub enum ToRouter {
     },
     /// The router before this one has delivered a job after it gave the store of jobs away.
     JobDelivered {
-        /// The spooler.
         spooler: String,
         /// Its number.
         job: u64,
     },
     /// Everything that is known of the nodes of the fleet, after [`FromRouter::FollowNodes`] and with each change.
-    Nodes {
-        /// All of it.
-        known: LiveNodes,
-    },
+    Nodes { known: LiveNodes },
     /// Give a sign of life, once all listen threads have: [`FromRouter::Alive`].
-    Probe {
-        /// To be repeated.
-        number: u64,
-    },
+    Probe { number: u64 },
     /// End.
     Stop {
         /// Answer what has begun first.
@@ -186,7 +164,6 @@ pub enum Told {
 pub enum FromRouter {
     /// Give a listening socket; answered with one descriptor.
     Listen {
-        /// Number of the request.
         id: u64,
         /// Where.
         place: Place,
@@ -198,7 +175,6 @@ pub enum FromRouter {
     },
     /// Give the UDP sockets of an address; answered with one descriptor or more, in the order that the kernel has them.
     ListenDatagrams {
-        /// Number of the request.
         id: u64,
         /// Where.
         address: SocketAddr,
@@ -210,7 +186,6 @@ pub enum FromRouter {
     },
     /// Open a log for append, and again whenever logs are reopened; answered with one descriptor.
     OpenFile {
-        /// Number of the request.
         id: u64,
         /// Which.
         path: PathBuf,
@@ -222,39 +197,29 @@ pub enum FromRouter {
     },
     /// Open a file for reading; answered with one descriptor.
     ReadFile {
-        /// Number of the request.
         id: u64,
         /// Which.
         path: PathBuf,
     },
     /// Make a file without a name for request bodies; answered with two descriptors, for writing and for reading only.
     OpenSpool {
-        /// Number of the request.
         id: u64,
         /// Where.
         folder: PathBuf,
     },
     /// Open the file of jobs; answered with one descriptor, which has its own lock.
-    OpenJobs {
-        /// Number of the request.
-        id: u64,
-    },
+    OpenJobs { id: u64 },
     /// Open the file of a cache; answered with one descriptor, which has its own lock.
     OpenCache {
-        /// Number of the request.
         id: u64,
         /// Which.
         cache: CacheGrant,
     },
     /// Tell of the nodes of the fleet from now on; answered, and then by [`ToRouter::Nodes`].
-    FollowNodes {
-        /// Number of the request.
-        id: u64,
-    },
+    FollowNodes { id: u64 },
     /// Start a prototype; answered with its process number. Descriptors: control, segment, spool, output, one event per
     /// thread. What it is and as whom it runs is in the grant.
     Start {
-        /// Number of the request.
         id: u64,
         /// The application's name.
         name: String,
@@ -268,7 +233,6 @@ pub enum FromRouter {
     /// Run a command; answered with the process number of its runner. Descriptors: control, output. What it is and as whom it runs is
     /// in the grant.
     RunCommand {
-        /// Number of the request.
         id: u64,
         /// Its place in the configuration.
         place: String,
@@ -279,11 +243,9 @@ pub enum FromRouter {
     },
     /// Have a certificate got that a client asks for. Answered when it is in force.
     WantCertificate {
-        /// Number of the request.
         id: u64,
         /// The account that gets it.
         account: String,
-        /// The name that it is for.
         name: String,
         /// Who asks.
         client: Option<IpAddr>,
@@ -292,12 +254,10 @@ pub enum FromRouter {
     CertificateUsed {
         /// The account that has got it.
         account: String,
-        /// The name that it is for.
         name: String,
     },
     /// This prototype is ready and need not give way any more.
     Settle {
-        /// Number of the request.
         id: u64,
         /// Its number.
         pid: i32,
@@ -312,18 +272,11 @@ pub enum FromRouter {
     /// The configuration is in force, as far as it can be served.
     Ready,
     /// The configuration cannot be applied, while another router serves it.
-    Unfit {
-        /// Why.
-        message: String,
-    },
+    Unfit { message: String },
     /// The change can be put in force, which cannot fail.
-    Prepared {
-        /// Number of the change.
-        number: u64,
-    },
+    Prepared { number: u64 },
     /// The change is in force.
     Committed {
-        /// Number of the change.
         number: u64,
         /// Faults that do not stand against it: of applications that nothing is started of before their first request.
         #[serde(default)]
@@ -331,7 +284,6 @@ pub enum FromRouter {
     },
     /// The change cannot be made ready.
     Unprepared {
-        /// Number of the change.
         number: u64,
         /// The reasons against it.
         faults: Vec<Fault>,
@@ -344,15 +296,11 @@ pub enum FromRouter {
         told: Told,
     },
     /// All threads answer.
-    Alive {
-        /// Number of the probe.
-        number: u64,
-    },
+    Alive { number: u64 },
     /// No listener will be tried again.
     Frozen,
     /// It has delivered a job after it gave the store of jobs away, as it retires.
     JobDelivered {
-        /// The spooler.
         spooler: String,
         /// Its number.
         job: u64,

@@ -49,7 +49,6 @@ pub enum SharedRequest {
     },
 }
 
-/// The answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum SharedAnswer {
@@ -63,7 +62,6 @@ pub enum SharedAnswer {
         /// Its name.
         node: String,
     },
-    /// It is done.
     Done,
     /// The text that was asked for.
     Text {
@@ -74,7 +72,6 @@ pub enum SharedAnswer {
     Lost,
     /// It cannot be done now.
     Unavailable {
-        /// Why.
         reason: String,
     },
 }

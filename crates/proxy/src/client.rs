@@ -187,24 +187,15 @@ pub trait Client {
     fn allowance(&self, most: usize) -> usize;
 
     /// Sends it what it takes now. Returns when it is given up for not taking the rest.
-    ///
-    /// # Errors
-    /// It has gone.
     fn deliver(&mut self, context: &mut Context<'_>) -> Result<Millis, Gone>;
 
     /// The task is woken at this time at the latest.
     fn wake_at(&self, time: Millis);
 
     /// Sends without waiting; true if nothing is left.
-    ///
-    /// # Errors
-    /// It has gone.
     fn try_send(&mut self) -> Result<bool, Gone>;
 
     /// Sends until no more waits than `backlog` allows; meanwhile the task is woken at `wake` at the latest.
-    ///
-    /// # Errors
-    /// It has gone, or was given up.
     fn poll_room(
         &mut self,
         context: &mut Context<'_>,
@@ -213,8 +204,5 @@ pub trait Client {
     ) -> Poll<Result<(), Gone>>;
 
     /// Sends everything.
-    ///
-    /// # Errors
-    /// It has gone, or was given up.
     fn flush(&mut self) -> impl Future<Output = Result<(), Gone>>;
 }

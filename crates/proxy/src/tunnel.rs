@@ -40,9 +40,6 @@ pub struct Tunnel {
 /// The client's end of a tunnel.
 pub trait TunnelClient {
     /// Reads behind the bytes that `input` has, which has room.
-    ///
-    /// # Errors
-    /// It has gone.
     fn poll_receive(
         &self,
         context: &mut Context<'_>,
@@ -50,9 +47,6 @@ pub trait TunnelClient {
     ) -> Poll<Result<Received, Gone>>;
 
     /// Sends some of `output`: ready when something has gone out.
-    ///
-    /// # Errors
-    /// It has gone.
     fn poll_send(&self, context: &mut Context<'_>, output: &mut Output) -> Poll<Result<(), Gone>>;
 
     /// True if all of `output` has gone out.

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tutti_config::{Diagnostic, Diagnostics, Pointer};
 use tutti_metrics::Format;
 use tutti_pool::RestartError;
-use tutti_protocol::{Purge, Question, Told};
+use tutti_protocol::{PurgeScope, Question, Told};
 use tutti_server::{FileWanted, Scrape};
 use tutti_sys::memfd;
 use tutti_unprivileged::faults;
@@ -120,12 +120,12 @@ impl RouterService {
 }
 
 /// The same in the words of the cache.
-fn meant(purge: Purge) -> tutti_server::Purge {
+fn meant(purge: PurgeScope) -> tutti_server::Purge {
     match purge {
-        Purge::All => tutti_server::Purge::All,
-        Purge::Key { key } => tutti_server::Purge::Key(key.into_bytes()),
-        Purge::Prefix { prefix } => tutti_server::Purge::Prefix(prefix.into_bytes()),
-        Purge::Tag { tag } => tutti_server::Purge::Tag(tag.into_bytes()),
+        PurgeScope::All => tutti_server::Purge::All,
+        PurgeScope::Key { key } => tutti_server::Purge::Key(key.into_bytes()),
+        PurgeScope::Prefix { prefix } => tutti_server::Purge::Prefix(prefix.into_bytes()),
+        PurgeScope::Tag { tag } => tutti_server::Purge::Tag(tag.into_bytes()),
     }
 }
 

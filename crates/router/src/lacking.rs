@@ -57,9 +57,6 @@ pub(super) enum Leniency {
 
 impl Leniency {
     /// Notes a fault that is no reason not to serve.
-    ///
-    /// # Errors
-    /// It is one.
     pub(super) fn forgive(&mut self, fault: Diagnostic) -> Result<(), Diagnostics> {
         match self {
             Leniency::None => return Err(Diagnostics::one(fault)),

@@ -323,7 +323,6 @@ impl Openings {
         Ok(())
     }
 
-    /// The folder that spools are in.
     fn spool_folder<'a>(&'a self, http: &'a model::Http) -> &'a PathBuf {
         http.body_temp_path.as_ref().unwrap_or(&self.tmpdir)
     }

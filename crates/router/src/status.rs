@@ -100,7 +100,6 @@ fn problem_status(fault: &Diagnostic) -> Value {
     json!({"pointer": fault.pointer.as_str(), "message": fault.detail()})
 }
 
-/// One of `applications`.
 fn application_status(measures: &AppMeasures) -> Value {
     let status = &measures.status;
     let mut shown = json!({
@@ -132,7 +131,6 @@ fn old_request(request: &OldRequest) -> Value {
     json!({ "request": request.line, "pid": request.process, "age": age })
 }
 
-/// One of `cache`.
 fn cache_status(store: &CacheStatus) -> Value {
     let object = |counts: &[(&'static str, u64)]| {
         let pairs = counts.iter();
@@ -157,7 +155,6 @@ fn cache_status(store: &CacheStatus) -> Value {
     status
 }
 
-/// One of `upstreams`.
 fn upstream_status(servers: &[ServerStatus]) -> Value {
     let one = |server: &ServerStatus| {
         let mut status = json!({

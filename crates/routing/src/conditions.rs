@@ -132,9 +132,6 @@ fn any_set<'c>(
 }
 
 /// True if an `if` holds.
-///
-/// # Errors
-/// Its script failed.
 pub(crate) fn condition_holds<R: RequestInfo + ?Sized>(
     condition: &Condition,
     request: &R,

@@ -98,9 +98,6 @@ thread_local! {
 }
 
 /// Compiles `source` as a template literal.
-///
-/// # Errors
-/// The fault, and its place.
 pub fn check_template(source: &str) -> Result<(), Fault> {
     let is_closed = source.len() > 1 && source.starts_with('`') && source.ends_with('`');
     if !is_closed {
@@ -130,9 +127,6 @@ pub fn check_template(source: &str) -> Result<(), Fault> {
 }
 
 /// Loads a module in an engine of its own, which does all that the module does when it is loaded. It may import `others`.
-///
-/// # Errors
-/// The fault, and its place.
 pub fn check_module(module: &Module, others: &Modules) -> Result<(), Fault> {
     check_text(module)?;
     let all = others.with(module.clone());
@@ -142,9 +136,6 @@ pub fn check_module(module: &Module, others: &Modules) -> Result<(), Fault> {
 }
 
 /// Loads these together, as each thread does that evaluates templates.
-///
-/// # Errors
-/// The fault of the first that cannot, and its place.
 pub fn check_modules(modules: &Modules) -> Result<(), Fault> {
     modules.iter().try_for_each(check_text)?;
     Engine::new(modules)

@@ -111,9 +111,6 @@ impl SpoolPlace {
     }
 
     /// The opened file, or a new one in the folder, for bodies of up to `max_body` bytes.
-    ///
-    /// # Errors
-    /// The folder takes no file.
     pub fn spool(&self, max_body: u64) -> io::Result<Spool> {
         match &self.opened {
             Some(spool) => Ok(spool.clone()),
@@ -150,17 +147,11 @@ impl Inner {
 
 impl Spool {
     /// Creates the file, which has no name from the start, for bodies of up to `max_body` bytes.
-    ///
-    /// # Errors
-    /// The folder takes no file.
     pub fn create(folder: &Path, max_body: u64) -> io::Result<Spool> {
         Ok(Spool::of(UnnamedFile::create(folder)?, folder, max_body))
     }
 
     /// A spool in memory, where there is no folder to keep bodies in and none are to come.
-    ///
-    /// # Errors
-    /// The system gives no memory file.
     pub fn in_memory(max_body: u64) -> io::Result<Spool> {
         let flags = MemfdFlags::CLOEXEC;
         let file = UnnamedFile::of(rustix::fs::memfd_create("tutti-spool", flags)?)?;
@@ -295,9 +286,6 @@ impl Region {
     }
 
     /// Reads from `at` on into `buffer`; returns how many bytes, 0 at the end.
-    ///
-    /// # Errors
-    /// The file cannot be read.
     pub fn read(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let rest = usize::try_from(self.len.saturating_sub(at)).unwrap_or(usize::MAX);
         let most = buffer.len().min(rest);

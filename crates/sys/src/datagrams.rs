@@ -21,9 +21,6 @@ pub enum Recipient {
 }
 
 /// A socket to send to `recipient` with, which need not be there.
-///
-/// # Errors
-/// No descriptor is left.
 pub fn socket(recipient: &Recipient) -> io::Result<OwnedFd> {
     let family = match recipient {
         Recipient::Path(_) => AddressFamily::UNIX,

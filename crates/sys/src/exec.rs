@@ -161,9 +161,6 @@ pub struct Started {
 
 /// Starts the program in a new process, which tells of itself first. Each of `placed` gets the number beside it; everything else that is
 /// close-on-exec is closed, and signals have their default effect. Returns when the program is executed, or when it cannot be.
-///
-/// # Errors
-/// There is no new process.
 pub fn start(
     executable: &Executable,
     placed: &[(BorrowedFd<'_>, RawFd)],

@@ -1,6 +1,6 @@
 //! File calls the standard library lacks: folders' names, durable replacement. For files without a name see [`crate::unnamed`].
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -23,6 +23,22 @@ pub fn names_in(folder: &Path) -> Vec<String> {
         .collect();
     names.sort_unstable();
     names
+}
+
+/// Opens an ordinary file for reading. Anything else is refused as invalid: a FIFO that nobody writes to would hold the caller.
+pub fn open_ordinary(path: &Path) -> io::Result<(File, Metadata)> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)?;
+    let metadata = file.metadata()?;
+    match metadata.is_file() {
+        true => Ok((file, metadata)),
+        false => {
+            let why = "it is no ordinary file";
+            Err(io::Error::new(io::ErrorKind::InvalidData, why))
+        }
+    }
 }
 
 /// Replaces `path` by `bytes` so that after a crash at any moment either the old or the new content is there,

@@ -74,9 +74,6 @@ pub fn set_variable(name: &str, value: &str) -> io::Result<()> {
 }
 
 /// Removes a variable from the environment, while there is no other thread.
-///
-/// # Errors
-/// As [`set_variable`].
 pub fn unset_variable(name: &str) -> io::Result<()> {
     if name.is_empty() || name.contains(['=', '\0']) {
         return Err(io::Error::new(

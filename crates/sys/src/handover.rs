@@ -13,9 +13,6 @@ use crate::error::context;
 use crate::isolation::c_string;
 
 /// Keeps the descriptor of this number open over [`become_program`], or closes it then.
-///
-/// # Errors
-/// When nothing is open at that number.
 pub fn keep_number(number: RawFd, stays: bool) -> io::Result<()> {
     let flags = if stays { 0 } else { libc::FD_CLOEXEC };
     // SAFETY: F_SETFD takes an integer; a number that is not open is an error, and no descriptor's ownership changes.

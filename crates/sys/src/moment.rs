@@ -39,9 +39,6 @@ enum Kind {
 
 impl Moment {
     /// Opens a file for reading, with these flags beside.
-    ///
-    /// # Errors
-    /// Those of open(2).
     pub fn open(&mut self, path: &Path, flags: OFlags) -> io::Result<File> {
         let mut left = Vec::new();
         push_names(&mut left, &std::path::absolute(path)?);

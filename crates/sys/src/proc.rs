@@ -13,19 +13,7 @@ pub fn cpu_count() -> usize {
         .max(1)
 }
 
-/// Proportional set size of a process in bytes (`smaps_rollup`).
-pub fn pss(pid: i32) -> io::Result<u64> {
-    let path = format!("/proc/{pid}/smaps_rollup");
-    let text = std::fs::read_to_string(&path).map_err(|e| context(path, e))?;
-    text.lines()
-        .find_map(|line| line.strip_prefix("Pss:"))
-        .and_then(|rest| rest.trim().strip_suffix("kB"))
-        .and_then(|number| number.trim().parse::<u64>().ok())
-        .map(|kilobytes| kilobytes * 1024)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no Pss line in smaps_rollup"))
-}
-
-/// Resident set size of a process in bytes (`statm`), much cheaper than [`pss`].
+/// Resident set size of a process in bytes (`statm`).
 pub fn rss(pid: i32) -> io::Result<u64> {
     let path = format!("/proc/{pid}/statm");
     let text = std::fs::read_to_string(&path).map_err(|e| context(path, e))?;
@@ -239,7 +227,6 @@ mod tests {
     fn own_figures_are_plausible() {
         let me = std::process::id() as i32;
         assert!(cpu_count() >= 1);
-        assert!(pss(me).unwrap() > 10_000);
         assert!(rss(me).unwrap() > 10_000);
         assert!(rss_of_family(me).unwrap() > 10_000);
         assert!(rss_of_family(i32::MAX).is_err());

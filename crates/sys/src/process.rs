@@ -105,16 +105,6 @@ pub fn raise_descriptor_limit() -> io::Result<u64> {
     Ok(limit.maximum.unwrap_or(u64::MAX))
 }
 
-/// Sets both limits of open descriptors (a test of running out of them lowers it).
-pub fn set_descriptor_limit(count: u64) -> io::Result<()> {
-    let limit = Rlimit {
-        current: Some(count),
-        maximum: Some(count),
-    };
-    rustix::process::setrlimit(Resource::Nofile, limit)
-        .map_err(|e| context("setting the descriptor limit", e))
-}
-
 /// Takes the next child that has ended, without waiting.
 pub fn reap() -> Option<(i32, Ended)> {
     reap_with(None)

@@ -51,13 +51,6 @@ pub fn block(signals: &[i32]) -> io::Result<()> {
         .map_err(|e| context("blocking signals", e))
 }
 
-/// Unblocks all signals in the calling thread.
-pub fn unblock_all() -> io::Result<()> {
-    SigSet::all()
-        .thread_unblock()
-        .map_err(|e| context("unblocking signals", e))
-}
-
 /// Sets a signal to be ignored by this process and what it execs.
 pub fn ignore(signal: i32) -> io::Result<()> {
     set_disposition(signal, libc::SIG_IGN)

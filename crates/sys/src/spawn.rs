@@ -574,9 +574,6 @@ pub(crate) fn reset_signals() {
 }
 
 /// Takes over a descriptor inherited at a fixed number. Only right at the start of a program, once per number.
-///
-/// # Errors
-/// When nothing is open at that number.
 pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: F_GETFD takes no argument and only looks.
     let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };

@@ -25,9 +25,6 @@ impl UnnamedFile {
     }
 
     /// Opens this one a second time, for reading only.
-    ///
-    /// # Errors
-    /// No descriptor is left.
     pub fn of(file: OwnedFd) -> io::Result<UnnamedFile> {
         let reader = rustix::fs::open(
             format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file)),

@@ -209,17 +209,11 @@ pub struct Client {
 
 impl Client {
     /// Connects.
-    ///
-    /// # Panics
-    /// When nobody listens there.
     pub fn to(address: SocketAddr) -> Self {
         Self::of(TcpStream::connect_timeout(&address, PATIENCE).expect("a connection"))
     }
 
     /// Connects from this address of the machine.
-    ///
-    /// # Panics
-    /// When nobody listens there, or the address is not the machine's.
     pub fn from(source: IpAddr, address: SocketAddr) -> Self {
         let family = match source {
             IpAddr::V4(_) => AddressFamily::INET,
@@ -232,9 +226,6 @@ impl Client {
     }
 
     /// A connection that was made before.
-    ///
-    /// # Panics
-    /// When it is none any more.
     pub fn of(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
@@ -246,25 +237,16 @@ impl Client {
     }
 
     /// Sends these bytes.
-    ///
-    /// # Panics
-    /// When the server does not take them.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.write_all(bytes.as_ref()).unwrap();
     }
 
     /// Tells the server that nothing more will be sent.
-    ///
-    /// # Panics
-    /// When the connection is gone.
     pub fn finish(&mut self) {
         self.stream.shutdown(Shutdown::Write).unwrap();
     }
 
     /// Closes the connection with a reset.
-    ///
-    /// # Panics
-    /// When the connection is gone.
     pub fn reset(self) {
         reset(self.stream);
     }
@@ -283,18 +265,12 @@ impl Client {
     }
 
     /// Reads everything until the server closes.
-    ///
-    /// # Panics
-    /// When it does not close.
     pub fn read_to_end(&mut self) -> String {
         while self.fill().expect("the server closes the connection") > 0 {}
         String::from_utf8_lossy(&std::mem::take(&mut self.buffer)).into_owned()
     }
 
     /// Reads until `text` has come; everything so far.
-    ///
-    /// # Panics
-    /// When the connection ends before.
     pub fn read_until(&mut self, text: &str) -> String {
         while find(&self.buffer, text.as_bytes()).is_none() {
             let count = self.fill().expect("more bytes");
@@ -305,9 +281,6 @@ impl Client {
     }
 
     /// The next reply, to a request of this method.
-    ///
-    /// # Panics
-    /// When none comes whole.
     #[track_caller]
     pub fn response(&mut self, method: &str) -> Reply {
         let reply = read_reply(&mut self.stream, &mut self.buffer, method);
@@ -323,18 +296,12 @@ impl Client {
     }
 
     /// The next head alone.
-    ///
-    /// # Panics
-    /// When none comes.
     #[track_caller]
     pub fn head(&mut self) -> Reply {
         self.response("HEAD")
     }
 
     /// The next chunk of a chunked body; `None` at its end.
-    ///
-    /// # Panics
-    /// When something else comes.
     #[track_caller]
     pub fn chunk(&mut self) -> Option<Vec<u8>> {
         let chunk = read_chunk(&mut self.stream, &mut self.buffer).expect("a chunk");
@@ -348,9 +315,6 @@ impl Client {
     }
 
     /// True if something has come that was not read yet, or the end. Does not wait.
-    ///
-    /// # Panics
-    /// When the connection is gone.
     pub fn has_news(&self) -> bool {
         self.stream.set_nonblocking(true).unwrap();
         let seen = self.stream.peek(&mut [0]);
@@ -361,9 +325,6 @@ impl Client {
 
     /// True if nothing at all arrives for a moment. For the pace of a client that is slow on purpose; it shows nothing about the
     /// server.
-    ///
-    /// # Panics
-    /// When the connection is gone.
     pub fn is_quiet(&mut self) -> bool {
         let moment = Duration::from_millis(100);
         self.stream.set_read_timeout(Some(moment)).unwrap();
@@ -395,9 +356,6 @@ fn ask(stream: &mut (impl Read + Write), bytes: &[u8]) -> io::Result<Reply> {
 }
 
 /// `GET target` over a new connection.
-///
-/// # Errors
-/// As [`request`].
 pub fn get(address: SocketAddr, target: &str) -> io::Result<Reply> {
     request(
         address,
@@ -419,9 +377,6 @@ pub fn raw(address: SocketAddr, bytes: &[u8]) -> io::Result<Vec<u8>> {
 }
 
 /// Sends `bytes` over a new connection to a Unix socket and reads one reply.
-///
-/// # Errors
-/// As [`request`].
 pub fn request_by_path(socket: &Path, bytes: &[u8]) -> io::Result<Reply> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -429,9 +384,6 @@ pub fn request_by_path(socket: &Path, bytes: &[u8]) -> io::Result<Reply> {
 }
 
 /// One request to a control socket.
-///
-/// # Errors
-/// As [`request`].
 pub fn control(socket: &Path, method: &str, path: &str, body: &[u8]) -> io::Result<Reply> {
     let mut request =
         format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n")
@@ -449,10 +401,16 @@ fn method_of(request: &[u8]) -> &str {
     std::str::from_utf8(word.unwrap_or_default()).unwrap_or_default()
 }
 
+/// A body in chunks of this size.
+pub fn chunked(body: &[u8], size: usize) -> Vec<u8> {
+    let chunks = body.chunks(size).flat_map(|piece| {
+        let head = format!("{:x}\r\n", piece.len());
+        [head.as_bytes(), piece, b"\r\n"].concat()
+    });
+    chunks.chain(*b"0\r\n\r\n").collect()
+}
+
 /// Closes a connection with a reset: this shows the server that the client has gone, which the end of a sending side does not.
-///
-/// # Panics
-/// When the connection is gone.
 pub fn reset(stream: TcpStream) {
     rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
 }

@@ -10,9 +10,6 @@ use tempfile::TempDir;
 use crate::wait_until;
 
 /// A temporary folder that other users can enter and write to.
-///
-/// # Panics
-/// When it cannot be made.
 pub fn public_folder() -> TempDir {
     let folder = tempfile::Builder::new()
         .prefix("tutti-test-")
@@ -26,9 +23,6 @@ pub fn public_folder() -> TempDir {
 ///
 /// A process of its own writes it: were it written here, a child that another test forks meanwhile would hold the descriptor
 /// until it executes its own program, and the kernel refuses to execute a file that somebody may write (`ETXTBSY`).
-///
-/// # Panics
-/// When it cannot be copied.
 pub fn install(from: &Path, to: &Path) {
     let _ = fs::remove_file(to);
     let mut child = Command::new("/bin/sh")
@@ -55,9 +49,6 @@ pub fn install(from: &Path, to: &Path) {
 }
 
 /// Writes a script that can be executed at once, as [`install`] does.
-///
-/// # Panics
-/// When it cannot be written.
 pub fn script(path: &Path, text: &str) {
     let source = path.with_extension("source");
     fs::write(&source, text).expect("a file");
@@ -66,9 +57,6 @@ pub fn script(path: &Path, text: &str) {
 }
 
 /// Copies a folder with all that is in it, readable by all.
-///
-/// # Panics
-/// When it cannot.
 pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("a folder");
     for entry in fs::read_dir(from).expect("a folder to copy") {

@@ -44,9 +44,6 @@ pub fn commands(page: &str) -> Vec<Command> {
 }
 
 /// The lines of `commands`, with each of `places` replaced: what is only there on the reader's machine.
-///
-/// # Panics
-/// When one of the places is in no command: the page has changed.
 pub fn filled(commands: &[Command], places: &[(&str, &str)]) -> Vec<String> {
     for (from, _) in places {
         let is_there = commands.iter().any(|command| command.line.contains(from));

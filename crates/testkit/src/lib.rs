@@ -1,7 +1,8 @@
 //! Tests only: servers on temporary folders, clients that send bytes as they are, waiting for conditions, skipping.
 //!
 //! Used by the tests of every crate. It knows a whole server only from outside: flags, control socket, `/proc`, log. Nothing
-//! here may sleep for a fixed time and hope, and nothing may outlive the test that started it.
+//! here may sleep for a fixed time and hope, and nothing may outlive the test that started it. A function that cannot do what it says
+//! panics, which fails the test.
 
 #![allow(
     clippy::expect_used,
@@ -44,9 +45,6 @@ pub use skip::skipped;
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until `condition` holds.
-///
-/// # Panics
-/// With `what` when it does not hold within [`PATIENCE`].
 #[track_caller]
 pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
@@ -69,9 +67,6 @@ impl Drop for SetOnDrop<'_> {
 
 /// An address of this machine at which connections are refused for as long as the test program runs: its port is taken, by a
 /// socket that does not listen. One that was only free a moment ago may be another test's by the next.
-///
-/// # Panics
-/// When the machine has no port left.
 pub fn nobody() -> SocketAddr {
     let socket = ClosedPort::new();
     let address = socket.address();
@@ -85,9 +80,6 @@ pub struct ClosedPort(socket2::Socket);
 
 impl ClosedPort {
     /// Any port of 127.0.0.1.
-    ///
-    /// # Panics
-    /// When the machine has none left.
     pub fn new() -> ClosedPort {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)
@@ -97,18 +89,12 @@ impl ClosedPort {
     }
 
     /// Its address.
-    ///
-    /// # Panics
-    /// Never: it is bound.
     pub fn address(&self) -> SocketAddr {
         let address = self.0.local_addr().expect("it is bound");
         address.as_socket().expect("an address of IP")
     }
 
     /// From now on connections are taken.
-    ///
-    /// # Panics
-    /// When the system refuses.
     pub fn listen(self) -> std::net::TcpListener {
         self.0.listen(128).expect("a socket that listens");
         self.0.into()
@@ -127,9 +113,6 @@ pub fn is_root() -> bool {
 }
 
 /// A port nobody listens on right now, on 127.0.0.1.
-///
-/// # Panics
-/// When the machine has none left.
 pub fn free_port() -> u16 {
     // Below those that the kernel hands out (ip_local_port_range), which anybody may get before it is used here; each only once, and
     // processes that run side by side begin at different ones.

@@ -82,9 +82,6 @@ struct State {
 
 impl NameServer {
     /// One with the same answer for every name.
-    ///
-    /// # Panics
-    /// When there is no socket to be had.
     #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
     pub fn new(answer: Answer) -> Self {
         let (socket, listener) = sockets();

@@ -40,9 +40,6 @@ pub fn title(pid: i32) -> String {
 }
 
 /// Waits until none of these processes runs.
-///
-/// # Panics
-/// When one stays.
 #[track_caller]
 pub fn wait_until_gone(all: &[Process]) {
     crate::wait_until("the end of all processes", || {
@@ -51,9 +48,6 @@ pub fn wait_until_gone(all: &[Process]) {
 }
 
 /// The name of the user a process runs as; `None` once it is gone.
-///
-/// # Panics
-/// When its number has no name here.
 pub fn user(pid: i32) -> Option<String> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("Uid:"))?;

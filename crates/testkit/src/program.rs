@@ -30,9 +30,6 @@ impl Deref for Program {
 
 impl Program {
     /// Starts it as worker 1 of three.
-    ///
-    /// # Panics
-    /// When it does not come to that.
     pub fn start(program: &Path) -> Program {
         let (mut wire, theirs) = Wire::new(16, WORKERS);
         let start = Start {
@@ -68,9 +65,6 @@ impl Program {
     }
 
     /// Waits until it says that it is ready.
-    ///
-    /// # Panics
-    /// When it does not come to that.
     pub fn ready(&self) {
         let ready = FromPrototype::WorkerReady {
             worker: 1,
@@ -80,9 +74,6 @@ impl Program {
     }
 
     /// Waits for its end.
-    ///
-    /// # Panics
-    /// When it does not come to that.
     pub fn ended(&self) -> Ended {
         wait_for_end(self.pid)
     }

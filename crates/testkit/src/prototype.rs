@@ -48,9 +48,6 @@ impl DerefMut for Prototype {
 
 impl Prototype {
     /// Starts the host; does not wait until it is ready.
-    ///
-    /// # Panics
-    /// When the system refuses.
     pub fn launch(host: &Path, start: &Start) -> Prototype {
         let (mut wire, theirs) = Wire::new(64, start.workers);
         let (keep, give) = lifeline::pair().unwrap();
@@ -93,9 +90,6 @@ impl Prototype {
     }
 
     /// Starts the host with this many workers, all ready.
-    ///
-    /// # Panics
-    /// When it does not come to that.
     pub fn ready(host: &Path, start: &Start, workers: u32) -> Prototype {
         let prototype = Prototype::launch(host, start);
         assert_eq!(prototype.hear(), FromPrototype::Ready);
@@ -106,9 +100,6 @@ impl Prototype {
     }
 
     /// Has it make a worker; its process, which is ready.
-    ///
-    /// # Panics
-    /// When it does not come to that.
     pub fn fork(&self, worker: u32) -> i32 {
         self.tell(&ToPrototype::Fork {
             worker,
@@ -131,9 +122,6 @@ impl Prototype {
     }
 
     /// The worker that it says has ended, how, and what became of its requests.
-    ///
-    /// # Panics
-    /// When it says something else.
     pub fn exited(&self) -> (u32, ExitStatus, Vec<(SlotId, Fate)>) {
         match self.hear() {
             FromPrototype::Exited { worker, status, .. } => {
@@ -146,17 +134,11 @@ impl Prototype {
     }
 
     /// Hands over a GET.
-    ///
-    /// # Panics
-    /// When there is no room for it.
     pub fn submit(&self, path: &str, body: &BodyRef<'_>) -> SlotId {
         self.submit_as(path, body, false)
     }
 
     /// The same, as a WebSocket if so.
-    ///
-    /// # Panics
-    /// When there is no room for it.
     pub fn submit_as(&self, path: &str, body: &BodyRef<'_>, websocket: bool) -> SlotId {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let head = RequestHead {
@@ -170,9 +152,6 @@ impl Prototype {
     }
 
     /// The body of an answer that must be right.
-    ///
-    /// # Panics
-    /// When it is not.
     pub fn get(&self, path: &str) -> String {
         let answer = self.answer(self.submit(path, &BodyRef::None));
         assert_eq!(answer.status(), 200, "{path}");
@@ -180,9 +159,6 @@ impl Prototype {
     }
 
     /// Waits until it has ended, and says how.
-    ///
-    /// # Panics
-    /// When it does not.
     pub fn wait_for_end(&mut self) -> Ended {
         let ended = wait_for_end(self.pid);
         self.has_ended = true;

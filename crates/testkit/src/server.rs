@@ -51,9 +51,6 @@ pub fn binaries() -> PathBuf {
 }
 
 /// A program that cargo has built: `tutti`, `tutti-sample`, a language host.
-///
-/// # Panics
-/// When it has not.
 pub fn built(name: &str) -> PathBuf {
     let path = binaries().join(name);
     assert!(
@@ -93,9 +90,6 @@ fn link_modules(folder: &Path) {
 
 impl Server {
     /// Starts a server in the foreground and waits until its control socket answers.
-    ///
-    /// # Panics
-    /// When it does not start; with its log.
     pub fn start(options: &ServerOptions) -> Self {
         let folder = tempfile::Builder::new()
             .prefix("tutti-test-")
@@ -178,9 +172,6 @@ impl Server {
 
     /// Ends this server's main process if it still runs, waits for the end of what it had started, and starts another on the same
     /// folders.
-    ///
-    /// # Panics
-    /// When it does not start.
     pub fn start_again(&mut self, options: &ServerOptions) {
         let before = self.processes();
         let _ = self.child.kill();
@@ -201,9 +192,6 @@ impl Server {
     }
 
     /// Writes a file below the folder, with the folders on the way, readable by all.
-    ///
-    /// # Panics
-    /// When it cannot.
     pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         let path = self.folder().join(name);
         fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
@@ -233,9 +221,6 @@ impl Server {
     }
 
     /// Waits until the log has `text`.
-    ///
-    /// # Panics
-    /// When it does not get it; with the log.
     #[track_caller]
     pub fn wait_for_log(&self, text: &str) {
         let end = Instant::now() + PATIENCE;
@@ -250,9 +235,6 @@ impl Server {
     }
 
     /// One control request.
-    ///
-    /// # Panics
-    /// When there is no answer at all.
     pub fn call(&self, method: &str, path: &str, body: &Value) -> Reply {
         let body = if body.is_null() {
             Vec::new()
@@ -264,9 +246,6 @@ impl Server {
     }
 
     /// Runs a command of `tutti` on this server.
-    ///
-    /// # Panics
-    /// When it cannot be run.
     pub fn command(&self, arguments: &[&str]) -> Output {
         let control = format!("unix:{}", self.control.display());
         let mut command = Command::new(built("tutti"));
@@ -275,9 +254,6 @@ impl Server {
     }
 
     /// A change that has to succeed.
-    ///
-    /// # Panics
-    /// When it does not; with the answer and the log.
     pub fn put(&self, path: &str, value: &Value) {
         let reply = self.call("PUT", path, value);
         assert_eq!(
@@ -289,6 +265,13 @@ impl Server {
         );
     }
 
+    /// Restarts an application, which has to succeed.
+    pub fn restart(&self, application: &str) {
+        let path = format!("/control/applications/{application}/restart");
+        let reply = self.call("POST", &path, &Value::Null);
+        assert_eq!(reply.status, 200, "{}; log:\n{}", reply.text(), self.log());
+    }
+
     /// `/status`, or a part of it.
     pub fn status(&self, path: &str) -> Value {
         self.call("GET", &format!("/status{path}"), &Value::Null)
@@ -296,9 +279,6 @@ impl Server {
     }
 
     /// `GET target` from the test's listener.
-    ///
-    /// # Panics
-    /// When there is no answer.
     pub fn get(&self, target: &str) -> Reply {
         client::get(self.address(), target)
             .unwrap_or_else(|error| panic!("GET {target}: {error}; log:\n{}", self.log()))
@@ -323,9 +303,6 @@ impl Server {
     }
 
     /// The router.
-    ///
-    /// # Panics
-    /// When none shows up.
     pub fn router(&self) -> i32 {
         let mut found = Vec::new();
         wait_until("a router runs", || {
@@ -336,9 +313,6 @@ impl Server {
     }
 
     /// Kills the router and waits until it has gone; its number. Another one comes by itself.
-    ///
-    /// # Panics
-    /// When it stays.
     pub fn kill_router(&self) -> i32 {
         let router = self.router();
         let _ = tutti_sys::signal::send(router, libc::SIGKILL);
@@ -354,9 +328,6 @@ impl Server {
     }
 
     /// Waits until an application has this many workers; their numbers.
-    ///
-    /// # Panics
-    /// When it does not come to that.
     pub fn wait_for_workers(&self, application: &str, count: usize) -> Vec<i32> {
         let mut found = Vec::new();
         wait_until(&format!("{count} workers of {application}"), || {
@@ -384,9 +355,6 @@ impl Server {
     }
 
     /// Kills the main process, and waits until the system has ended all that it had with it.
-    ///
-    /// # Panics
-    /// When a process stays.
     pub fn kill(&self) {
         // Those that have lost their parent are found below it no more.
         let before = self.processes();
@@ -399,9 +367,6 @@ impl Server {
     }
 
     /// Has the server replaced by the program that is at its path now, which has to succeed.
-    ///
-    /// # Panics
-    /// When it does not; with the answer and the log.
     pub fn upgrade(&self) {
         let reply = self.call("POST", "/control/upgrade", &Value::Null);
         assert_eq!(
@@ -414,9 +379,6 @@ impl Server {
     }
 
     /// Stops the server by this signal, and waits for its end, which has to be a good one.
-    ///
-    /// # Panics
-    /// When it is not, or a process stays; with the log.
     pub fn stop(&mut self, signal: i32) {
         self.signal(signal);
         let status = self.wait_for_end();
@@ -424,9 +386,6 @@ impl Server {
     }
 
     /// Waits until the main process has ended, and every process it had with it.
-    ///
-    /// # Panics
-    /// When one stays.
     pub fn wait_for_end(&mut self) -> ExitStatus {
         let before = self.processes();
         let mut status = None;

@@ -32,9 +32,6 @@ pub struct Site {
 
 impl Site {
     /// Starts a server for an application of this name, not yet configured.
-    ///
-    /// # Panics
-    /// When it does not start.
     pub fn new(name: &str, options: &ServerOptions) -> Site {
         let site = Site {
             server: Server::start(options),
@@ -48,9 +45,6 @@ impl Site {
     }
 
     /// The same with a copy of these sources as [`Site::root`].
-    ///
-    /// # Panics
-    /// When it does not start.
     pub fn on(name: &str, sources: &Path) -> Site {
         let site = Site::new(name, &ServerOptions::default());
         copy(sources, &site.root());
@@ -71,9 +65,6 @@ impl Site {
     }
 
     /// Puts that configuration, which must be taken.
-    ///
-    /// # Panics
-    /// When it is not.
     pub fn configure(&self, extra: &Value) {
         self.server.put("/config", &self.configuration(extra));
     }
@@ -85,9 +76,6 @@ impl Site {
     }
 
     /// The reply to a configuration that cannot be applied.
-    ///
-    /// # Panics
-    /// When it can.
     pub fn refused(&self, extra: &Value) -> Value {
         let reply = self.try_configure(extra);
         assert_ne!(reply.status, 200, "{}", reply.text());
@@ -115,9 +103,6 @@ impl Site {
     }
 
     /// A request with more header lines, each with its line end, and a body.
-    ///
-    /// # Panics
-    /// When there is no reply.
     pub fn send(&self, method: &str, target: &str, fields: &str, body: &[u8]) -> Reply {
         let length = match body.is_empty() {
             true => String::new(),
@@ -135,9 +120,6 @@ impl Site {
     }
 
     /// Sends `GET target` and leaves the reply to be read.
-    ///
-    /// # Panics
-    /// When the server does not take it.
     pub fn open(&self, target: &str) -> TcpStream {
         let mut client = Client::to(self.server.address());
         client.send(format!(

@@ -42,35 +42,23 @@ pub struct Answer {
 
 impl Answer {
     /// The status.
-    ///
-    /// # Panics
-    /// When there is no head.
     pub fn status(&self) -> u16 {
         self.head.as_ref().expect("a head").status
     }
 
     /// The body of an answer that is whole, as text.
-    ///
-    /// # Panics
-    /// When it broke off.
     pub fn text(&self) -> String {
         assert!(self.is_finished, "the answer broke off");
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
     /// The same as JSON.
-    ///
-    /// # Panics
-    /// When it is none.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body)
             .unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 
     /// The first value of this field.
-    ///
-    /// # Panics
-    /// When there is no head.
     pub fn field(&self, wanted: &str) -> Option<String> {
         let head = self.head.as_ref().expect("a head");
         let found = head.fields().find(|(name, _)| *name == wanted.as_bytes());
@@ -100,17 +88,11 @@ impl Wire {
     }
 
     /// Sends a message over the line.
-    ///
-    /// # Panics
-    /// When the other end is closed.
     pub fn tell(&self, message: &ToPrototype) {
         seqpacket::send(self.control.as_fd(), &encode(message), &[]).unwrap();
     }
 
     /// The next message from the line.
-    ///
-    /// # Panics
-    /// When none comes.
     pub fn hear(&self) -> FromPrototype {
         let mut buffer = vec![0; 64 * 1024];
         wait(&self.control, "a message");
@@ -120,9 +102,6 @@ impl Wire {
     }
 
     /// Hands over a request.
-    ///
-    /// # Panics
-    /// When there is no room for it.
     pub fn submit_head(&self, head: &RequestHead<'_>, body: &BodyRef<'_>) -> SlotId {
         let slot = self.segment.allocate(0).unwrap();
         self.segment.write_request(slot, head, body).unwrap();
@@ -131,9 +110,6 @@ impl Wire {
     }
 
     /// Waits for something to happen in this slot.
-    ///
-    /// # Panics
-    /// When nothing does.
     pub fn completion(&self, wanted: SlotId) {
         loop {
             let mut is_seen = false;
@@ -150,9 +126,6 @@ impl Wire {
     }
 
     /// Waits for the answer in this slot, and frees it.
-    ///
-    /// # Panics
-    /// When none comes.
     pub fn answer(&self, slot: SlotId) -> Answer {
         let mut answer = Answer::default();
         loop {
@@ -174,9 +147,6 @@ impl Wire {
 }
 
 /// Waits until something can be read from it.
-///
-/// # Panics
-/// With `what` when nothing comes.
 pub fn wait(fd: &impl AsFd, what: &str) {
     let limit = Timespec {
         tv_sec: PATIENCE.as_secs().cast_signed(),
@@ -187,18 +157,12 @@ pub fn wait(fd: &impl AsFd, what: &str) {
 }
 
 /// Waits for the end of a child, and reaps it.
-///
-/// # Panics
-/// When it does not end.
 pub fn wait_for_end(pid: i32) -> Ended {
     wait(&pidfd(pid).unwrap(), "the end of a process");
     reap_one(pid).unwrap()
 }
 
 /// Waits until a process has gone that is not our child.
-///
-/// # Panics
-/// When it stays.
 pub fn wait_until_gone(pid: i32) {
     if let Ok(fd) = pidfd(pid) {
         wait(&fd, "the end of a process");

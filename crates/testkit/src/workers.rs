@@ -41,9 +41,6 @@ impl LogSink for Log {
 
 impl Log {
     /// The lines so far.
-    ///
-    /// # Panics
-    /// When somebody panicked while holding them.
     pub fn lines(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
         self.0.lock().expect("nobody fails within")
     }
@@ -65,9 +62,6 @@ impl Log {
     }
 
     /// Waits for a line with this in it.
-    ///
-    /// # Panics
-    /// When none comes; with the log.
     #[track_caller]
     pub fn wait_for(&self, part: &str) {
         let end = std::time::Instant::now() + crate::PATIENCE;
@@ -142,17 +136,11 @@ impl Reaper {
 }
 
 /// Tells this manager of every process that ends from now on.
-///
-/// # Panics
-/// When another test failed in the middle of it.
 pub fn reap_for(manager: &Manager) {
     reaper().managers.lock().unwrap().push(manager.clone());
 }
 
 /// Runs a program; the reaper takes its end, so its effect must be waited for.
-///
-/// # Panics
-/// When it does not start.
 pub fn run(command: &[&str]) {
     let mut spawn = Spawn::new(command[0]).unwrap();
     for argument in &command[1..] {
@@ -202,18 +190,12 @@ impl Launcher for SampleLauncher {
 
 impl SampleLauncher {
     /// Any of the prototypes: the only one where there is one.
-    ///
-    /// # Panics
-    /// When none was started.
     pub fn prototype(&self) -> i32 {
         let pids = self.pids.lock().unwrap();
         *pids.iter().next().expect("a prototype")
     }
 
     /// Writes over all of the last segment but its first page, as a worker gone mad could.
-    ///
-    /// # Panics
-    /// When there is none.
     pub fn scribble(&self) {
         let segments = self.segments.lock().unwrap();
         let segment = segments.last().expect("a segment");
@@ -229,9 +211,6 @@ impl SampleLauncher {
     }
 
     /// Waits until no prototype is left.
-    ///
-    /// # Panics
-    /// When one stays.
     pub fn expect_all_gone(&self) {
         wait_until("every prototype has ended", || {
             let pids = self.pids.lock().unwrap();
@@ -274,9 +253,6 @@ impl SampleLauncher {
 }
 
 /// Runs a runtime on a thread of its own until the test program ends.
-///
-/// # Panics
-/// When it cannot be made.
 pub fn runtime(
     configure: impl FnOnce(&mut Builder) + Send + 'static,
     enter: impl FnOnce() + Send + 'static,

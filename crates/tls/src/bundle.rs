@@ -33,9 +33,6 @@ impl Bundle {
     }
 
     /// Reads a PEM file: a chain in any order and its key, or only certificates of authorities.
-    ///
-    /// # Errors
-    /// The fault, in words.
     pub fn parse(file: &[u8], now: SystemTime) -> Result<Bundle, BundleError> {
         let pem::Contents { certificates, key } = pem::read(file)?;
         if certificates.is_empty() {

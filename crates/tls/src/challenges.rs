@@ -29,9 +29,6 @@ pub struct Challenges(BTreeMap<String, Arc<CertifiedKey>>);
 
 impl Challenges {
     /// Adds the answer for a name: a certificate and its key in PEM.
-    ///
-    /// # Errors
-    /// It is none.
     pub fn add(&mut self, name: &str, pem: &[u8]) -> Result<(), BundleError> {
         let contents = pem::read(pem)?;
         let Some(key) = contents.key else {

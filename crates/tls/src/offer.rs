@@ -180,9 +180,6 @@ impl Offer {
     }
 
     /// For a new connection. Authorities are answered with `challenges`.
-    ///
-    /// # Errors
-    /// An error if rustls refuses the configuration.
     pub fn begin(&self, challenges: Option<&Arc<Challenges>>) -> Result<Connection, rustls::Error> {
         Connection::new(&self.config, self.memory.rule != NO_RULE, challenges)
     }

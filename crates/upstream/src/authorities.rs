@@ -15,9 +15,6 @@ use tutti_tls::Bundle;
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
 
 /// Reads a file, or says why not.
-///
-/// # Errors
-/// Why it cannot be used, in words.
 pub fn read(path: &Path) -> Result<Bundle, String> {
     let shown = path.display();
     let unreadable =

@@ -85,14 +85,6 @@ impl Failure {
         )
     }
 
-    /// Nothing of the request can have reached the server: it may be sent to another, whatever it asks for.
-    pub fn is_before_request(&self) -> bool {
-        matches!(
-            self,
-            Failure::Connect(_) | Failure::ConnectTimeout(_) | Failure::Tls(_)
-        )
-    }
-
     /// A connection kept from an earlier request was perhaps closed just then, which says nothing against the server.
     pub fn may_be_stale(&self) -> bool {
         match self {

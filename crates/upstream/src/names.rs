@@ -136,9 +136,6 @@ fn tell(
 }
 
 /// Looks a name up, as the names of servers are.
-///
-/// # Errors
-/// Why it has no address.
 pub async fn addresses(host: &str, settings: &Resolver) -> Result<Vec<IpAddr>, String> {
     let questions = Questions::new(settings)?;
     let (addresses, _) = questions.addresses(host).await?;

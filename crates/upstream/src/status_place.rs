@@ -22,9 +22,6 @@ static PLACE: OnceLock<Place> = OnceLock::new();
 
 /// Notes the control socket by its address, and by its file's device and inode where it has one; and the abstract name of the socket to
 /// connect to instead.
-///
-/// # Errors
-/// The name is too long.
 pub fn set(control: String, file: Option<(u64, u64)>, status: &str) -> std::io::Result<()> {
     let place = Place {
         control,

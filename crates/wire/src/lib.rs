@@ -64,7 +64,7 @@ pub use self::{
     idle::Wake,
     layout::Layout,
     message::{Opcode, Piece, PieceHead},
-    request::{BodyRef, BodyView, RequestHead, RequestView, TooLarge},
+    request::{BodyRef, RequestHead, RequestView, TooLarge},
     response::{Fields, HeadError, ResponseHead},
     router::{CancelOutcome, Fate, Readable, Segment, WorkerSnapshot},
     span::{RawSpan, SpanMut},

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use crate::request::{BodyRef, BodyView, RequestHead, RequestView, encode, encoded_length};
+use crate::request::{BodyRef, RequestHead, RequestView, encode, encoded_length};
 use crate::response::{ResponseHead, encode_into, measure};
 use crate::router::Segment;
 use crate::shared::Region;
@@ -96,7 +96,7 @@ proptest! {
         );
         prop_assert_eq!(view.content_length(), length.map(u64::from));
         prop_assert_eq!((view.arrived_ms(), view.deadline_ms()), (arrived_ms, deadline_ms));
-        let expected = inline.as_deref().map_or(BodyView::None, BodyView::Inline);
+        let expected = inline.as_deref().map_or(BodyRef::None, BodyRef::Inline);
         prop_assert_eq!(view.body(), expected);
     }
 
@@ -119,7 +119,7 @@ proptest! {
             for (name, value) in view.fields().take(1000) {
                 prop_assert!(inside(name) && inside(value));
             }
-            if let BodyView::Inline(body) = view.body() {
+            if let BodyRef::Inline(body) = view.body() {
                 prop_assert!(inside(body));
             }
         }

@@ -47,7 +47,7 @@ pub struct RequestHead<'a> {
 }
 
 /// Where the body of a request is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyRef<'a> {
     /// There is none.
     None,
@@ -240,27 +240,6 @@ pub struct RequestView<'a> {
     bytes: &'a [u8],
 }
 
-/// Where a worker finds the body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodyView<'a> {
-    /// There is none.
-    None,
-    /// Here.
-    Inline(&'a [u8]),
-    /// In the spool file.
-    Spool {
-        /// First byte.
-        offset: u64,
-        /// Number of bytes.
-        len: u64,
-    },
-    /// In the stream ring.
-    Stream {
-        /// Its length, where it is known.
-        len: Option<u64>,
-    },
-}
-
 impl<'a> RequestView<'a> {
     /// A request without anything.
     pub const EMPTY: RequestView<'static> = RequestView { bytes: &[] };
@@ -406,20 +385,20 @@ impl<'a> RequestView<'a> {
     }
 
     /// Where the body is.
-    pub fn body(&self) -> BodyView<'a> {
+    pub fn body(&self) -> BodyRef<'a> {
         let offset = self.u64_at(at::BODY_OFFSET);
         let len = self.u64_at(at::BODY_LENGTH);
         match self.byte_at(at::BODY_KIND) {
             BODY_INLINE => {
                 let start = usize::try_from(offset).unwrap_or(usize::MAX);
                 let end = start.saturating_add(usize::try_from(len).unwrap_or(usize::MAX));
-                BodyView::Inline(self.bytes.get(start..end).unwrap_or(&[]))
+                BodyRef::Inline(self.bytes.get(start..end).unwrap_or(&[]))
             }
-            BODY_SPOOL => BodyView::Spool { offset, len },
-            BODY_STREAM => BodyView::Stream {
+            BODY_SPOOL => BodyRef::Spool { offset, len },
+            BODY_STREAM => BodyRef::Stream {
                 len: (len != UNKNOWN).then_some(len),
             },
-            _ => BodyView::None,
+            _ => BodyRef::None,
         }
     }
 }

@@ -188,13 +188,6 @@ impl Segment {
         });
     }
 
-    /// True if completions may be waiting for this thread.
-    pub fn has_completions(&self, thread: u32) -> bool {
-        self.shared
-            .completions(thread)
-            .is_some_and(|completions| !completions.is_empty())
-    }
-
     /// Tells the router that this thread is about to sleep: workers ring its event from now on. False when completions are
     /// pending: do not sleep, drain.
     #[must_use]

@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tutti_sys::exec::{self, Announcement, Executable};
 use tutti_sys::process;
@@ -87,9 +87,6 @@ pub(crate) struct Started {
 }
 
 /// Starts the program in a process of its own, which tells the router of itself before.
-///
-/// # Errors
-/// There is no such process.
 pub(crate) fn start(program: &Program, handed: &Handed<'_>) -> io::Result<Started> {
     let executable = Executable::new(&program.path, &program.arguments)?
         .inherit_environment(&handed.variables())?;
@@ -127,4 +124,17 @@ pub(crate) fn hint(error: &io::Error) -> Option<&'static str> {
         }
         _ => None,
     }
+}
+
+/// Enters the working directory, if there is one.
+pub(crate) fn enter(folder: Option<&Path>) -> Result<(), StartError> {
+    let Some(folder) = folder else {
+        return Ok(());
+    };
+    std::env::set_current_dir(folder).map_err(|error| {
+        let step = format!("entering the working directory `{}`", folder.display());
+        StartError::new(step, error)
+            .hint("it must exist, and the application's user must be allowed to enter it")
+            .member("working_directory")
+    })
 }

@@ -44,9 +44,6 @@ pub trait Host {
 
     /// Forks the prototype. A language whose runtime has to know of it, or has threads of its own beside the application's, does it
     /// in its own way.
-    ///
-    /// # Errors
-    /// When there is no new process.
     fn fork() -> io::Result<Fork> {
         tutti_sys::fork::fork()
     }

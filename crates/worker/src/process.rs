@@ -104,9 +104,6 @@ impl Process {
 
     /// The place of this process for a program that it starts, which finds it by [`from_environment`](Self::from_environment). It tells `control`
     /// that it is ready, as it would the router. Only one of the two may take requests at a time. `None`: this process is such a program itself.
-    ///
-    /// # Errors
-    /// The system has no more descriptors.
     pub fn hand_over(&self, control: &OwnedFd) -> io::Result<Option<Handover>> {
         let Some(place) = &self.place else {
             return Ok(None);

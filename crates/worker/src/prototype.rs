@@ -199,14 +199,7 @@ fn prepare<H: Host>(control: &OwnedFd) -> Result<(Inherited, H::App), StartError
         tutti_sys::fork::set_variable(name, value)
             .map_err(|error| StartError::new("setting the environment", error))?;
     }
-    if let Some(folder) = &common.working_directory {
-        std::env::set_current_dir(folder).map_err(|error| {
-            let step = format!("entering the working directory `{}`", folder.display());
-            StartError::new(step, error)
-                .hint("it must exist, and the application's user must be allowed to enter it")
-                .member("working_directory")
-        })?;
-    }
+    become_program::enter(common.working_directory.as_deref())?;
     let app = H::load(&start, &common)?;
     let inherited = Inherited {
         start,

@@ -134,14 +134,7 @@ fn begin(control: &OwnedFd, is_look: bool) -> Result<Option<Begun>, StartError> 
     output::redirect(start.stdout.as_deref(), start.stderr.as_deref(), |reason| {
         crate::log::line(Level::Warn, "", reason.as_bytes());
     });
-    if let Some(folder) = &start.working_directory {
-        std::env::set_current_dir(folder).map_err(|error| {
-            let step = format!("entering the working directory `{}`", folder.display());
-            StartError::new(step, error)
-                .hint("it must exist, and the application's user must be allowed to enter it")
-                .member("working_directory")
-        })?;
-    }
+    become_program::enter(start.working_directory.as_deref())?;
     let name = start.words.first().map_or("", String::as_str);
     let path = start.environment.get("PATH").map(Into::into);
     let found = program::find(name, path.or_else(|| std::env::var_os("PATH")))?;

@@ -9,7 +9,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tutti_e2e::c::compile;
 use tutti_e2e::external::ProgramSite;
 use tutti_e2e::hints_and_trailers::{check_hints, check_trailers};
@@ -29,12 +29,6 @@ fn start(source: &str, processes: u32) -> ProgramSite {
     site
 }
 
-fn restart(site: &ProgramSite) {
-    let path = "/control/applications/app/restart";
-    let reply = site.server.call("GET", path, &Value::Null);
-    assert_eq!(reply.status, 200, "{}", reply.text());
-}
-
 #[test]
 fn the_first_sample_serves_through_deaths_and_a_restart() {
     let site = start("sdk/c/samples/hello.c", 2);
@@ -48,7 +42,7 @@ fn the_first_sample_serves_through_deaths_and_a_restart() {
     });
     let load = site.load(8, "/you", |body| body == b"Hello from C: /you\n");
     assert!(load.wait_for_answers(500, PATIENCE));
-    restart(&site);
+    site.server.restart("app");
     assert!(load.wait_for_answers(500, PATIENCE));
     let outcome = load.stop();
     assert_eq!(outcome.failures(), 0, "{outcome:?}\n{}", site.server.log());

@@ -43,9 +43,6 @@ impl Runtime {
     }
 
     /// Serves with this worker until the future ends.
-    ///
-    /// # Errors
-    /// The future's, and the system's.
     pub fn serve<T>(
         self,
         worker: Worker,

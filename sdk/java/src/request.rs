@@ -1,6 +1,6 @@
 //! A request's head as Java takes it apart (`Head.java`): numbers in network order, texts with their lengths before them.
 
-use tutti_worker::{BodyView, Exchange, target};
+use tutti_worker::{BodyRef, Exchange, target};
 
 /// `flags`: the connection is encrypted.
 const SECURE: u8 = 1;
@@ -20,8 +20,8 @@ pub(crate) fn encode(exchange: &Exchange, number: u64, into: &mut Vec<u8>) {
     let told = [
         (view.tls() || view.scheme() == b"https", SECURE),
         (view.is_websocket(), WEBSOCKET),
-        (matches!(view.body(), BodyView::Stream { .. }), STREAMED),
-        (matches!(view.body(), BodyView::None), EMPTY),
+        (matches!(view.body(), BodyRef::Stream { .. }), STREAMED),
+        (matches!(view.body(), BodyRef::None), EMPTY),
     ];
     for (is_so, flag) in told {
         flags |= u8::from(is_so) * flag;

@@ -3,9 +3,6 @@
 use tutti_worker::{Exchange, HeadError, is_valid_field};
 
 /// Sends status and fields: of an interim answer at once; those behind the body, which have no status, with its end.
-///
-/// # Errors
-/// The reason why they cannot be sent.
 pub(crate) fn start(exchange: &Exchange, head: &[u8]) -> Result<(), String> {
     let (status, fields) = parse(head).ok_or("the Java part has sent a head that is not whole")?;
     let pairs = fields.iter().copied();

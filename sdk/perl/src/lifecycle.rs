@@ -74,9 +74,6 @@ impl Perl {
     }
 
     /// To be called in each worker after its fork.
-    ///
-    /// # Errors
-    /// When the script does not load.
     pub fn worker_started(&mut self) -> Result<(), StartError> {
         self.first.interpreter.worker_started();
         if self.is_loaded {

@@ -52,14 +52,8 @@ pub trait Exchange {
     /// Sends the head. Called once, before any write.
     fn start(&mut self, status: u16, fields: &[Field]);
     /// Sends a part of the body.
-    ///
-    /// # Errors
-    /// [`ClientGone`] when nobody listens any more.
     fn write(&mut self, data: &[u8]) -> Result<(), ClientGone>;
     /// Hands what is written to the client now.
-    ///
-    /// # Errors
-    /// [`ClientGone`] when nobody listens any more.
     fn flush(&mut self) -> Result<(), ClientGone>;
     /// Ends the response.
     fn finish(&mut self);

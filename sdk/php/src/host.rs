@@ -5,8 +5,7 @@
 use std::{borrow::BorrowMut, io};
 
 use tutti_worker::{
-    BodyView, Common, Describe, HeadError, Host, Requests, Served, Start, StartError,
-    is_valid_field,
+    BodyRef, Common, Describe, HeadError, Host, Requests, Served, Start, StartError, is_valid_field,
 };
 
 use crate::{
@@ -169,7 +168,7 @@ impl<E: BorrowMut<tutti_worker::Exchange>> Exchange for Wire<E> {
         self.0.borrow().request().content_length()
     }
     fn has_body(&self) -> bool {
-        !matches!(self.0.borrow().request().body(), BodyView::None)
+        !matches!(self.0.borrow().request().body(), BodyRef::None)
     }
     fn visit_fields(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
         for (name, value) in self.0.borrow().request().fields() {

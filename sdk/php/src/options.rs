@@ -124,9 +124,6 @@ pub(crate) struct Ini {
 
 impl PhpOptions {
     /// Reads the application object.
-    ///
-    /// # Errors
-    /// When a member has an impossible type.
     pub(crate) fn parse(config: &Value) -> Result<Self, LoadError> {
         let read = || {
             Ok(Self {
@@ -140,9 +137,6 @@ impl PhpOptions {
     }
 
     /// The targets, the nameless one for an application without `targets`.
-    ///
-    /// # Errors
-    /// When a root or a script is not there.
     pub(crate) fn targets(&self) -> Result<Vec<Target>, LoadError> {
         self.own
             .entries()
@@ -196,7 +190,6 @@ impl PhpOptions {
         Ok(ini)
     }
 
-    /// `mode`.
     #[must_use]
     pub(crate) fn mode(&self) -> Mode {
         self.own.mode

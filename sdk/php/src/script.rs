@@ -121,7 +121,6 @@ impl Scripts {
         scripts
     }
 
-    /// The target.
     #[must_use]
     pub(crate) fn target(&self) -> &Target {
         &self.target

@@ -108,9 +108,6 @@ impl Php {
     }
 
     /// Compiles the entry script of each target into opcache: in the prototype, once.
-    ///
-    /// # Errors
-    /// When a script does not compile.
     pub fn preload(&self) -> Result<(), LoadError> {
         for scripts in &self.targets {
             let Some(script) = scripts.target().entry() else {

@@ -6,9 +6,6 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use tutti_worker::StartError;
 
 /// Succeeds if the file can be executed. `step` is what is being done, `absent` the cure where there is no such file.
-///
-/// # Errors
-/// Tells what is wrong with the file.
 pub fn check(path: &Path, step: &str, absent: String) -> Result<(), StartError> {
     let shown = path.display();
     let failed = |message: String, hint: Option<String>| {

@@ -33,9 +33,6 @@ pub(crate) struct Folder {
 
 impl Folder {
     /// Makes a folder that only this user may enter, and removes those that killed workers have left.
-    ///
-    /// # Errors
-    /// The parent cannot be read or written.
     pub(crate) fn create(parent: &Path) -> io::Result<Self> {
         remove_abandoned(parent);
         for _ in 0..TRIES {

@@ -4,7 +4,7 @@ use tutti_http::{
     Known, PerConnection, RequestFraming, told_port, write_chunk_head, write_field,
     write_request_line,
 };
-use tutti_worker::{BodyView, RequestView};
+use tutti_worker::{BodyRef, RequestView};
 
 /// Fields that are not for the program, beside those of every connection: of the client's connection, and one that libraries take for the
 /// proxy of their own requests (CVE-2016-5385).
@@ -29,11 +29,11 @@ pub(crate) fn write_piece(framing: RequestFraming, bytes: &[u8], out: &mut Vec<u
 pub fn framing(request: &RequestView<'_>) -> RequestFraming {
     let length = match request.body() {
         // A request that may have a body says that it has none.
-        BodyView::None if request.content_length() == Some(0) => Some(0),
-        BodyView::None => return RequestFraming::None,
-        BodyView::Inline(bytes) => Some(bytes.len() as u64),
-        BodyView::Spool { len, .. } => Some(len),
-        BodyView::Stream { len } => len,
+        BodyRef::None if request.content_length() == Some(0) => Some(0),
+        BodyRef::None => return RequestFraming::None,
+        BodyRef::Inline(bytes) => Some(bytes.len() as u64),
+        BodyRef::Spool { len, .. } => Some(len),
+        BodyRef::Stream { len } => len,
     };
     length.map_or(RequestFraming::Chunked, RequestFraming::Length)
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::task::Poll;
 
 use tutti_http::{BodyDecoder, BodyLength, Limits, Method, Progress, RequestFraming};
-use tutti_worker::{BodyView, Exchange};
+use tutti_worker::{BodyRef, Exchange};
 
 use crate::connection::Connection;
 use crate::error::RelayError;
@@ -18,9 +18,9 @@ const SMALL_BODY: usize = 32 * 1024;
 /// True if the request's body goes out with the head; another is fed as the program takes it.
 pub(crate) fn is_small(exchange: &Exchange) -> bool {
     match exchange.request().body() {
-        BodyView::None => true,
-        BodyView::Inline(bytes) => bytes.len() <= SMALL_BODY,
-        BodyView::Spool { .. } | BodyView::Stream { .. } => false,
+        BodyRef::None => true,
+        BodyRef::Inline(bytes) => bytes.len() <= SMALL_BODY,
+        BodyRef::Spool { .. } | BodyRef::Stream { .. } => false,
     }
 }
 
@@ -38,7 +38,7 @@ pub(crate) async fn send(
         None => framing(&request),
     };
     write_request(&mut out, &request, framing, key, connection.tells_client);
-    if let (BodyView::Inline(bytes), None) = (request.body(), key) {
+    if let (BodyRef::Inline(bytes), None) = (request.body(), key) {
         out.extend_from_slice(bytes);
     }
     let is_sent = send_all(exchange, connection, &out).await?;

@@ -89,9 +89,6 @@ impl Ruby {
     }
 
     /// Serves until all threads have been told to leave.
-    ///
-    /// # Errors
-    /// When a thread cannot be started.
     pub fn serve(&mut self, process: &mut Process) -> Result<(), StartError> {
         let most_taken_over = process.concurrency();
         for thread in process.take_threads() {

@@ -8,7 +8,7 @@ use std::task::Poll;
 use bytes::{Buf, Bytes};
 use tokio::sync::{mpsc, watch};
 use tower_service::Service;
-use tutti_worker::{BodyView, ClientGone, Exchange, target};
+use tutti_worker::{BodyRef, ClientGone, Exchange, target};
 
 use crate::body::{Body, Content};
 use crate::error::Error;
@@ -59,7 +59,7 @@ async fn feed(
     waiting: &Waiting,
     give: mpsc::Sender<io::Result<Bytes>>,
 ) -> Infallible {
-    if matches!(exchange.request().body(), BodyView::Stream { .. })
+    if matches!(exchange.request().body(), BodyRef::Stream { .. })
         && !exchange.request().is_websocket()
     {
         let mut piece = vec![0; PIECE];
@@ -139,8 +139,8 @@ fn request(
     }
     let body = match view.body() {
         _ if view.is_websocket() => Content::Whole(None),
-        BodyView::Stream { len } => Content::Stream(pieces, len),
-        BodyView::None => Content::Whole(None),
+        BodyRef::Stream { len } => Content::Stream(pieces, len),
+        BodyRef::None => Content::Whole(None),
         _ => Content::Whole(Some(read_whole(exchange)?)),
     };
     Ok(request.body(Body(body))?)

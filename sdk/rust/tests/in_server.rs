@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tutti_e2e::external::ProgramSite;
 use tutti_e2e::hints_and_trailers::{check_hints, check_trailers, check_unannounced_trailers};
 use tutti_e2e::http2::echoes;
@@ -32,12 +32,6 @@ fn start(processes: u32) -> ProgramSite {
         json!({"max_body_size": 32 << 20, "websocket": {"max_frame_size": 16 << 20}});
     site.server.put("/config", &configuration);
     site
-}
-
-fn restart(site: &ProgramSite) {
-    let path = "/control/applications/app/restart";
-    let reply = site.server.call("GET", path, &Value::Null);
-    assert_eq!(reply.status, 200, "{}", reply.text());
 }
 
 fn close(code: u16) -> Heard {
@@ -64,7 +58,7 @@ fn requests_and_bodies_of_any_size_are_answered() {
     }
     let load = site.load(8, "/hello/you", |body| body == b"Hello, you\n");
     assert!(load.wait_for_answers(500, PATIENCE));
-    restart(&site);
+    site.server.restart("app");
     assert!(load.wait_for_answers(500, PATIENCE));
     let outcome = load.stop();
     assert_eq!(outcome.failures(), 0, "{outcome:?}\n{}", site.server.log());
@@ -173,7 +167,7 @@ fn both_sides_hear_of_an_end() {
             Heard::Message(1, large.clone().into_bytes())
         );
     }
-    restart(&site);
+    site.server.restart("app");
     assert_eq!(client.hear().unwrap(), close(1012));
     assert_eq!(slow.hear().unwrap(), close(1012));
     let mut client = open();

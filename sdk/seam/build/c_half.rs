@@ -1,9 +1,9 @@
 //! The C half of a language host: how it is compiled. The hosts' build scripts have this file as a module.
 
-use std::{env, path::Path};
+use std::{env, fs, io, process::Command};
 
-/// Begins to build the C half from `sources`, files of `csrc`. It sees the seam's header, and `TUTTI_SOFTWARE` as a string.
-pub(crate) fn c_half(sources: &[&str]) -> cc::Build {
+/// Begins to build the C half, all sources in `csrc`. It sees the seam's header, and `TUTTI_SOFTWARE` as a string.
+pub(crate) fn c_half() -> io::Result<cc::Build> {
     println!("cargo::rerun-if-changed=csrc");
     println!("cargo::rerun-if-changed=../seam/include");
     let mut build = cc::Build::new();
@@ -19,8 +19,18 @@ pub(crate) fn c_half(sources: &[&str]) -> cc::Build {
     if env::var("OPT_LEVEL").is_ok_and(|level| level == "0") {
         build.opt_level(1);
     }
-    for source in sources {
-        build.file(Path::new("csrc").join(source));
-    }
-    build
+    let entries: io::Result<Vec<_>> = fs::read_dir("csrc")?.collect();
+    let mut sources: Vec<_> = entries?.iter().map(fs::DirEntry::path).collect();
+    sources.retain(|path| path.extension().is_some_and(|extension| extension == "c"));
+    // The same library from the same sources.
+    sources.sort_unstable();
+    build.files(sources);
+    Ok(build)
+}
+
+/// The output of a program that succeeds, without the end of its line.
+pub(crate) fn output(command: &mut Command) -> Option<String> {
+    let output = command.output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    output.status.success().then_some(text)
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use tutti_worker::{BodyView, Exchange, target};
+use tutti_worker::{BodyRef, Exchange, target};
 
 use crate::{Bytes, Field, RawRequest};
 
@@ -21,10 +21,10 @@ impl Memory {
         self.fields
             .extend(view.fields().map(|(name, value)| Field::new(name, value)));
         let (body, inline_body) = match view.body() {
-            BodyView::None => (0, Bytes::new(b"")),
-            BodyView::Inline(bytes) => (1, Bytes::new(bytes)),
-            BodyView::Spool { .. } => (2, Bytes::new(b"")),
-            BodyView::Stream { .. } => (3, Bytes::new(b"")),
+            BodyRef::None => (0, Bytes::new(b"")),
+            BodyRef::Inline(bytes) => (1, Bytes::new(bytes)),
+            BodyRef::Spool { .. } => (2, Bytes::new(b"")),
+            BodyRef::Stream { .. } => (3, Bytes::new(b"")),
         };
         let server_name = if view.server_name().is_empty() {
             view.local_address()

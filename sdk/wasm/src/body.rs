@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tokio::sync::mpsc;
 use tutti_event_loop::listen;
-use tutti_worker::{BodyView, Exchange};
+use tutti_worker::{BodyRef, Exchange};
 use wasmtime_wasi_http::Error;
 
 /// Bytes of a body that are read at once.
@@ -76,10 +76,10 @@ pub(crate) type Feed = Option<mpsc::Sender<io::Result<Bytes>>>;
 pub(crate) fn of(exchange: &Exchange) -> (Body, Feed) {
     let length = match exchange.request().body() {
         _ if exchange.request().is_websocket() => return (Body::Empty, None),
-        BodyView::None => return (Body::Empty, None),
-        BodyView::Inline(bytes) => return (Body::Whole(Bytes::copy_from_slice(bytes)), None),
-        BodyView::Spool { len, .. } => Some(len),
-        BodyView::Stream { len } => len,
+        BodyRef::None => return (Body::Empty, None),
+        BodyRef::Inline(bytes) => return (Body::Whole(Bytes::copy_from_slice(bytes)), None),
+        BodyRef::Spool { len, .. } => Some(len),
+        BodyRef::Stream { len } => len,
     };
     let (give, pieces) = mpsc::channel(1);
     (Body::Pieces(pieces, length), Some(give))

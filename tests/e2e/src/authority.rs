@@ -16,9 +16,6 @@ pub struct Authority {
 
 impl Authority {
     /// In the folder `ca` below this one.
-    ///
-    /// # Panics
-    /// If openssl is not installed.
     pub fn new(below: &Path) -> Self {
         let authority = Authority {
             folder: below.join("ca"),
@@ -44,17 +41,11 @@ impl Authority {
     }
 
     /// The text of such a file.
-    ///
-    /// # Panics
-    /// If it is not there.
     pub fn read(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap()
     }
 
     /// Runs openssl there.
-    ///
-    /// # Panics
-    /// If it fails.
     pub fn openssl(&self, arguments: &str) {
         let arguments = arguments.split_ascii_whitespace();
         let run = Command::new("openssl")
@@ -67,17 +58,11 @@ impl Authority {
     }
 
     /// `NAME.pem` and `NAME.key`, signed by `by`. `key` is what `openssl req -newkey` takes.
-    ///
-    /// # Panics
-    /// If openssl fails.
     pub fn issue(&self, name: &str, key: &str, by: &str, extension: &str) {
         self.issue_for("-days 20", name, key, by, extension);
     }
 
     /// The same, valid for so long: options of `openssl x509`.
-    ///
-    /// # Panics
-    /// If openssl fails.
     pub fn issue_for(&self, validity: &str, name: &str, key: &str, by: &str, extension: &str) {
         let extensions = format!("{extension}\n");
         fs::write(self.path("extensions"), extensions).unwrap();
@@ -90,9 +75,6 @@ impl Authority {
     }
 
     /// A leaf below the intermediate for these names; what is to be uploaded.
-    ///
-    /// # Panics
-    /// If openssl fails.
     pub fn bundle(&self, name: &str, key: &str, names: &str) -> String {
         self.issue(name, key, "sub", &format!("subjectAltName={names}"));
         [
@@ -105,9 +87,6 @@ impl Authority {
     }
 
     /// The status of a request as `example.com`, and the serial number of the certificate that is shown.
-    ///
-    /// # Panics
-    /// If curl is not installed.
     pub fn shown_by(&self, server: &Server) -> (String, String) {
         let output = Command::new("curl")
             .args(["-sS", "--output", "/dev/null", "--cacert"])

@@ -135,9 +135,6 @@ ThreadingHTTPServer(("127.0.0.1", PORT), Handler).serve_forever()
 
 impl Running {
     /// Starts one and waits until it answers.
-    ///
-    /// # Panics
-    /// If it is not installed or does not start.
     pub fn start(kind: Kind) -> Self {
         Self::serving(
             kind,
@@ -152,9 +149,6 @@ impl Running {
     }
 
     /// Starts one that does what `script` says, in which `FOLDER` and `PORT` stand for its own, and waits until it answers.
-    ///
-    /// # Panics
-    /// If it is not installed or does not start.
     pub fn serving(kind: Kind, script: &str) -> Self {
         let folder = tempfile::Builder::new()
             .prefix("tutti-backend-")

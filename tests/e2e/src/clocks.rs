@@ -22,9 +22,6 @@ pub struct Clock {
 
 impl Clocks {
     /// Compiles the library.
-    ///
-    /// # Panics
-    /// If there is no C compiler: one is needed to build the server, too.
     pub fn new() -> Clocks {
         let folder = tempfile::tempdir().expect("a folder");
         // Processes without rights read from it.
@@ -41,9 +38,6 @@ impl Clocks {
     }
 
     /// A clock that is right.
-    ///
-    /// # Panics
-    /// If it cannot be made.
     pub fn make(&self, name: &str) -> Clock {
         let path = self.folder.path().join(name);
         fs::write(&path, 0_i64.to_ne_bytes()).expect("a file");
@@ -72,9 +66,6 @@ impl Clock {
     }
 
     /// It is wrong by so many seconds from now on.
-    ///
-    /// # Panics
-    /// If the file cannot be written.
     pub fn set(&mut self, seconds: i64) {
         // In one write, and at the same place: the server has it mapped.
         self.file.seek(SeekFrom::Start(0)).expect("a file");

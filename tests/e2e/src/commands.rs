@@ -15,9 +15,6 @@ pub struct Site {
 
 impl Site {
     /// Starts it with these mules; the application's workers are never started.
-    ///
-    /// # Panics
-    /// When it does not start.
     pub fn start(mules: &Value, options: &ServerOptions) -> Site {
         let site = Site::empty(options);
         site.server.put("/config", &site.configuration(mules));
@@ -25,9 +22,6 @@ impl Site {
     }
 
     /// The same without a configuration.
-    ///
-    /// # Panics
-    /// When it does not start.
     pub fn empty(options: &ServerOptions) -> Site {
         let site = Site {
             server: Server::start(options),
@@ -64,9 +58,6 @@ impl Site {
     }
 
     /// Waits until a file there has so many lines.
-    ///
-    /// # Panics
-    /// When it does not come to that.
     pub fn wait_for_lines(&self, name: &str, count: usize) -> Vec<String> {
         wait_until(&format!("{count} lines of {name}"), || {
             self.lines(name).len() >= count
@@ -81,9 +72,6 @@ impl Site {
     }
 
     /// Waits until so many processes of a mule run; their numbers.
-    ///
-    /// # Panics
-    /// When it does not come to that.
     pub fn pids(&self, name: &str, count: usize) -> Vec<i32> {
         let mut pids = Vec::new();
         wait_until(&format!("{count} processes of {name}"), || {
@@ -100,17 +88,11 @@ impl Site {
     }
 
     /// Waits for the only process of a mule.
-    ///
-    /// # Panics
-    /// When it does not run.
     pub fn pid(&self, name: &str) -> i32 {
         self.pids(name, 1)[0]
     }
 
     /// Waits for a process of a mule that is not this one.
-    ///
-    /// # Panics
-    /// When there is none.
     pub fn other_pid(&self, name: &str, before: i32) -> i32 {
         wait_until("another process", || {
             self.mule(name)["pids"].as_array().is_some_and(|pids| {
@@ -134,9 +116,6 @@ pub fn sleeper() -> Value {
 }
 
 /// Waits until a process has ended.
-///
-/// # Panics
-/// When it does not.
 pub fn wait_for_end(pid: i32) {
     wait_until(&format!("the end of process {pid}"), || {
         !processes::is_running(pid)

@@ -49,9 +49,6 @@ const SOURCES: [(&str, &str); 6] = [
 ];
 
 /// A server with all of them behind this listener; the certificate `site` is there.
-///
-/// # Panics
-/// One of them cannot be built or started.
 pub fn site(listener: &Value) -> Server {
     let server = Server::start(&ServerOptions::default());
     tls::certificate(&server);

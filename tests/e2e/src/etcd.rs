@@ -72,25 +72,16 @@ impl Drop for Etcd {
 
 impl Etcd {
     /// Starts so many members, and waits until they answer.
-    ///
-    /// # Panics
-    /// If they do not.
     pub fn start(count: usize) -> Etcd {
         Etcd::on((0..count).map(|_| Place::here()).collect())
     }
 
     /// One member that speaks TLS, and asks clients for certificates.
-    ///
-    /// # Panics
-    /// If it does not start.
     pub fn secure() -> Etcd {
         Etcd::begin(vec![Place::here()], true)
     }
 
     /// Starts a member at each place, and waits until they answer.
-    ///
-    /// # Panics
-    /// If they do not.
     pub fn on(places: Vec<Place>) -> Etcd {
         Etcd::begin(places, false)
     }
@@ -300,9 +291,6 @@ impl Etcd {
     }
 
     /// Kills all members, and starts them on a snapshot that was saved before, as a new cluster. Does not wait for them.
-    ///
-    /// # Panics
-    /// If the snapshot is of no use.
     pub fn restore_all(&mut self, name: &str) {
         let snapshot = self.folder.path().join(name);
         for number in 0..self.members.len() {
@@ -318,9 +306,6 @@ impl Etcd {
     }
 
     /// Starts the members that have ended, and waits until all answer. Returns how many had.
-    ///
-    /// # Panics
-    /// If they do not.
     pub fn start_ended(&mut self) -> usize {
         let mut count = 0;
         for number in 0..self.members.len() {
@@ -356,9 +341,6 @@ impl Etcd {
     }
 
     /// Runs a tool of etcd on its members.
-    ///
-    /// # Panics
-    /// When it cannot be run.
     pub fn run(&self, program: &str, arguments: &[&str]) -> Output {
         self.run_on(&self.endpoints(), program, arguments)
     }
@@ -383,9 +365,6 @@ impl Etcd {
     }
 
     /// The output of etcd's own client.
-    ///
-    /// # Panics
-    /// When it fails.
     pub fn ctl(&self, arguments: &[&str]) -> String {
         let run = self.run("etcdctl", arguments);
         assert!(run.status.success(), "{arguments:?}: {run:?}");
@@ -411,9 +390,6 @@ impl Etcd {
     }
 
     /// A file with keys of a fleet, one a line, that nobody else can read.
-    ///
-    /// # Panics
-    /// When it cannot be written.
     pub fn secret(&self, name: &str, lines: &[&str]) -> PathBuf {
         let path = self.write(name, &(lines.join("\n") + "\n"));
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
@@ -422,9 +398,6 @@ impl Etcd {
     }
 
     /// All keys that begin so, by the first member that is asked over JSON: fast enough for a look in a loop.
-    ///
-    /// # Panics
-    /// When it does not answer.
     pub fn range(&self, prefix: &str) -> Vec<Entry> {
         let mut end = prefix.as_bytes().to_vec();
         if let Some(last) = end.last_mut() {

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, Once};
@@ -13,9 +12,6 @@ use tutti_testkit::server::binaries;
 use tutti_testkit::{ServerOptions, Site, client, free_port, wait_until};
 
 /// Sees that there is a `go` that the module can be built with.
-///
-/// # Panics
-/// With what to do about it, when there is none.
 pub fn need_go() {
     static CHECK: Once = Once::new();
     CHECK.call_once(|| {
@@ -42,9 +38,6 @@ pub fn source(folder: &str) -> PathBuf {
 
 /// Builds the Go program in `folder` of the source tree as `to`. It is kept beside cargo's: `go` links it again only when it has
 /// changed.
-///
-/// # Panics
-/// When there is no `go`, or with what it says when the program does not build.
 pub fn build(folder: &str, to: &Path) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().expect("nobody fails within");
@@ -56,9 +49,6 @@ pub fn build(folder: &str, to: &Path) {
 }
 
 /// `go build` of a program in any folder.
-///
-/// # Panics
-/// When there is no `go`, or with what it says when the program does not build.
 pub fn go_build(folder: &Path, to: &Path) {
     need_go();
     let output = Command::new("go")
@@ -75,21 +65,9 @@ pub fn go_build(folder: &Path, to: &Path) {
     );
 }
 
-/// Tutti with a program as its application `app`.
-pub struct ProgramSite(Site);
-
-impl Deref for ProgramSite {
-    type Target = Site;
-
-    fn deref(&self) -> &Site {
-        &self.0
-    }
-}
-
-impl DerefMut for ProgramSite {
-    fn deref_mut(&mut self) -> &mut Site {
-        &mut self.0
-    }
+crate::site! {
+    /// Tutti with a program as its application `app`.
+    ProgramSite
 }
 
 impl ProgramSite {

@@ -66,17 +66,11 @@ impl Drop for Fleet {
 
 impl Fleet {
     /// A store of so many members, and nodes with these names.
-    ///
-    /// # Panics
-    /// If one does not start.
     pub fn start(members: usize, names: &[&str]) -> Fleet {
         Fleet::on(Etcd::start(members), names, &json!({}))
     }
 
     /// Nodes with these names on a store; `more` is added to the source of each.
-    ///
-    /// # Panics
-    /// If one does not start.
     pub fn on(etcd: Etcd, names: &[&str], more: &Value) -> Fleet {
         let sources = names.iter().map(|name| etcd.source(name, more));
         let sources: Vec<_> = sources.collect();
@@ -122,17 +116,11 @@ impl Fleet {
     }
 
     /// Runs it.
-    ///
-    /// # Panics
-    /// If that is not possible.
     pub fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().unwrap()
     }
 
     /// The output of a command that has to succeed.
-    ///
-    /// # Panics
-    /// If it does not.
     #[track_caller]
     pub fn succeed(&self, arguments: &[&str]) -> String {
         let run = self.run(arguments);
@@ -143,9 +131,6 @@ impl Fleet {
     }
 
     /// The errors of a command that has to fail.
-    ///
-    /// # Panics
-    /// If it does not.
     #[track_caller]
     pub fn fail(&self, arguments: &[&str]) -> String {
         let run = self.run(arguments);
@@ -164,18 +149,12 @@ impl Fleet {
     }
 
     /// Rolls a document out, and waits for no time but that of nodes.
-    ///
-    /// # Panics
-    /// If that fails.
     #[track_caller]
     pub fn put(&self, text: &str) -> String {
         self.succeed(&["put", &self.file(text), "--wait", "0"])
     }
 
     /// Returns the answer of `tutti fleet status --json`; null if it fails.
-    ///
-    /// # Panics
-    /// If it cannot be run.
     pub fn status(&self) -> Value {
         let run = self.run(&["status", "--json"]);
         serde_json::from_slice(&run.stdout).unwrap_or_default()
@@ -195,9 +174,6 @@ impl Fleet {
     }
 
     /// Waits until a node runs this document.
-    ///
-    /// # Panics
-    /// If it does not.
     #[track_caller]
     pub fn wait_for(&self, number: usize, text: &str) {
         let wanted: Value = serde_json::from_str(text).unwrap();
@@ -207,9 +183,6 @@ impl Fleet {
     }
 
     /// Waits until all nodes run it.
-    ///
-    /// # Panics
-    /// If one does not.
     #[track_caller]
     pub fn wait_for_all(&self, text: &str) {
         for number in 0..self.nodes.len() {

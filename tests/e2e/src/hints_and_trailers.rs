@@ -6,9 +6,6 @@ use std::net::SocketAddr;
 use std::process::Command;
 
 /// All that a client sees: heads, body and the fields behind it, in their order and in small letters.
-///
-/// # Panics
-/// When there is no answer.
 pub fn seen(address: SocketAddr, path: &str, options: &[&str]) -> String {
     let output = Command::new("curl")
         .args(["--silent", "--show-error", "--include", "--max-time", "60"])
@@ -22,9 +19,6 @@ pub fn seen(address: SocketAddr, path: &str, options: &[&str]) -> String {
 }
 
 /// Clients of HTTP/2 get the hints, those of HTTP/1 where the configuration says so.
-///
-/// # Panics
-/// When it is not so.
 pub fn check_hints(address: SocketAddr, path: &str) {
     let link = "link: </a.css>; rel=preload; as=style\r\n";
     let text = seen(address, path, &["--http2-prior-knowledge"]);
@@ -38,9 +32,6 @@ pub fn check_hints(address: SocketAddr, path: &str) {
 }
 
 /// Clients that take trailer fields get them: all of HTTP/2, and of HTTP/1 those that say so.
-///
-/// # Panics
-/// When it is not so.
 pub fn check_trailers(address: SocketAddr, path: &str) {
     let text = seen(address, path, &["--raw", "--header", "TE: trailers"]);
     let (head, rest) = text.split_once("\r\n\r\n").unwrap();
@@ -54,9 +45,6 @@ pub fn check_trailers(address: SocketAddr, path: &str) {
 }
 
 /// Clients of HTTP/2 get fields that no head has announced, those of HTTP/1 get them in no place.
-///
-/// # Panics
-/// When it is not so.
 pub fn check_unannounced_trailers(address: SocketAddr, path: &str) {
     let text = seen(address, path, &["--raw", "--header", "TE: trailers"]);
     assert!(text.contains("whole") && !text.contains("x-sum"), "{text}");

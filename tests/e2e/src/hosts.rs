@@ -16,9 +16,6 @@ const ATTEMPT: &str = "ip link add switch type bridge && ip link add here type v
 
 /// True if this test runs in a network and with mounts of its own. If not, the test of this name is run so, in another process, and the
 /// caller has to end; where that is not possible it is skipped.
-///
-/// # Panics
-/// If that process fails.
 pub fn has_own_network(test: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         return true;
@@ -58,9 +55,6 @@ pub fn has_own_network(test: &str) -> bool {
 }
 
 /// Runs iproute2.
-///
-/// # Panics
-/// If it fails.
 fn ip(arguments: &[&str]) {
     let run = Command::new("ip").args(arguments).output();
     let run = run.expect("iproute2 is installed");
@@ -76,9 +70,6 @@ pub struct Switch {
 impl Switch {
     /// Makes one; the test itself is on it, with this address of a /16. Its hardware address stays: without one of its own a bridge has the
     /// lowest of its links, and when that link is taken out all others look for the test at an address that is no more, for half a minute.
-    ///
-    /// # Panics
-    /// If that is not possible.
     pub fn new(name: &'static str, own: Ipv4Addr) -> Switch {
         let [a, b, c, d] = own.octets();
         let hardware = format!("02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}");
@@ -105,9 +96,6 @@ impl Drop for Host {
 
 impl Host {
     /// Makes one without links.
-    ///
-    /// # Panics
-    /// If that is not possible.
     pub fn new(name: &str) -> Host {
         // It ends with its input, that is with the test at the latest.
         let mut holder = Command::new("unshare")
@@ -137,9 +125,6 @@ impl Host {
     }
 
     /// Links it to a switch, with this address of a /16.
-    ///
-    /// # Panics
-    /// If that is not possible.
     pub fn link(&self, switch: &Switch, address: Ipv4Addr) {
         let port = self.port(switch);
         let holder = self.holder.id().to_string();

@@ -101,9 +101,6 @@ fn fill(disk: &Path) {
 
 impl Hosts {
     /// Starts everything but the clients: they need a document first.
-    ///
-    /// # Panics
-    /// If something does not start.
     pub fn start() -> Hosts {
         let clients = Switch::new("front", front(1));
         let store = Switch::new("back", back(1));
@@ -209,9 +206,6 @@ impl Hosts {
     }
 
     /// Clients ask all nodes from now on.
-    ///
-    /// # Panics
-    /// If one does not answer.
     pub fn begin_loads(&mut self) {
         for (node, load) in self.loads.iter_mut().enumerate() {
             wait_for_answer(node);
@@ -227,9 +221,6 @@ impl Hosts {
     }
 
     /// Kills a node, under load: what its clients see is counted apart.
-    ///
-    /// # Panics
-    /// If its load does not come.
     pub fn kill_node(&mut self, node: usize) {
         let Some(load) = self.loads[node].take() else {
             return;
@@ -327,9 +318,6 @@ impl Hosts {
     }
 
     /// Ends everything that is broken, and waits until each process is there again.
-    ///
-    /// # Panics
-    /// If one does not come.
     pub fn heal(&mut self) {
         for (node, name) in NODES.iter().enumerate() {
             self.signal_node(node, libc::SIGCONT);

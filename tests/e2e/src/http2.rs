@@ -3,9 +3,6 @@
 use std::process::Command;
 
 /// Sends bodies to an application that echoes, by curl, with their length and without, over one connection where there is TLS, and compares what comes back.
-///
-/// # Panics
-/// Without curl, or when an answer is not what was sent.
 pub fn echoes(url: &str) {
     const SIZES: [usize; 7] = [0, 1, 1_000, 16_385, 100_000, 1_000_000, 5_000_000];
     let folder = tempfile::tempdir().expect("a file");

@@ -28,9 +28,6 @@ pub struct Answer {
 
 impl Answer {
     /// The body as text.
-    ///
-    /// # Panics
-    /// It is none.
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("text")
     }
@@ -49,9 +46,6 @@ pub struct Client {
 }
 
 /// QUIC alone, to a server whose certificate may be anybody's.
-///
-/// # Panics
-/// There is no connection.
 pub async fn connect_quic(address: SocketAddr) -> quinn::Connection {
     connected(&endpoint(false), address).await
 }
@@ -64,9 +58,6 @@ async fn connected(endpoint: &quinn::Endpoint, address: SocketAddr) -> quinn::Co
 }
 
 /// A socket for connections to servers whose certificates may be anybody's; it remembers sessions, and `is_early` if it uses them to send at once.
-///
-/// # Panics
-/// There is no socket.
 pub fn endpoint(is_early: bool) -> quinn::Endpoint {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let mut endpoint = quinn::Endpoint::client(any).expect("a socket");
@@ -90,25 +81,16 @@ fn config(is_early: bool) -> quinn::ClientConfig {
 
 impl Client {
     /// Connects to a port of this machine.
-    ///
-    /// # Panics
-    /// There is no connection.
     pub async fn connect(port: u16) -> Self {
         Self::connect_to(SocketAddr::from(([127, 0, 0, 1], port))).await
     }
 
     /// Connects to an address.
-    ///
-    /// # Panics
-    /// There is no connection.
     pub async fn connect_to(address: SocketAddr) -> Self {
         Self::connect_from(endpoint(false), address).await
     }
 
     /// Connects to a port of this machine as a client that takes no more than `window` bytes on the connection before it has read them.
-    ///
-    /// # Panics
-    /// There is no connection.
     pub async fn connect_with_window(port: u16, window: u32) -> Self {
         let mut transport = quinn::TransportConfig::default();
         transport.receive_window(window.into());
@@ -154,9 +136,6 @@ impl Client {
     ///
     /// # Errors
     /// The request cannot be sent.
-    ///
-    /// # Panics
-    /// The path is none.
     pub async fn ask(&mut self, path: &str) -> Result<Asked, h3::error::StreamError> {
         let request = Request::get(format!("https://localhost{path}"));
         let request = request.body(()).expect("a request");
@@ -169,9 +148,6 @@ impl Client {
     ///
     /// # Errors
     /// There is no whole answer.
-    ///
-    /// # Panics
-    /// The request is none.
     pub async fn send(
         &mut self,
         method: &str,

@@ -59,9 +59,6 @@ impl Outcome {
     }
 
     /// The answer.
-    ///
-    /// # Panics
-    /// There is none.
     pub fn answered(self) -> Answer {
         match self {
             Self::Answered(answer) => answer,
@@ -85,18 +82,12 @@ impl Raw {
     }
 
     /// The answer to a GET with these fields more.
-    ///
-    /// # Panics
-    /// There is none.
     pub async fn get(&self, path: &str, more: &[Field<'_>]) -> Answer {
         let head = head("GET", path, more);
         self.send(&head, None, &[]).await.answered()
     }
 
     /// Sends a head, a body and trailers, each where it is given, and returns what becomes of them.
-    ///
-    /// # Panics
-    /// The connection ends, or what comes is no HTTP/3.
     pub async fn send(
         &self,
         head: &[Field<'_>],
@@ -108,9 +99,6 @@ impl Raw {
     }
 
     /// Sends likewise, and leaves the answer to [`outcome`](Self::outcome).
-    ///
-    /// # Panics
-    /// The connection ends.
     pub async fn begin(
         &self,
         head: &[Field<'_>],
@@ -128,9 +116,6 @@ impl Raw {
     }
 
     /// Sends these bytes as all that a stream has.
-    ///
-    /// # Panics
-    /// The connection ends.
     pub async fn write(&self, bytes: &[u8]) -> RecvStream {
         let (mut sending, receiving) = self.quic.open_bi().await.expect("a stream");
         // A server that refuses a request need not read it.
@@ -141,9 +126,6 @@ impl Raw {
     }
 
     /// Waits for the end of a request.
-    ///
-    /// # Panics
-    /// The connection ends, or what comes is no HTTP/3.
     pub async fn outcome(mut receiving: RecvStream) -> Outcome {
         match receiving.read_to_end(1 << 24).await {
             Ok(bytes) => Outcome::Answered(answer(&bytes)),

@@ -10,9 +10,6 @@ use tutti_testkit::{Server, ServerOptions};
 use crate::tls;
 
 /// Runs the clients of a test, for a minute and a half at most.
-///
-/// # Panics
-/// They do not come to an end.
 pub fn run<F: Future>(test: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -75,9 +72,6 @@ pub fn configuration(server: &Server, http3: &Value) -> Value {
 }
 
 /// The sum of a body by one of coreutils's programs.
-///
-/// # Panics
-/// There is no such program.
 pub fn sum(program: &str, body: &[u8]) -> String {
     let mut child = Command::new(program)
         .stdin(Stdio::piped())

@@ -7,9 +7,6 @@ use serde_json::{Value, json};
 use tutti_testkit::Server;
 
 /// A page of a hundred files: pictures, style sheets, scripts, fetched data. When all is there it says what the browser saw.
-///
-/// # Panics
-/// It cannot be written.
 pub fn write(server: &Server) {
     let mut page = String::from("<!DOCTYPE html><meta charset=utf-8><title>hundred</title>\n");
     for number in 0..20 {
@@ -82,9 +79,6 @@ pub struct Chromium {
 
 impl Chromium {
     /// With these flags more.
-    ///
-    /// # Panics
-    /// There is no place for its profile.
     pub fn new(flags: &[&str]) -> Self {
         let profile = tempfile::tempdir().expect("a folder");
         let mut all: Vec<String> = [
@@ -109,9 +103,6 @@ impl Chromium {
     }
 
     /// The words of the page at this address about itself.
-    ///
-    /// # Panics
-    /// It does not.
     pub fn sees(&self, url: &str) -> Value {
         let shown = self.run(&["--dump-dom", url]);
         let seen = shown
@@ -123,9 +114,6 @@ impl Chromium {
     }
 
     /// A picture of the page at this address.
-    ///
-    /// # Panics
-    /// There is none.
     pub fn picture(&self, url: &str) -> Vec<u8> {
         let path: PathBuf = self.profile.path().join("page.png");
         self.run(&[&format!("--screenshot={}", path.display()), url]);

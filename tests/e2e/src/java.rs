@@ -1,7 +1,6 @@
 //! Tutti with one Java application: that of `tests/conformance/java`, compiled for `javax.servlet` or `jakarta.servlet`.
 
 use std::fs;
-use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
@@ -54,9 +53,6 @@ fn java_home() -> PathBuf {
 }
 
 /// The versions and folders of the Javas of this machine that run applications, as the host finds them.
-///
-/// # Panics
-/// When the host has not been built.
 pub fn homes() -> Vec<(u32, PathBuf)> {
     let output = Command::new(binaries().join("tutti-java"))
         .arg("--homes")
@@ -111,9 +107,6 @@ fn compile(jars: &Path, applications: &Path) {
 }
 
 /// Compiles these files into a folder.
-///
-/// # Panics
-/// When they cannot be compiled.
 pub fn compile_to(classes: &Path, class_path: &str, files: &[PathBuf]) {
     fs::create_dir_all(classes).expect("a folder");
     run(Command::new("javac")
@@ -123,9 +116,6 @@ pub fn compile_to(classes: &Path, class_path: &str, files: &[PathBuf]) {
 }
 
 /// Packs a folder into an archive.
-///
-/// # Panics
-/// When it cannot be packed.
 pub fn pack(folder: &Path, archive: &Path) {
     run(Command::new("jar")
         .args(["--create", "--no-manifest", "--file"])
@@ -145,21 +135,9 @@ pub fn class_path(generation: &str) -> String {
     format!("{}/*", BUILT.jars.join(generation).display())
 }
 
-/// A server with the application `java`.
-pub struct JavaSite(Site);
-
-impl Deref for JavaSite {
-    type Target = Site;
-
-    fn deref(&self) -> &Site {
-        &self.0
-    }
-}
-
-impl DerefMut for JavaSite {
-    fn deref_mut(&mut self) -> &mut Site {
-        &mut self.0
-    }
+crate::site! {
+    /// A server with the application `java`.
+    JavaSite
 }
 
 impl JavaSite {

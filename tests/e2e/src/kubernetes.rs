@@ -79,9 +79,6 @@ pub fn endpoint(last: u8, is_ready: bool, is_serving: bool, is_terminating: bool
 
 impl ApiServer {
     /// Starts one, with a certificate and a key in PEM files.
-    ///
-    /// # Panics
-    /// When there is no port, or the files are of no use.
     pub fn start(certificate: &Path, key: &Path) -> Self {
         let chain = CertificateDer::pem_file_iter(certificate).unwrap();
         let chain = chain.collect::<Result<Vec<_>, _>>().unwrap();

@@ -1,14 +1,30 @@
 //! The base of the end-to-end tests: the PHP scripts under Tutti, the same under nginx and PHP-FPM, and answers in a form
-//! that can be compared.
+//! that can be compared. A function that cannot do what it says panics, which fails the test.
 //!
 //! The scripts are those of `tests/conformance/php`, which the host's own tests use too.
 
-#![allow(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+/// Makes a type of a site for one language: it has what [`tutti_testkit::Site`] has, and functions of its own.
+macro_rules! site {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        pub struct $name(tutti_testkit::Site);
+
+        impl std::ops::Deref for $name {
+            type Target = tutti_testkit::Site;
+
+            fn deref(&self) -> &tutti_testkit::Site {
+                &self.0
+            }
+        }
+
+        impl std::ops::DerefMut for $name {
+            fn deref_mut(&mut self) -> &mut tutti_testkit::Site {
+                &mut self.0
+            }
+        }
+    };
+}
+pub(crate) use site;
 
 pub mod answer;
 pub mod authority;
@@ -56,7 +72,6 @@ pub mod way;
 use std::fs;
 use std::io::Read;
 use std::net::TcpStream;
-use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -104,21 +119,9 @@ max_file_uploads = 3
 opcache.revalidate_freq = 0
 ";
 
-/// Tutti with one PHP application, `php`, on the scripts.
-pub struct Site(tutti_testkit::Site);
-
-impl Deref for Site {
-    type Target = tutti_testkit::Site;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl DerefMut for Site {
-    fn deref_mut(&mut self) -> &mut tutti_testkit::Site {
-        &mut self.0
-    }
+crate::site! {
+    /// Tutti with one PHP application, `php`, on the scripts.
+    Site
 }
 
 impl Site {
@@ -151,6 +154,29 @@ impl Site {
         });
         found
     }
+}
+
+/// Asks a worker where it is until the log has the three lines of a place, of which the first ends so; these lines.
+pub fn wait_for_place(site: &tutti_testkit::Site, worker: i32, end: &str) -> Vec<String> {
+    let mut place = Vec::new();
+    wait_until("its place", || {
+        // SIGURG is `tutti_worker::WHERE_SIGNAL`.
+        tutti_sys::signal::send(worker, libc::SIGURG).unwrap();
+        let log = site.server.log();
+        // The last line may not be whole yet.
+        let whole = log.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let lines: Vec<&str> = whole.lines().collect();
+        let start = format!("process {worker} is at ");
+        let mut found = lines.windows(3);
+        let found = found.find(|lines| lines[0].contains(&start) && lines[0].ends_with(end));
+        place = found
+            .unwrap_or_default()
+            .iter()
+            .map(|line| line.to_string())
+            .collect();
+        !place.is_empty()
+    });
+    place
 }
 
 /// Waits until a process has this many threads whose stacks have this size: they come one after the other.

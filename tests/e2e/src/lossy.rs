@@ -32,9 +32,6 @@ pub struct Way {
 
 impl Way {
     /// Opens one to a server.
-    ///
-    /// # Panics
-    /// There is no socket.
     pub fn to(server: SocketAddr, fate: Fate) -> Self {
         let front = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         let back = UdpSocket::bind("127.0.0.1:0").expect("a socket");

@@ -13,9 +13,6 @@ pub struct Named {
 }
 
 /// So many at one port, at 127.0.0.1 and the addresses behind it, called `1`, `2` and so on.
-///
-/// # Panics
-/// When there is no port to be had.
 pub fn at_one_port(count: u8) -> Vec<Named> {
     for _ in 0..100 {
         let first = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -63,9 +60,6 @@ fn answer(name: u8, mut stream: TcpStream) {
 }
 
 /// The last numbers of the addresses of all servers that the upstream `u` has found.
-///
-/// # Panics
-/// If one has another address than these.
 pub fn servers(server: &Server) -> BTreeSet<u8> {
     let status = server.status("/upstreams/u/servers");
     let servers = status.as_object().unwrap().iter();
@@ -79,9 +73,6 @@ pub fn servers(server: &Server) -> BTreeSet<u8> {
 }
 
 /// Waits until those are the servers of the upstream `u`.
-///
-/// # Panics
-/// If they are not in time.
 pub fn wait_for(server: &Server, expected: &[u8]) {
     let expected = set(expected);
     wait_until(&format!("the servers {expected:?}"), || {
@@ -90,9 +81,6 @@ pub fn wait_for(server: &Server, expected: &[u8]) {
 }
 
 /// Who answers so many requests, in turn.
-///
-/// # Panics
-/// If one is not answered 200.
 pub fn answers(server: &Server, count: usize) -> BTreeSet<u8> {
     let one = |_| {
         let reply = server.get("/");

@@ -1,7 +1,6 @@
 //! Tutti with Node.js applications: those of `tests/conformance/node`, and packages from npm.
 
 use std::fs;
-use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -21,9 +20,6 @@ fn source(folder: &str) -> PathBuf {
 
 /// The packages that `package-lock.json` in a folder of `tests/conformance/node` names, installed beside cargo's programs, and anew when that file
 /// changes.
-///
-/// # Panics
-/// When npm cannot install them.
 pub fn packages(folder: &str) -> PathBuf {
     packages_of(&source(folder), folder)
 }
@@ -51,9 +47,6 @@ pub(crate) fn packages_of(source: &Path, name: &str) -> PathBuf {
 }
 
 /// The first number of the version of Node.js that the applications run with.
-///
-/// # Panics
-/// When there is none.
 pub fn version() -> u32 {
     let runtime = std::env::var_os("TUTTI_NODE_RUNTIME").unwrap_or_else(|| "node".into());
     let output = Command::new(runtime)
@@ -67,21 +60,9 @@ pub fn version() -> u32 {
         .expect("a version")
 }
 
-/// A server with one application of type `node`, `app`.
-pub struct NodeSite(Site);
-
-impl Deref for NodeSite {
-    type Target = Site;
-
-    fn deref(&self) -> &Site {
-        &self.0
-    }
-}
-
-impl DerefMut for NodeSite {
-    fn deref_mut(&mut self) -> &mut Site {
-        &mut self.0
-    }
+crate::site! {
+    /// A server with one application of type `node`, `app`.
+    NodeSite
 }
 
 impl NodeSite {
@@ -98,9 +79,6 @@ impl NodeSite {
     }
 
     /// Starts it on the applications of a folder with packages, without an application.
-    ///
-    /// # Panics
-    /// When npm cannot install the packages.
     pub fn with_packages(folder: &str) -> Self {
         let installed = packages(folder);
         let site = Self::on(folder);

@@ -70,9 +70,6 @@ impl Drop for Pebble {
 
 impl Pebble {
     /// Builds it where that has not been done, and starts it.
-    ///
-    /// # Panics
-    /// If there is no Go, or it does not start.
     pub fn start(options: &PebbleOptions) -> Self {
         let programs = programs();
         let folder = tempfile::Builder::new()
@@ -155,9 +152,6 @@ impl Pebble {
     }
 
     /// Has it wish that this certificate (PEM) be renewed between these times (RFC 9773 §4.2).
-    ///
-    /// # Panics
-    /// If it does not take it.
     pub fn wish(&self, certificate: &str, start: &str, end: &str) {
         let window = json!({"suggestedWindow": {"start": start, "end": end}}).to_string();
         let body = json!({"Certificate": certificate, "ARIResponse": window}).to_string();
@@ -193,9 +187,6 @@ impl Pebble {
     }
 
     /// Writes the root that its certificates are below to a file.
-    ///
-    /// # Panics
-    /// If it does not say it.
     pub fn root(&self, to: &Path) {
         let url = format!("https://127.0.0.1:{}/roots/0", self.management);
         let run = Command::new("curl")

@@ -22,9 +22,6 @@ pub struct Projected {
 
 impl Projected {
     /// An empty one, whose files have this mode: 0644 of a ConfigMap, as a rule, and less of a Secret.
-    ///
-    /// # Panics
-    /// If it cannot be made.
     pub fn new(folder: &Path, mode: u32) -> Projected {
         fs::create_dir(folder).expect("a folder");
         Projected {
@@ -40,9 +37,6 @@ impl Projected {
     }
 
     /// From now on it has these files, and no others.
-    ///
-    /// # Panics
-    /// If that fails.
     pub fn write(&self, files: &BTreeMap<&str, String>) {
         let former = fs::read_link(self.folder.join(DATA)).ok();
         let number = self.number.fetch_add(1, Ordering::Relaxed);

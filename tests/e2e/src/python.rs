@@ -1,7 +1,6 @@
 //! Tutti with Python applications: those of `tests/conformance/python`.
 
 use std::fs;
-use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -77,21 +76,9 @@ pub fn environment_with_source(name: &str, requirements: &str, package: &str) ->
     folder
 }
 
-/// A server with one Python application, `app`.
-pub struct PythonSite(Site);
-
-impl Deref for PythonSite {
-    type Target = Site;
-
-    fn deref(&self) -> &Site {
-        &self.0
-    }
-}
-
-impl DerefMut for PythonSite {
-    fn deref_mut(&mut self) -> &mut Site {
-        &mut self.0
-    }
+crate::site! {
+    /// A server with one Python application, `app`.
+    PythonSite
 }
 
 impl PythonSite {

@@ -10,9 +10,6 @@ pub struct Samples(pub BTreeMap<String, f64>);
 
 impl Samples {
     /// Reads a page.
-    ///
-    /// # Panics
-    /// When a line is no sample, or is there twice.
     pub fn read(page: &str) -> Samples {
         let mut samples = BTreeMap::new();
         for line in page.lines().filter(|line| !line.starts_with('#')) {
@@ -25,9 +22,6 @@ impl Samples {
     }
 
     /// The metrics at the control socket.
-    ///
-    /// # Panics
-    /// When there are none.
     pub fn of(server: &Server) -> Samples {
         let reply = client::control(server.control(), "GET", "/metrics", b"").expect("a reply");
         assert_eq!(reply.status, 200, "{}", reply.text());
@@ -35,9 +29,6 @@ impl Samples {
     }
 
     /// The value of a sample: its name, and labels as in `a="b",c="d"`.
-    ///
-    /// # Panics
-    /// When it is not there.
     pub fn get(&self, name: &str, labels: &str) -> f64 {
         let key = match labels {
             "" => name.to_owned(),
@@ -58,9 +49,6 @@ impl Samples {
 }
 
 /// `GET` at the control socket, with this `Accept`.
-///
-/// # Panics
-/// When there is no reply.
 pub fn accepting(server: &Server, accept: &str) -> Reply {
     let request = format!(
         "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAccept: {accept}\r\n\r\n"

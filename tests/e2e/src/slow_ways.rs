@@ -23,9 +23,6 @@ pub struct SlowWays {
 
 impl SlowWays {
     /// Opens ways at this address, which take no time yet.
-    ///
-    /// # Panics
-    /// If nothing can listen there.
     pub fn open(at: Ipv4Addr, servers: &[SocketAddr]) -> SlowWays {
         let listeners = servers.iter().map(|server| {
             let listener = TcpListener::bind((at, 0)).expect("a port");

@@ -7,9 +7,6 @@ use serde_json::Value;
 use tutti_testkit::{PATIENCE, Site};
 
 /// The answer of an application that runs a package's tests to a request for `/run`; it comes when all have run.
-///
-/// # Panics
-/// When it does not come, or is no list of outcomes.
 pub fn run_tests(site: &Site) -> Value {
     let mut stream = site.open("/run");
     stream

@@ -9,9 +9,6 @@ use tutti_testkit::{Server, client};
 use crate::python::run;
 
 /// Stores a certificate for `localhost` and 127.0.0.1 as the bundle `site`; the file that clients are to trust.
-///
-/// # Panics
-/// Without openssl(1), or when the server does not take it.
 pub fn certificate(server: &Server) -> PathBuf {
     let (pem, key) = (
         server.folder().join("site.pem"),

@@ -101,9 +101,6 @@ while True:
 impl TlsServer {
     /// With these options: `chain` and `key` are PEM files, `clients` the authorities of clients (who then must have a certificate),
     /// `version` the latest that is spoken.
-    ///
-    /// # Panics
-    /// If Python is not installed.
     pub fn start(options: &Value) -> Self {
         let program = Path::new("/usr/bin/python3");
         assert!(program.exists(), "Python is not installed");

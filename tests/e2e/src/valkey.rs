@@ -29,17 +29,11 @@ const PASSWORD: &str = "correct-horse";
 
 impl Valkey {
     /// Starts one, and waits until it answers.
-    ///
-    /// # Panics
-    /// If it does not.
     pub fn start() -> Valkey {
         Valkey::begin(false)
     }
 
     /// One that speaks TLS, asks for certificates of clients, and has a user with a password that may do no more than it has to.
-    ///
-    /// # Panics
-    /// If it does not start.
     pub fn secure() -> Valkey {
         Valkey::begin(true)
     }
@@ -75,9 +69,6 @@ impl Valkey {
     }
 
     /// Starts it again, with nothing in it.
-    ///
-    /// # Panics
-    /// If it does not start.
     pub fn start_again(&mut self) {
         self.kill();
         let mut command = Command::new(program("server"));
@@ -144,9 +135,6 @@ impl Valkey {
     }
 
     /// The lines of an answer to its own client.
-    ///
-    /// # Panics
-    /// When that cannot be run.
     pub fn ask(&self, arguments: &[&str]) -> Vec<String> {
         let run = Command::new(program("cli"))
             .args(["-p", &self.port.to_string(), "--raw"])

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::ops::{Deref, DerefMut};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -149,21 +148,9 @@ fn package(folder: &Path, name: &str) -> PathBuf {
     manifest.parent().expect("a folder").to_path_buf()
 }
 
-/// A server with the application `wasm`, a component or a module.
-pub struct WasmSite(Site);
-
-impl Deref for WasmSite {
-    type Target = Site;
-
-    fn deref(&self) -> &Site {
-        &self.0
-    }
-}
-
-impl DerefMut for WasmSite {
-    fn deref_mut(&mut self) -> &mut Site {
-        &mut self.0
-    }
+crate::site! {
+    /// A server with the application `wasm`, a component or a module.
+    WasmSite
 }
 
 impl WasmSite {

@@ -6,9 +6,6 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::watch;
 
 /// A way to this address on which nothing passes before it has been looked once more: `looked` counts the looks.
-///
-/// # Panics
-/// When the machine has no port left.
 pub fn watched_way(to: SocketAddr, looked: watch::Receiver<u64>) -> SocketAddr {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.set_nonblocking(true).expect("a socket");

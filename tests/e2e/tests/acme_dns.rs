@@ -1,11 +1,5 @@
 //! Automatic certificates by records that a name server takes as updates (RFC 2136): BIND, with pebble, which asks it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::net::TcpStream;
 use std::path::PathBuf;

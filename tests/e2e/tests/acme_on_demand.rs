@@ -1,11 +1,5 @@
 //! Certificates on demand, with an authority that other people wrote: pebble.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;

@@ -1,12 +1,5 @@
 //! Guards of actions: bounds on requests, pages of other origins, and who is let in; and the words that nobody but the server says.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};

@@ -1,11 +1,5 @@
 //! Where request bodies are kept that are too large for memory.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener};

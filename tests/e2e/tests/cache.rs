@@ -1,11 +1,5 @@
 //! The cache of responses, in front of servers and applications: docs/cache.md by example, and what attackers try.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 #[path = "cache/origin.rs"]
 mod origin;
 

@@ -1,11 +1,5 @@
 //! The part of a cache that is on disk: what outlasts memory, processes and versions, and what nobody may bring into it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 #[path = "cache/origin.rs"]
 #[allow(dead_code, reason = "two tests share it")]
 mod origin;

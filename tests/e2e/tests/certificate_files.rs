@@ -1,7 +1,5 @@
 //! Certificates that are named by their files: served, renewed without a word, kept when the files go, refused where they are wrong.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -1,11 +1,5 @@
 //! Each difference from NGINX Unit that `docs/compat.md` names, shown by a request.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 

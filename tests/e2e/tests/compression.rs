@@ -1,7 +1,5 @@
 //! Responses of applications, compressed; the client is curl, which decompresses them with other people's libraries.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};

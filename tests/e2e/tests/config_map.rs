@@ -1,8 +1,6 @@
 //! A configuration in a folder that the kubelet writes: read again by itself, whole, and only if it can be used; and certificates in such a
 //! folder.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

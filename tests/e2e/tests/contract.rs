@@ -4,13 +4,6 @@
 //! Each test starts one server with an application of every language, which are asked side by side. A failure names the language and the
 //! case. `TUTTI_LANGUAGES`, names with spaces between them, chooses rows: where not every language is installed, or for one alone.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 #[path = "contract/faults.rs"]
 mod faults;
 #[path = "contract/guides.rs"]

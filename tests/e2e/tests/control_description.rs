@@ -1,11 +1,5 @@
 //! The control API as it describes itself: schemathesis asks it at random, valid and not.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::process::Command;
 
 use tutti_e2e::external::source;

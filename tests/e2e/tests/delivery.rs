@@ -1,11 +1,5 @@
 //! The examples and commands of `docs/delivery.md`, as they stand there, with a real application and curl.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::Command;

@@ -1,8 +1,6 @@
 //! Servers that are found: Services of Kubernetes by their EndpointSlices, services of the DNS by their SRV records. Through the whole server:
 //! main reads the files, and the router is as confined as ever.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};

@@ -29,12 +29,6 @@
 //! | `wasm`: `access.filesystem` | `wasm_module.rs`: `a_module_has_the_folders_that_it_was_given` |
 //! | external `executable`, `arguments` | `go.rs`: `a_program_gets_what_the_configuration_says` |
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::io::Read;
 use std::net::TcpStream;

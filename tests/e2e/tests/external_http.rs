@@ -1,11 +1,5 @@
 //! Programs that speak HTTP and know nothing of the server: started, awaited, relayed to, replaced.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -378,8 +372,7 @@ fn nothing_is_left_behind_and_nothing_lost_in_a_restart() {
     });
     let load = Load::start(&LoadOptions::get(server.address(), "/", 8));
     assert!(load.wait_for_answers(200, PATIENCE));
-    let answered = server.call("GET", "/control/applications/app/restart", &Value::Null);
-    assert_eq!(answered.status, 200, "{}", answered.text());
+    server.restart("app");
     assert!(load.wait_for_answers(200, PATIENCE));
     let outcome = load.stop();
     assert_eq!(outcome.failures(), 0, "{outcome:?}\n{}", server.log());

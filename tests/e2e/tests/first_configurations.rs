@@ -1,8 +1,6 @@
 //! The configurations that people begin with, as the pages and the demo have them: what is served, and what nobody gets
 //! (issue 10, 1.10: README's handed out the sources).
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use serde_json::{Value, json};
 use tutti_e2e::documents::{examples, json_examples};
 use tutti_e2e::fpm::Fpm;

@@ -1,11 +1,5 @@
 //! A fleet of servers with one configuration, in an etcd that other people wrote.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 

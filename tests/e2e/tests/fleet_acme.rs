@@ -1,11 +1,5 @@
 //! Automatic certificates of a fleet: one order for all nodes, in an etcd and from an authority that other people wrote.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,11 +1,5 @@
 //! Certificates of a fleet, in an etcd that other people wrote: sealed there, and in force on all nodes.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -3,12 +3,6 @@
 //!
 //! `TUTTI_FLEET_SEEDS=7` runs one schedule, `TUTTI_FLEET_SEEDS=41-80` some.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::process::{Child, Stdio};

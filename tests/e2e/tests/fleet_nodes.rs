@@ -1,7 +1,5 @@
 //! Upstreams whose servers are the nodes of the fleet itself: they come and go with the nodes, and no request is lost by it.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,5 @@
 //! The output of `tutti fleet`, for people: it fits their terminal.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::process::Command;
 
 use serde_json::{Value, json};

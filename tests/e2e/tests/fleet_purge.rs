@@ -1,11 +1,5 @@
 //! Purges of caches in a fleet: they come to all nodes, once, in their order, and also to those that were away.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 #[path = "cache/origin.rs"]
 #[allow(dead_code, reason = "several tests share it")]
 mod origin;

@@ -1,12 +1,6 @@
 //! FastCGI, uwsgi and SCGI in front of Debian's PHP-FPM and uWSGI, and the PROXY protocol between HAProxy, us and nginx:
 //! docs/fastcgi.md by example.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -168,13 +162,7 @@ fn large_bodies_go_both_ways() {
     let whole = format!("{fields}Content-Length: {}\r\n", large.len());
     let sent = send(address, "POST /body.php", &whole, &large).json();
     assert_eq!(sent["length"], large.len());
-    let mut chunked = Vec::new();
-    for chunk in large.chunks(1_000_003) {
-        chunked.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
-        chunked.extend_from_slice(chunk);
-        chunked.extend_from_slice(b"\r\n");
-    }
-    chunked.extend_from_slice(b"0\r\n\r\n");
+    let chunked = client::chunked(&large, 1_000_003);
     let fields = format!("{fields}Transfer-Encoding: chunked\r\n");
     let again = send(address, "POST /body.php", &fields, &chunked).json();
     assert_eq!(again, sent, "a body without a length is the same");

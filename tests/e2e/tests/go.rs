@@ -1,11 +1,5 @@
 //! Programs as applications of type `external`: how they start and fail to, live and die.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;

@@ -3,12 +3,6 @@
 //!
 //! A difference that is listed and does not show fails the test too, so that the list only shrinks.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::collections::BTreeSet;
 
 use serde_json::json;

@@ -1,12 +1,6 @@
 //! Libraries that Go programs are made of (gin, echo, httputil), unmodified but for one line, used like a browser would;
 //! the same program under `net/http` says what is right.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::io::{Read, Write};
 
 use serde_json::json;

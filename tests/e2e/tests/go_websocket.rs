@@ -1,11 +1,5 @@
 //! WebSocket libraries for Go, gorilla/websocket and coder/websocket, unmodified, through the whole server.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use serde_json::{Value, json};
 use tutti_e2e::external::ProgramSite;
 use tutti_websocket_cases::{Client, Frame, Heard, build};
@@ -106,9 +100,7 @@ fn a_restart_tells_both_that_the_client_goes_and_the_client_that_the_service_res
         let (mut client, _) = open(&site, target, "");
         say(&mut client, "hello");
         assert_eq!(client.hear().unwrap(), Heard::Message(1, b"hello".to_vec()));
-        let path = "/control/applications/app/restart";
-        let reply = site.server.call("GET", path, &Value::Null);
-        assert_eq!(reply.status, 200, "{}", reply.text());
+        site.server.restart("app");
         let Heard::Close(payload) = client.hear().unwrap() else {
             panic!("no close");
         };

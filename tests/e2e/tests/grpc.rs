@@ -1,11 +1,5 @@
 //! gRPC through the proxy: the interoperability tests of gRPC itself, its client and its server, and Python's grpcio.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

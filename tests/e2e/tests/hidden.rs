@@ -1,11 +1,5 @@
 //! Applications of one user see nothing of each other. SECURITY.md promises it; this attacks it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -185,14 +179,9 @@ fn applications_of_one_user_cannot_look_into_each_other_at_any_moment() {
     let attacker = Attacker::start(&token);
     site(&server, &[&blog, &shop], &json!({}));
     // Each start is a moment between the exec as the user and the first instruction of the host.
-    for round in 0..15 {
+    for _ in 0..15 {
         let before = server.prototypes(&blog);
-        let restarted = server.call(
-            "GET",
-            &format!("/control/applications/{blog}/restart"),
-            &Value::Null,
-        );
-        assert_eq!(restarted.status, 200, "{round}: {}", restarted.text());
+        server.restart(&blog);
         wait_until("the former processes have gone", || {
             !before.iter().any(|pid| processes::is_running(*pid))
         });
@@ -549,9 +538,7 @@ fn programs_with_the_same_process_number_answer_for_themselves() {
     all_answer(&server, "at first");
     all_answer(&other, "beside another server");
     for (name, _) in &applications {
-        let path = format!("/control/applications/{name}/restart");
-        let reply = server.call("GET", &path, &Value::Null);
-        assert_eq!(reply.status, 200, "{}", reply.text());
+        server.restart(name);
     }
     all_answer(&server, "after a restart");
     other.stop(libc::SIGTERM);

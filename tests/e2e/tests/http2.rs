@@ -1,13 +1,6 @@
 //! HTTP/2 as other people's programs speak it: h2spec whole, nghttp2's nghttp and h2load, curl, Node, Python's httpx; what PHP, WSGI and
 //! ASGI applications are told. The router's own tests are in `crates/server/tests/http2.rs`.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "clippy's `allow-unwrap-in-tests` does not see functions beside the tests"
-)]
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;

@@ -1,13 +1,6 @@
 //! HTTP/3 through the whole server: files, pages, servers and applications behind it, what the log and the numbers say; applications of all
 //! languages; aioquic, quic-go and Chromium.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "clippy's `allow-unwrap-in-tests` does not see functions beside the tests"
-)]
-
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

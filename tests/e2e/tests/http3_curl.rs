@@ -1,13 +1,6 @@
 //! HTTP/3 as curl speaks it (ngtcp2's place is taken by OpenSSL and nghttp3 in Debian 13): files, a server and PHP behind it, bodies, many at
 //! once, and the way from HTTP/2 to it by `Alt-Svc`.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

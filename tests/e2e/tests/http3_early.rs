@@ -1,12 +1,5 @@
 //! Requests in a client's first packets (0-RTT, RFC 8470): who gets them, what they are told, what waits, and that none comes twice.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 #[path = "cache/origin.rs"]
 mod origin;
 

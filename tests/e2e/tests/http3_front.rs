@@ -1,13 +1,6 @@
 //! Strangers of HTTP/3 before the cache and the guards: requests whose end comes late or that have a body where none should be, fields that
 //! make another request of one, answers that lead round in a circle, and users that only the client has made up.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 #[path = "cache/origin.rs"]
 mod origin;
 

@@ -1,12 +1,5 @@
 //! Clients of HTTP/3 that break its rules, make work without asking for anything, or pack much into little. Others are served all the while.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "clippy's `allow-unwrap-in-tests` does not see functions beside the tests"
-)]
-
 use std::net::UdpSocket;
 use std::time::Duration;
 

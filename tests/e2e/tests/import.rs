@@ -1,11 +1,5 @@
 //! `tutti import`: the session of `docs/import.md` as it stands there, and how the command fails.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

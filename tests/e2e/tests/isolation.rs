@@ -1,11 +1,5 @@
 //! The promises of `isolation`, seen from inside an application and from outside: docs/isolation.md, by example.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt;
@@ -479,10 +473,7 @@ fn without_language_dependencies_a_root_needs_no_libraries() {
     for processes in [1, 2] {
         let reply = site.put(&isolation, &json!({"processes": processes}));
         assert_eq!(reply.status, 200, "{}; {}", reply.text(), site.server.log());
-        let restarted = site
-            .server
-            .call("GET", "/control/applications/php/restart", &Value::Null);
-        assert_eq!(restarted.status, 200, "{}", restarted.text());
+        site.server.restart("php");
         site.server.write(
             "jail/site/bare.php",
             "<?php echo json_encode([file_exists('/usr/share'), file_exists('/dev/null'), is_writable('/tmp')]);",
@@ -533,10 +524,7 @@ fn two_applications_share_a_cgroup() {
     wait_for_members("two");
     site.server
         .put("/config/applications/one", &application(&path));
-    let restarted = site
-        .server
-        .call("GET", "/control/applications/two/restart", &Value::Null);
-    assert_eq!(restarted.status, 200, "{}", restarted.text());
+    site.server.restart("two");
     wait_for_members("one");
     wait_for_members("two");
     site.server.signal(libc::SIGQUIT);

@@ -1,12 +1,6 @@
 //! A web application and its operator may rely on this, through the whole server. Servers are shared where that is possible: a virtual machine
 //! takes a second to start.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::io::{Read, Write};
 
@@ -227,17 +221,6 @@ fn pages_and_files(site: &JavaSite) {
     }
 }
 
-fn chunked(body: &[u8], size: usize) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for piece in body.chunks(size) {
-        bytes.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
-        bytes.extend_from_slice(piece);
-        bytes.extend_from_slice(b"\r\n");
-    }
-    bytes.extend_from_slice(b"0\r\n\r\n");
-    bytes
-}
-
 #[test]
 fn bodies_of_every_kind_are_read() {
     for (name, buffering) in [("jakarta", true), ("jakarta", false), ("javax", false)] {
@@ -249,7 +232,7 @@ fn bodies_of_every_kind_are_read() {
             let fields = "Transfer-Encoding: chunked\r\n";
             let target = "/q/digest HTTP/1.1\r\nHost: test\r\nConnection: close\r\n";
             let head = format!("POST {target}{fields}\r\n");
-            let bytes = [head.as_bytes(), &chunked(&body, 7000)].concat();
+            let bytes = [head.as_bytes(), &client::chunked(&body, 7000)].concat();
             let by_chunks = client::request(site.server.address(), &bytes).unwrap();
             let whole = site.post("/q/digest", &body).text();
             assert_eq!(by_chunks.text(), whole);
@@ -433,10 +416,7 @@ fn a_restart_lets_requests_end_and_stops_the_application() {
     site.wait_for_note("async", "begun");
     let load = site.load(4, "/q/hello", |body| body == b"hello");
     assert!(load.wait_for_answers(20, PATIENCE));
-    let reply = site
-        .server
-        .call("GET", "/control/applications/java/restart", &Value::Null);
-    assert_eq!(reply.status, 200, "{}", reply.text());
+    site.server.restart("java");
     assert!(load.wait_for_answers(20, PATIENCE));
     let outcome = load.stop();
     assert_eq!(outcome.failures(), 0, "{outcome:?}");

@@ -1,11 +1,5 @@
 //! The things that a virtual machine is given: its memory, virtual threads, another Java than the first.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::path::PathBuf;
 
 use serde_json::json;

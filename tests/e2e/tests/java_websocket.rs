@@ -1,11 +1,5 @@
 //! WebSocket applications in Java, through the whole server: `javax.websocket`, `jakarta.websocket` and Jetty's own interface.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use serde_json::{Value, json};
 use tutti_e2e::java::JavaSite;
 use tutti_sys::signal;
@@ -53,12 +47,6 @@ fn closed(client: &mut Client) -> u16 {
         panic!("no close");
     };
     u16::from_be_bytes(*payload.first_chunk().unwrap())
-}
-
-fn restart(site: &JavaSite) {
-    let path = "/control/applications/java/restart";
-    let reply = site.server.call("GET", path, &Value::Null);
-    assert_eq!(reply.status, 200, "{}", reply.text());
 }
 
 #[test]
@@ -238,7 +226,7 @@ fn a_process_that_is_replaced_keeps_its_connections_for_a_while() {
     let site = start("jakarta", &json!({}));
     let mut client = open(&site, "/talk");
     let workers = site.workers();
-    restart(&site);
+    site.server.restart("java");
     wait_until("another process beside it", || {
         site.workers()
             .iter()
@@ -257,7 +245,7 @@ fn a_process_that_is_replaced_keeps_its_connections_for_a_while() {
 fn a_drain_timeout_ends_connections() {
     let site = start("jakarta", &json!({"limits": {"drain_timeout": 1}}));
     let mut client = open(&site, "/talk");
-    restart(&site);
+    site.server.restart("java");
     assert_eq!(closed(&mut client), 1012);
     assert_eq!(site.text("/q/hello"), "hello");
 }

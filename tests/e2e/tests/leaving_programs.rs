@@ -1,12 +1,6 @@
 //! Programs that leave right after they have answered: what they said reaches the client, then it hears how the connection ended. The same each time,
 //! whatever the server saw first.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

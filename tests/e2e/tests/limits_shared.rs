@@ -1,11 +1,5 @@
 //! Limits of several servers: a share for each node of a fleet, and exact ones in a Valkey that other people wrote.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};

@@ -1,11 +1,5 @@
 //! Where logs are written to: files that are moved away, full disks, syslog servers that come and go, and the forms of the daemon's log.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;

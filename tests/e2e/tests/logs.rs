@@ -1,11 +1,5 @@
 //! Logs: one id for a request in all of them, and everything that a log can be written to.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::path::Path;
 

@@ -1,11 +1,5 @@
 //! Metrics: their values after known traffic, their formats as Prometheus reads them, and that clients cannot make them grow.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;

@@ -1,12 +1,5 @@
 //! `docs/mules.md`: what a mule is given, when it is started, started again and stopped.
 
-#![allow(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::collections::HashSet;
 use std::fs;
 use std::time::Instant;
@@ -210,10 +203,7 @@ fn a_restart_replaces_it() {
     let pid = site.pid("queue");
     site.wait_for_lines("started", 1);
     // An application that nothing runs of is restarted by the next request; the mule at once.
-    let reply = site
-        .server
-        .call("GET", "/control/applications/app/restart", &Value::Null);
-    assert!(reply.status == 200, "{}", reply.text());
+    site.server.restart("app");
     wait_for_end(pid);
     site.wait_for_lines("started", 2);
     assert_eq!(

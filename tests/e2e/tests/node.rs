@@ -1,11 +1,5 @@
 //! Node.js applications: what they see of a request, how they listen, start and end.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -179,10 +173,7 @@ fn the_first_server_is_the_applications_and_the_others_are_their_own() {
 fn a_worker_that_leaves_lets_the_script_end_by_itself() {
     let site = NodeSite::start(&json!({"processes": 1}));
     let before = site.get("/told").json()["pid"].clone();
-    let reply = site
-        .server
-        .call("GET", "/control/applications/app/restart", &Value::Null);
-    assert_eq!(reply.status, 200, "{}", reply.text());
+    site.server.restart("app");
     site.wait_for_note("ended", &format!("{before} ended"));
     assert_ne!(site.get("/told").json()["pid"], before);
 }

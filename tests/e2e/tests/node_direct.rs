@@ -1,11 +1,5 @@
 //! Requests that a Node.js process takes itself, without a socket: what they and their answers are, and when a socket is used after all.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 
 use serde_json::{Value, json};

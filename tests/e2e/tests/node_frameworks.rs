@@ -1,11 +1,5 @@
 //! Frameworks for Node.js, unmodified, by the code of their own first pages.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::process::Command;
 

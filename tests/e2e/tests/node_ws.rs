@@ -1,11 +1,5 @@
 //! The tests of the package `ws`, unmodified: their servers behind the whole server, their clients in front of it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -47,9 +41,7 @@ fn the_tests_of_ws_pass() {
 /// The outcome of a test that is listed, by its place in the list, in a process of its own: some leave connections and errors to come behind. Some end
 /// the process, others never come to an end.
 fn outcome_of(site: &NodeSite, number: usize, title: &str) -> Value {
-    let path = "/control/applications/app/restart";
-    let restarted = site.server.call("GET", path, &Value::Null);
-    assert_eq!(restarted.status, 200, "{}", restarted.text());
+    site.server.restart("app");
     let target = format!("/run?listed={number}");
     let reply = match client::get(site.server.address(), &target) {
         Ok(reply) if reply.status == 200 => reply,

@@ -1,18 +1,12 @@
 //! A PSGI application and its operator may rely on this, through the whole server. Beside Plack's own suite, which passes whole.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::io::{Read, Write};
 use std::process::Command;
 
 use serde_json::{Value, json};
 use tutti_e2e::perl::PerlSite;
-use tutti_e2e::{read_until, wait_for_stacks};
+use tutti_e2e::{read_until, wait_for_place, wait_for_stacks};
 use tutti_sys::signal;
 use tutti_testkit::{Load, LoadOptions, PATIENCE, client, wait_until};
 
@@ -180,13 +174,7 @@ fn input_is_a_handle_that_reads_and_seeks() {
         "A2"
     ]);
     let body = b"0123456789\nsecond line\nend";
-    let mut chunked = Vec::new();
-    for piece in body.chunks(7) {
-        chunked.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
-        chunked.extend_from_slice(piece);
-        chunked.extend_from_slice(b"\r\n");
-    }
-    chunked.extend_from_slice(b"0\r\n\r\n");
+    let chunked = client::chunked(body, 7);
     for _ in 0..2 {
         assert_eq!(site.post("/input", body).json(), read);
         let reply = site.send("POST /input", "Transfer-Encoding: chunked\r\n", &chunked);
@@ -534,24 +522,7 @@ fn a_worker_says_where_it_is() {
         .unwrap();
     let worker = site.wait_for_note("looping", "\n");
     let worker = worker.trim().parse().unwrap();
-    // SIGURG is `tutti_worker::WHERE_SIGNAL`.
-    let mut place = Vec::new();
-    wait_until("its place", || {
-        signal::send(worker, libc::SIGURG).unwrap();
-        let log = site.server.log();
-        let written: Vec<_> = log.split_inclusive('\n').collect();
-        let is_place = |line: &str| {
-            line.contains(&format!("process {worker} is at ")) && line.ends_with(" in outer\n")
-        };
-        // Three lines, the last of them whole.
-        let found = written.windows(3).find(|lines| is_place(lines[0]));
-        place = found
-            .unwrap_or_default()
-            .iter()
-            .map(|line| line.trim_end().to_owned())
-            .collect();
-        found.is_some_and(|lines| lines[2].ends_with('\n'))
-    });
+    let place = wait_for_place(&site, worker, " in outer");
     assert!(place[0].contains("app.psgi:"), "{place:?}");
     assert!(
         place[1].contains("  called at ") && place[1].ends_with(" in inner"),

@@ -1,11 +1,5 @@
 //! The operator and the visitors of a PHP site may rely on this, through the whole server.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -6,12 +6,6 @@
 //!
 //! A difference that is listed and does not show fails the test too, so that the list only shrinks.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
@@ -19,7 +13,7 @@ use serde_json::json;
 use tutti_e2e::Site;
 use tutti_e2e::answer::{ask, differences};
 use tutti_e2e::peer::Peer;
-use tutti_testkit::{free_port, skip};
+use tutti_testkit::{client, free_port, skip};
 
 /// May differ in every answer.
 const EVERYWHERE: &[(&str, &str)] = &[
@@ -350,13 +344,7 @@ fn methods_and_fields() {
 fn bodies() {
     let form = "application/x-www-form-urlencoded";
     let large: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8).collect();
-    let mut chunked = Vec::new();
-    for chunk in large.chunks(70_001) {
-        chunked.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
-        chunked.extend_from_slice(chunk);
-        chunked.extend_from_slice(b"\r\n");
-    }
-    chunked.extend_from_slice(b"0\r\n\r\n");
+    let chunked = client::chunked(&large, 70_001);
     let small = part("name=\"small\"; filename=\"a b.txt\"", b"content");
     compare(&[
         post("/body.php", form, b"a=1&b[]=2&b[]=3&c=%C3%A9+x", &[]),

@@ -1,11 +1,5 @@
 //! Resident PHP through the whole server: starts that fail, new code, many workers.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;

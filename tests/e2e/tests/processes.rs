@@ -1,12 +1,5 @@
 //! `docs/processes.md`, by example.
 
-#![allow(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
@@ -135,8 +128,7 @@ fn a_deployment_by_symbolic_link_is_seen_at_a_restart_and_with_watch_at_once() {
     assert_eq!(server.get("/").text(), "one");
     switch("two");
     assert_eq!(server.get("/").text(), "one", "a generation keeps its path");
-    let path = "/control/applications/site/restart";
-    assert_eq!(server.call("GET", path, &Value::Null).status, 200);
+    server.restart("site");
     assert_eq!(server.get("/").text(), "two");
     server.put(
         "/config",

@@ -1,11 +1,5 @@
 //! Servers asked over TLS: whom the proxy trusts, what it says of those it does not, and how connections end.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,11 +1,5 @@
 //! An ASGI application may rely on this, through the whole server.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::io::Read;
 
 use serde_json::{Value, json};
@@ -367,10 +361,7 @@ fn replacing_the_application_lets_requests_finish() {
     let site = start(&json!({"processes": 1}));
     let mut stream = site.open(&format!("/stepwise?folder={}", site.work().display()));
     read_until(&mut stream, "step 0");
-    let reply = site
-        .server
-        .call("GET", "/control/applications/app/restart", &Value::Null);
-    assert_eq!(reply.status, 200, "{}", reply.text());
+    site.server.restart("app");
     for step in 0..3 {
         site.touch(&format!("step{step}"));
     }

@@ -1,11 +1,5 @@
 //! WebSockets of the frameworks people use, as installed from PyPI: Quart, Django Channels, Starlette.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use serde_json::{Value, json};
 use tutti_e2e::python::{PythonSite, environment};
 use tutti_websocket_cases::{Client, Frame, Heard, build};

@@ -1,11 +1,5 @@
 //! WebSocket applications in Python, through the whole server: the cases of the protocol, and what ASGI adds.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use serde_json::{Value, json};
 use tutti_e2e::python::PythonSite;
 use tutti_testkit::wait_until;
@@ -179,10 +173,7 @@ fn a_worker_that_leaves_says_so() {
     let mut client = open(&site, "/talk");
     say(&mut client, "hello");
     assert_eq!(client.hear().unwrap(), Heard::Message(1, b"hello".to_vec()));
-    let reply = site
-        .server
-        .call("GET", "/control/applications/app/restart", &Value::Null);
-    assert_eq!(reply.status, 200, "{}", reply.text());
+    site.server.restart("app");
     assert_eq!(client.hear().unwrap(), Heard::Close(close(1012, "")));
     assert_eq!(site.get("/").status, 200);
 }

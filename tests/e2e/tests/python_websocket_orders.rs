@@ -1,11 +1,5 @@
 //! Orders of receive, accept and close of an ASGI WebSocket: Tutti says what uvicorn says.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;

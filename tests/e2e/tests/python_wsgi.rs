@@ -1,11 +1,5 @@
 //! A WSGI application may rely on this, through the whole server: each case plain and with `wsgiref.validate` around it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::io::Read;
 

@@ -1,11 +1,5 @@
 //! Applications see of a request the same in every language and behind every protocol: the target, the path, the fields.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 #[path = "request_seen/paths.rs"]
 mod paths;
 

@@ -1,18 +1,12 @@
 //! A Rack application and its operator may rely on this, through the whole server. All but what it knows nothing of runs under
 //! `Rack::Lint`.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::io::{Read, Write};
 
 use serde_json::{Value, json};
-use tutti_e2e::read_until;
 use tutti_e2e::ruby::RubySite;
+use tutti_e2e::{read_until, wait_for_place};
 use tutti_sys::signal;
 use tutti_testkit::{client, wait_until};
 
@@ -109,17 +103,6 @@ fn an_application_that_keeps_a_request_does_not_see_the_next() {
 
 // The request's body.
 
-fn chunked(body: &[u8], size: usize) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for piece in body.chunks(size) {
-        bytes.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
-        bytes.extend_from_slice(piece);
-        bytes.extend_from_slice(b"\r\n");
-    }
-    bytes.extend_from_slice(b"0\r\n\r\n");
-    bytes
-}
-
 /// Rack 3 does not ask for it of a body that comes as the client sends it: there is no `rewind` then, which Rails looks for.
 fn can_be_read_again(site: &RubySite, buffering: bool) -> bool {
     buffering || site.get("/release").text().starts_with('2')
@@ -149,7 +132,7 @@ fn input_reads_lines_pieces_and_all_again() {
         for _ in 0..2 {
             assert_eq!(site.post("/raw/body", body).json(), read);
             let fields = "Transfer-Encoding: chunked\r\n";
-            let reply = site.send("POST /raw/body", fields, &chunked(body, 7));
+            let reply = site.send("POST /raw/body", fields, &client::chunked(body, 7));
             assert_eq!(reply.json(), read);
         }
         assert_eq!(
@@ -460,23 +443,7 @@ fn a_worker_says_where_it_is() {
     let _waits = site.open("/loops");
     let worker = site.wait_for_note("looping", "\n");
     let worker = worker.trim().parse().unwrap();
-    // SIGURG is `tutti_worker::WHERE_SIGNAL`.
-    let mut place = Vec::new();
-    wait_until("its place", || {
-        signal::send(worker, libc::SIGURG).unwrap();
-        let log = site.server.log();
-        let written: Vec<_> = log.split_inclusive('\n').collect();
-        let is_place = |line: &str| {
-            line.contains(&format!("process {worker} is at ")) && line.ends_with("inner\n")
-        };
-        let found = written.windows(3).find(|lines| is_place(lines[0]));
-        place = found
-            .unwrap_or_default()
-            .iter()
-            .map(|line| line.trim_end().to_owned())
-            .collect();
-        found.is_some_and(|lines| lines[2].ends_with('\n'))
-    });
+    let place = wait_for_place(&site, worker, "inner");
     assert!(place[0].contains("config.ru:"), "{place:?}");
     assert!(
         place[1].contains("  called at ") && place[1].ends_with("outer"),
@@ -529,10 +496,7 @@ fn hooks_run_in_each_process_and_thread() {
         let site = RubySite::start("config.ru", &options);
         let told = site.get("/hooks").text();
         assert_eq!(told, format!("worker {} thread", site.workers()[0]));
-        let reply = site
-            .server
-            .call("GET", "/control/applications/ruby/restart", &Value::Null);
-        assert_eq!(reply.status, 200, "{}", reply.text());
+        site.server.restart("ruby");
         let noted = site.wait_for_note("hooks", "worker shutdown");
         let mut first: Vec<_> = noted.lines().collect();
         first.retain(|line| !line.ends_with("boot"));

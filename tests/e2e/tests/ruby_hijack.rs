@@ -1,15 +1,9 @@
 //! Connections that a Rack application takes over: WebSocket, and HTTP by hand.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::io::Read;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tutti_e2e::read_until;
 use tutti_e2e::ruby::RubySite;
 use tutti_sys::signal;
@@ -241,9 +235,7 @@ fn a_process_that_is_replaced_keeps_its_connections_for_a_while() {
     let site = site();
     let mut client = open(&site, "/talk");
     let workers = site.workers();
-    let path = "/control/applications/ruby/restart";
-    let reply = site.server.call("GET", path, &Value::Null);
-    assert_eq!(reply.status, 200, "{}", reply.text());
+    site.server.restart("ruby");
     wait_until("another process beside it", || {
         site.workers()
             .iter()

@@ -1,7 +1,5 @@
 //! `tutti run` in folders of applications: each is really started, and none of its sources is handed out.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;

@@ -1,12 +1,5 @@
 //! Commands of `docs/schedules.md`: run at their times, as the application's user, never two at once.
 
-#![allow(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 
 use serde_json::{Value, json};

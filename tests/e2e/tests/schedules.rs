@@ -1,12 +1,5 @@
 //! `docs/schedules.md`, by example.
 
-#![allow(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::ops::Deref;
 

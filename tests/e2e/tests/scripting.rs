@@ -1,11 +1,5 @@
 //! JavaScript of the configuration through the whole server: in every place that takes it, and with modules of the control API.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::process::Command;
 

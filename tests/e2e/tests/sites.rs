@@ -1,12 +1,6 @@
 //! The configurations of `docs/sites.md`, as they stand there: their pages come, and nobody gets sources, hidden files, or what
 //! visitors have uploaded as a script.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::process::Command;
 
 use serde_json::{Value, json};

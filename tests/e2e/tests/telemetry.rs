@@ -1,11 +1,5 @@
 //! Traces of requests at a collector: docs/telemetry.md by example, and collectors that are not well.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

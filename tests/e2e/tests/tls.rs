@@ -1,11 +1,5 @@
 //! TLS through the whole server, with clients that other people wrote: curl, openssl s_client, Python's ssl.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,11 +1,5 @@
 //! A WebAssembly component and its operator may rely on this, through the whole server.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::symlink;

@@ -1,11 +1,5 @@
 //! A WebAssembly module of NGINX Unit's SDK and its operator may rely on this, through the whole server.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::io::{Read, Write};
 

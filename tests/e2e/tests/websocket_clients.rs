@@ -1,13 +1,6 @@
 //! WebSocket as its clients speak it: the case table over TLS, over HTTP/2 (RFC 8441) and over HTTP/3 (RFC 9220), and libraries of Python, Node and Go with and
 //! without TLS.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -3,13 +3,6 @@
 //! Each test breaks one thing while checked requests run, and states what that may cost. What it did cost is printed,
 //! so that `docs/faults.md` can say it.
 
-#![allow(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 pub mod language;
 
 use serde_json::{Value, json};

@@ -1,8 +1,6 @@
 //! The promises that hold whatever an application is written in: changes that fail lose nothing, and the reason is told; a changed file is
 //! noticed; `/status` tells what there is; an upgrade of the server loses nothing; no process outlives it.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::time::Duration;
 
 use serde_json::json;

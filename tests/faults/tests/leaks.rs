@@ -1,8 +1,6 @@
 //! Workers that come and go, in each language: what the server holds is the same after many as after a few. `make test` replaces some dozens,
 //! `make test-long` 10,000 (virtual machines 1,000, since each takes a second).
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

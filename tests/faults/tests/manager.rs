@@ -2,8 +2,6 @@
 //!
 //! Each request that fails must be one that its own process took down with it.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
 use std::path::PathBuf;
 

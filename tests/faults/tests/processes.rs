@@ -284,10 +284,7 @@ fn restarts_of_an_application_cost_nothing() {
     let load = site.load(16, 2);
     let restarts = scaled(20, 200);
     for _ in 0..restarts {
-        let reply = site
-            .server
-            .call("GET", "/control/applications/site/restart", &json!(null));
-        assert_eq!(reply.status, 200, "{}", reply.text());
+        site.server.restart("site");
         assert!(load.wait_for_answers(10, PATIENCE));
     }
     site.wait_for_workers(4);

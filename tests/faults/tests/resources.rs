@@ -1,7 +1,5 @@
 //! A full disk, no descriptors left, and a state file that was cut short.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,7 +1,5 @@
 //! Jobs while processes are killed: what is accepted is delivered, and what is delivered twice is counted.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,7 +1,5 @@
 //! Upgrades while requests run: docs/upgrade.md, by example.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;

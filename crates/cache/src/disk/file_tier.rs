@@ -37,9 +37,6 @@ pub(crate) struct Disk {
 
 impl Disk {
     /// Starts with this file, which may be empty or of a server that has ended, for a store with so much memory.
-    ///
-    /// # Errors
-    /// The system gives no thread.
     pub(crate) fn start(
         name: &str,
         file: File,

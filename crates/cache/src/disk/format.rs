@@ -93,7 +93,6 @@ impl Geometry {
     }
 }
 
-/// The head of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileHead {
     /// Its parts.
@@ -134,7 +133,6 @@ impl FileHead {
     }
 }
 
-/// The head of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHead {
     /// Of two segments the later has the higher.
@@ -208,7 +206,6 @@ impl Seal {
     }
 }
 
-/// The head of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordHead {
     /// It may be used.

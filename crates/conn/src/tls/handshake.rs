@@ -37,9 +37,6 @@ pub enum HandshakeError {
 
 impl TlsSocket {
     /// Goes on with the handshake as far as the client does; the caller has a deadline.
-    ///
-    /// # Errors
-    /// There will be no TLS on this connection.
     pub fn poll_handshake(&self, cx: &mut Context<'_>) -> Poll<Result<(), HandshakeError>> {
         let io = self.io();
         let session = &mut *self.session.borrow_mut();
@@ -122,9 +119,6 @@ impl TlsSocket {
     }
 
     /// Begins the handshake by another offer; nothing but [`TlsSocket::poll_hello`] has been called before.
-    ///
-    /// # Errors
-    /// rustls finds something wrong with the offer.
     pub fn renew(
         &self,
         offer: &Offer,

@@ -66,9 +66,6 @@ pub struct Session {
 impl Session {
     /// A session that begins with a handshake. It takes buffers from the thread's own, `buffers`. Authorities that
     /// ask whether a name is ours are answered with `challenges`.
-    ///
-    /// # Errors
-    /// rustls finds something wrong with the offer.
     pub fn new(
         offer: &Offer,
         buffers: Rc<Buffers>,

@@ -114,9 +114,6 @@ impl TlsSocket {
     }
 
     /// Sends some of `output`: ready when something has gone out, or nothing is left.
-    ///
-    /// # Errors
-    /// As of [`TlsSocket::try_send`].
     pub fn poll_send(&self, output: &mut Output, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
         poll_attempt(&self.io, cx, |_| {
             let before = self.unsent(output);

@@ -20,7 +20,6 @@ use crate::input::read;
 use crate::report::{Failure, say};
 use crate::style;
 
-/// Longest name.
 const LONGEST_NAME: usize = 80;
 
 /// The name of an automatic certificate's document begins so, behind the digest of its authority.

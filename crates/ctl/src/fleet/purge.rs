@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use clap::{ArgGroup, Args};
 use serde_json::json;
 use tutti_dialer::random_below;
-use tutti_fleet_store::purges::{self, Purge, What};
+use tutti_fleet_store::purges::{self, Purge};
 use tutti_fleet_store::records::{Answer, read_all};
 use tutti_fleet_store::store::Entry;
 use tutti_fleet_store::{keys, now, random_word};
+use tutti_protocol::PurgeScope;
 
 use super::arguments::{OutputArguments, nodes};
 use super::put::read_time;
@@ -54,14 +55,14 @@ pub(super) struct PurgeArguments {
 }
 
 impl PurgeArguments {
-    fn what(&self) -> What {
+    fn what(&self) -> PurgeScope {
         match (&self.url, &self.under, &self.tag) {
-            (Some(url), _, _) => What::Key { key: url.clone() },
-            (_, Some(under), _) => What::Prefix {
+            (Some(url), _, _) => PurgeScope::Key { key: url.clone() },
+            (_, Some(under), _) => PurgeScope::Prefix {
                 prefix: under.clone(),
             },
-            (_, _, Some(tag)) => What::Tag { tag: tag.clone() },
-            _ => What::All,
+            (_, _, Some(tag)) => PurgeScope::Tag { tag: tag.clone() },
+            _ => PurgeScope::All,
         }
     }
 }
@@ -223,7 +224,7 @@ mod tests {
             number: 2,
             former: String::new(),
             cache: None,
-            what: What::All,
+            what: PurgeScope::All,
             by: String::new(),
             time: 0,
         };

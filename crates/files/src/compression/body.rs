@@ -18,9 +18,6 @@ pub struct CompressedBody {
 
 impl CompressedBody {
     /// Begins a body framed like this.
-    ///
-    /// # Errors
-    /// The method cannot be set up: no memory.
     pub fn new(compressor: &Compressor, framing: ResponseFraming) -> io::Result<Self> {
         Ok(Self {
             encoder: Encoder::new(compressor)?,
@@ -36,9 +33,6 @@ impl CompressedBody {
     }
 
     /// Compresses `data`, and appends what is ready to `out`.
-    ///
-    /// # Errors
-    /// The method fails: no memory.
     pub fn write(&mut self, data: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         self.encoder.write(data, &mut self.ready)?;
         self.frame(out);
@@ -46,9 +40,6 @@ impl CompressedBody {
     }
 
     /// Appends everything so far, so that the client can have it.
-    ///
-    /// # Errors
-    /// The method fails: no memory.
     pub fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         self.encoder.flush(&mut self.ready)?;
         self.frame(out);
@@ -56,9 +47,6 @@ impl CompressedBody {
     }
 
     /// Appends the end; the bytes of the whole body.
-    ///
-    /// # Errors
-    /// The method fails: no memory.
     pub fn finish(self, out: &mut Vec<u8>) -> io::Result<u64> {
         let is_chunked = self.framing == ResponseFraming::Chunked;
         let bytes = self.finish_data(out)?;
@@ -69,9 +57,6 @@ impl CompressedBody {
     }
 
     /// Appends the rest of the data, but not what ends the body; the bytes of the whole body.
-    ///
-    /// # Errors
-    /// The method fails: no memory.
     pub fn finish_data(mut self, out: &mut Vec<u8>) -> io::Result<u64> {
         let mut rest = std::mem::take(&mut self.ready);
         let encoder = self.encoder;

@@ -23,9 +23,6 @@ pub(super) enum Encoder {
 
 impl Encoder {
     /// Begins a body.
-    ///
-    /// # Errors
-    /// The method cannot be set up: no memory.
     pub(super) fn new(compressor: &Compressor) -> io::Result<Self> {
         let level = compressor.level;
         let small = flate2::Compression::new(u32::try_from(level).unwrap_or(6).min(9));
@@ -51,9 +48,6 @@ impl Encoder {
     }
 
     /// Compresses `data`, and appends what is ready to `out`.
-    ///
-    /// # Errors
-    /// None that the methods are known to have when they write to memory.
     pub(super) fn write(&mut self, data: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         self.writer().write_all(data)?;
         self.take(out);
@@ -61,9 +55,6 @@ impl Encoder {
     }
 
     /// Appends everything written so far to `out`, so that the client can decompress it.
-    ///
-    /// # Errors
-    /// As [`Encoder::write`].
     pub(super) fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         self.writer().flush()?;
         self.take(out);
@@ -71,9 +62,6 @@ impl Encoder {
     }
 
     /// Ends the body: appends the rest to `out`.
-    ///
-    /// # Errors
-    /// As [`Encoder::write`].
     pub(super) fn finish(self, out: &mut Vec<u8>) -> io::Result<()> {
         let rest = match self {
             Self::Gzip(encoder) => encoder.finish()?,

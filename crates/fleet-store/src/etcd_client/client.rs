@@ -11,8 +11,8 @@ use super::error::Error;
 use super::messages::{
     Authenticate, AuthenticateAnswer, CREATE, Compaction, CompactionAnswer, Compare, Compared,
     DeleteRange, EQUAL, LeaseGrant, LeaseGrantAnswer, LeaseKeepAlive, LeaseKeepAliveAnswer,
-    LeaseLeases, LeaseLeasesAnswer, LeaseRevoke, LeaseRevokeAnswer, Put, PutAnswer, Range,
-    RangeAnswer, Request, RequestOp, Txn, TxnAnswer, VALUE,
+    LeaseRevoke, LeaseRevokeAnswer, Put, PutAnswer, Range, RangeAnswer, Request, RequestOp, Txn,
+    TxnAnswer, VALUE,
 };
 use super::pairs::{Pair, end_of};
 use super::transport::{Endpoint, Options, Transport};
@@ -97,26 +97,17 @@ impl Client {
     }
 
     /// All keys that begin with these bytes, and the revision that they are of.
-    ///
-    /// # Errors
-    /// As of every call.
     pub async fn list(&self, prefix: &[u8]) -> Result<(Vec<Pair>, i64), Error> {
         self.range(prefix, false).await
     }
 
     /// The names of all keys that begin with these bytes.
-    ///
-    /// # Errors
-    /// As of every call.
     pub async fn keys(&self, prefix: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
         let (pairs, _) = self.range(prefix, true).await?;
         Ok(pairs.into_iter().map(|pair| pair.key).collect())
     }
 
     /// The number of keys that begin with these bytes.
-    ///
-    /// # Errors
-    /// As of every call.
     pub async fn count(&self, prefix: &[u8]) -> Result<u64, Error> {
         let question = Range {
             key: prefix.to_vec(),
@@ -209,9 +200,6 @@ impl Client {
     }
 
     /// Begins a lease for so long.
-    ///
-    /// # Errors
-    /// As of every call.
     pub async fn grant(&self, length: Duration) -> Result<i64, Error> {
         let question = LeaseGrant {
             seconds: i64::try_from(length.as_secs()).unwrap_or(i64::MAX).max(1),
@@ -227,9 +215,6 @@ impl Client {
     }
 
     /// Has a lease go on.
-    ///
-    /// # Errors
-    /// As of every call.
     pub async fn keep_alive(&self, lease: i64) -> Result<KeepAlive, Error> {
         let question = LeaseKeepAlive { id: lease };
         let method = "etcdserverpb.Lease/LeaseKeepAlive";
@@ -247,9 +232,6 @@ impl Client {
     }
 
     /// Ends a lease, and everything under it.
-    ///
-    /// # Errors
-    /// As of every call.
     pub async fn revoke(&self, lease: i64) -> Result<(), Error> {
         let question = LeaseRevoke { id: lease };
         let method = "etcdserverpb.Lease/LeaseRevoke";
@@ -257,20 +239,7 @@ impl Client {
         Ok(())
     }
 
-    /// All leases.
-    ///
-    /// # Errors
-    /// As of every call.
-    pub async fn leases(&self) -> Result<Vec<i64>, Error> {
-        let method = "etcdserverpb.Lease/LeaseLeases";
-        let answer: LeaseLeasesAnswer = self.calls.call(method, &LeaseLeases {}).await?;
-        Ok(answer.leases.into_iter().map(|lease| lease.id).collect())
-    }
-
     /// Forgets all revisions before this one.
-    ///
-    /// # Errors
-    /// As of every call.
     pub async fn compact(&self, revision: i64) -> Result<(), Error> {
         let question = Compaction { revision };
         let CompactionAnswer {} = self
@@ -281,9 +250,6 @@ impl Client {
     }
 
     /// Watches all keys that begin with these bytes, from a revision on.
-    ///
-    /// # Errors
-    /// As of every call.
     pub async fn watch(&self, prefix: &[u8], revision: i64) -> Result<Watch, Error> {
         Watch::begin(&self.calls, prefix, revision).await
     }

@@ -222,21 +222,6 @@ pub(crate) struct LeaseKeepAliveAnswer {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct LeaseLeases {}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct LeaseLeasesAnswer {
-    #[prost(message, repeated, tag = "2")]
-    pub(crate) leases: Vec<LeaseStatus>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct LeaseStatus {
-    #[prost(int64, tag = "1")]
-    pub(crate) id: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
 pub(crate) struct Authenticate {
     #[prost(string, tag = "1")]
     pub(crate) name: String,

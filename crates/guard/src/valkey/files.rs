@@ -8,7 +8,6 @@ use tutti_dialer::{authorities, client_config, system_authorities};
 
 use super::surroundings::Surroundings;
 
-/// Longest password.
 const LONGEST_PASSWORD: usize = 4096;
 
 /// The password, if there is one.

@@ -91,9 +91,6 @@ impl Store {
     }
 
     /// Begins to connect, unless it has. Its thread ends when nobody has the store any more.
-    ///
-    /// # Errors
-    /// The system gives no thread.
     pub fn begin(&self, around: impl FnOnce() -> Arc<dyn Surroundings>) -> io::Result<()> {
         match self.has_begun.swap(true, Ordering::Relaxed) {
             true => Ok(()),
@@ -102,9 +99,6 @@ impl Store {
     }
 
     /// Counts a request of this key of a limit.
-    ///
-    /// # Errors
-    /// There is no answer, or none in time.
     pub async fn count(&self, limit: &str, key: &[u8], bound: Bound) -> Result<Taken, Away> {
         let Some(open) = self.kept.open() else {
             self.failed.fetch_add(1, Ordering::Relaxed);

@@ -64,9 +64,6 @@ impl Default for UniReader {
 
 impl UniReader {
     /// Takes bytes that have come and tells `note` what they say. `control` has what all streams of the client know.
-    ///
-    /// # Errors
-    /// The connection has to end.
     pub fn receive(
         &mut self,
         mut input: &[u8],
@@ -104,9 +101,6 @@ impl UniReader {
     }
 
     /// The stream has ended.
-    ///
-    /// # Errors
-    /// It is one that has to stay open.
     pub fn finish(&self) -> Result<(), Fault> {
         match self.kind {
             Kind::Coming(_) | Kind::Unknown => Ok(()),

@@ -110,9 +110,6 @@ impl MessageReader {
     }
 
     /// The stream has ended.
-    ///
-    /// # Errors
-    /// The message has not.
     pub fn finish(&self) -> Result<(), Fault> {
         if self.frame.is_some() || !self.head.is_empty() {
             return Err(Fault::Connection(

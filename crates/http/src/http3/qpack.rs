@@ -16,9 +16,6 @@ pub enum DecodeError {
 const FIELD_COST: usize = 32;
 
 /// Reads the fields of `section` and gives each to `field`; all of them, counted as §4.2.2 says, may have `most` bytes.
-///
-/// # Errors
-/// Any [`DecodeError`].
 pub fn decode(
     section: &[u8],
     most: usize,

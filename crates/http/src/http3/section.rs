@@ -36,9 +36,6 @@ pub struct Section {
 
 impl Section {
     /// Reads the head of a request; all fields together may count `most` bytes.
-    ///
-    /// # Errors
-    /// Any [`SectionError`].
     pub fn of_request(block: &[u8], most: usize) -> Result<Self, SectionError> {
         let section = Self::read(block, most)?;
         let Pseudo {
@@ -73,9 +70,6 @@ impl Section {
     }
 
     /// Reads trailers.
-    ///
-    /// # Errors
-    /// Any [`SectionError`].
     pub fn of_trailers(block: &[u8], most: usize) -> Result<Trailers, SectionError> {
         let section = Self::read(block, most)?;
         if section.pseudo != Pseudo::default() {

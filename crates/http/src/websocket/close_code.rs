@@ -6,8 +6,6 @@ pub const NORMAL: u16 = 1000;
 pub const GOING_AWAY: u16 = 1001;
 /// The peer broke the protocol.
 pub const PROTOCOL_ERROR: u16 = 1002;
-/// Never sent: the close frame had no code.
-pub const NO_STATUS: u16 = 1005;
 /// Never sent: the connection ended without a close frame.
 pub const ABNORMAL: u16 = 1006;
 /// Text that is not UTF-8.

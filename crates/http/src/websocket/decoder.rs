@@ -95,11 +95,6 @@ impl Decoder {
         }
     }
 
-    /// True if a message has begun and not ended.
-    pub fn is_within_message(&self) -> bool {
-        self.message.is_some()
-    }
-
     /// True if the payload of a data frame is on the way.
     pub fn is_within_frame(&self) -> bool {
         self.payload.is_some()
@@ -261,7 +256,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(decoder.is_within_message(), !message.is_empty());
+        assert_eq!(decoder.message.is_some(), !message.is_empty());
         Ok(found)
     }
 

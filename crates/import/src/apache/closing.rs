@@ -5,57 +5,37 @@
 use super::grammar::Directive;
 use super::known;
 use crate::finding::Findings;
+use crate::words::Words;
 
 /// Directives that refuse requests, or answer them in place of files: the names, and the cure.
-const CLOSING: &[(&[&str], &str)] = &[
+const CLOSING: &[(Words, &str)] = &[
     (
-        &["sslrequire"],
+        Words("sslrequire"),
         "write it as a `match` with a script (`docs/scripting.md`)",
     ),
     (
-        &[
-            "luahookaccesschecker",
-            "luahookauthchecker",
-            "luahookfixups",
-            "luahookmaptostorage",
-            "luahooktranslatename",
-            "luamaphandler",
-            "luaquickhandler",
-            "perlaccesshandler",
-            "perlauthenhandler",
-            "perlauthzhandler",
-            "perlfixuphandler",
-            "perlheaderparserhandler",
-            "perltranshandler",
-            "perlmaptostoragehandler",
-        ],
+        Words(
+            "luahookaccesschecker luahookauthchecker luahookfixups luahookmaptostorage luahooktranslatename
+            luamaphandler luaquickhandler perlaccesshandler perlauthenhandler perlauthzhandler perlfixuphandler
+            perlheaderparserhandler perltranshandler perlmaptostoragehandler",
+        ),
         "write the check as a script (`docs/scripting.md`), or as conditions of a `match`",
     ),
     (
-        &["secruleengine", "securityengine"],
+        Words("secruleengine securityengine"),
         "leave the web application firewall in front; take this directive out of the source to import the site without it",
     ),
     (
-        &[
-            "virtualdocumentroot",
-            "virtualdocumentrootip",
-            "virtualscriptalias",
-            "virtualscriptaliasip",
-        ],
+        Words(
+            "virtualdocumentroot virtualdocumentrootip virtualscriptalias virtualscriptaliasip",
+        ),
         "`share` may have `$host` in it (`docs/variables.md`)",
     ),
     (
-        &[
-            "jkmount",
-            "jkmountfile",
-            "jkautoalias",
-            "passengerenabled",
-            "passengerapproot",
-            "passengerbaseuri",
-            "railsbaseuri",
-            "rackbaseuri",
-            "wsgihandlerscript",
-        ],
+        Words(
+            "jkmount jkmountfile jkautoalias passengerenabled passengerapproot passengerbaseuri railsbaseuri
+            rackbaseuri wsgihandlerscript",
+        ),
         "make it an application, or leave it to Apache, behind a `proxy`",
     ),
 ];
@@ -87,7 +67,7 @@ pub(super) fn closes(directive: &Directive) -> bool {
 pub(super) const REFUSES: &str = "(refuses)";
 
 fn closing(key: &str) -> Option<&'static str> {
-    let found = CLOSING.iter().find(|(names, _)| names.contains(&key));
+    let found = CLOSING.iter().find(|(names, _)| names.contains(key));
     found.map(|(_, hint)| *hint)
 }
 

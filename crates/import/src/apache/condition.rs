@@ -169,7 +169,6 @@ pub(super) enum Condition {
 pub(super) struct Compiled {
     pub(super) condition: Condition,
     pub(super) captures: Option<String>,
-    /// `[OR]`
     pub(super) or_next: bool,
 }
 
@@ -339,7 +338,7 @@ pub(super) fn anchored(base: &str, source: &str, ignore_case: bool) -> Option<St
     } else {
         body
     };
-    Some(format!("{}{body}", super::section::escaped(base)))
+    Some(format!("{}{body}", crate::template::escaped(base)))
 }
 
 /// True for an expression that every path has.

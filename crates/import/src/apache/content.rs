@@ -368,13 +368,8 @@ impl Compiler<'_> {
         }
         let inner = Section {
             stage: Stage::Files,
-            folder: None,
             file: Some(PHP_NAMES.to_owned()),
-            location: None,
-            methods: None,
-            is_unknown: false,
-            test: None,
-            directives: Vec::new(),
+            ..Section::default()
         };
         let wide = inner.place(&spot.sub, true)?;
         let mut sections = spot.site.sections.iter();
@@ -418,7 +413,7 @@ impl Compiler<'_> {
                     .arguments
                     .iter()
                     .skip(1)
-                    .map(|ending| super::section::escaped(ending.trim_start_matches('.')))
+                    .map(|ending| crate::template::escaped(ending.trim_start_matches('.')))
                     .collect();
                 // `x.php.txt` has the ending, too.
                 let names = format!(r"(?i).+\.(?:{})(?:\.|$)", endings.join("|"));
@@ -431,7 +426,7 @@ impl Compiler<'_> {
                     .arguments
                     .iter()
                     .skip(1)
-                    .map(|ending| super::section::escaped(ending.trim_start_matches('.')))
+                    .map(|ending| crate::template::escaped(ending.trim_start_matches('.')))
                     .collect();
                 self.closed(directive, "server-side includes");
                 Some((

@@ -8,26 +8,17 @@ use super::content::Handler;
 use super::grammar::Directive;
 use super::section::{Folder, Mapping, Section, below};
 use super::site::{Compiler, Site, Spot};
-use crate::output::{literal, slug, step, unused, when};
+use crate::output::{literal, slug, step, unused, when, within};
+use crate::words::Words;
 
 /// `ThreadsPerChild` of mod_wsgi's daemon, unless it is given.
 const WSGI_THREADS: u64 = 15;
 
 /// Options of mod_wsgi's daemon that are carried over, or are about its own log.
-const DAEMON_OPTIONS: &[&str] = &[
-    "processes",
-    "threads",
-    "user",
-    "group",
-    "home",
-    "python-home",
-    "python-path",
-    "maximum-requests",
-    "request-timeout",
-    "display-name",
-    "lang",
-    "locale",
-];
+const DAEMON_OPTIONS: Words = Words(
+    "processes threads user group home python-home python-path maximum-requests request-timeout display-name lang
+    locale",
+);
 
 /// Processes of PHP that wait for requests, where Apache had whole servers waiting.
 const SPARE: u64 = 2;
@@ -364,7 +355,7 @@ impl Compiler<'_> {
         }
         for argument in daemon.arguments.iter().skip(1) {
             let name = argument.split('=').next().unwrap_or_default();
-            if !DAEMON_OPTIONS.contains(&name) {
+            if !DAEMON_OPTIONS.contains(name) {
                 let hint = "see `python` in `docs/reference.md`";
                 let problem = format!("`{name}` has nothing like it");
                 self.findings
@@ -454,16 +445,7 @@ fn of_file(sections: &[Section], mapping: &Mapping, name: &str) -> Vec<Section> 
 
 /// Sets a member of an object within others.
 fn insert(options: &mut Map<String, Value>, way: &[&str], name: &str, value: &str) {
-    let mut object = Some(options);
-    for step in way {
-        object = object.and_then(|object| {
-            object
-                .entry(*step)
-                .or_insert_with(|| json!({}))
-                .as_object_mut()
-        });
-    }
-    if let Some(object) = object {
+    if let Some(object) = within(options, way) {
         object.insert(name.to_owned(), value.into());
     }
 }

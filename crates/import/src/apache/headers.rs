@@ -306,7 +306,7 @@ impl Compiler<'_> {
                 .filter(|(mime, _)| of_kind(mime))
                 .flat_map(|(_, endings)| endings.iter())
             {
-                let ending = super::section::escaped(ending);
+                let ending = crate::template::escaped(ending);
                 if !known.contains(&ending) {
                     known.push(ending.clone());
                     by_value.entry(value.clone()).or_default().push(ending);

@@ -150,16 +150,12 @@ fn one(
     let around = Section {
         stage: Stage::Folder,
         folder: Some(Folder::Path(text.to_owned())),
-        file: None,
-        location: None,
-        methods: None,
-        is_unknown: false,
-        test: None,
         directives: directives
             .iter()
             .filter(|directive| Section::read(directive, None).is_none())
             .cloned()
             .collect(),
+        ..Section::default()
     };
     found.push(around.clone());
     super::section::collect(&directives, Some(&around), found);
@@ -209,11 +205,6 @@ fn closed(folder: &str, path: &Path, why: &str, findings: &mut Findings) -> Sect
     Section {
         stage: Stage::Folder,
         folder: Some(Folder::Path(folder.to_owned())),
-        file: None,
-        location: None,
-        methods: None,
-        is_unknown: false,
-        test: None,
         directives: vec![Directive {
             place,
             name: "Require".to_owned(),
@@ -221,6 +212,7 @@ fn closed(folder: &str, path: &Path, why: &str, findings: &mut Findings) -> Sect
             arguments: vec!["all".to_owned(), "denied".to_owned()],
             block: None,
         }],
+        ..Section::default()
     }
 }
 

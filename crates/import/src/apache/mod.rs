@@ -50,9 +50,6 @@ use site::{Compiler, Site};
 use tree::Reader;
 
 /// Reads Apache's files, and pools of PHP-FPM among them.
-///
-/// # Errors
-/// A file cannot be read, or is not what it should be.
 pub(crate) fn import(
     files: &[PathBuf],
     sources: &dyn Sources,
@@ -344,13 +341,9 @@ impl Compiler<'_> {
             }];
             sections.push(Section {
                 stage: Stage::Location,
-                folder: None,
-                file: None,
                 location: Some(Location::Match(pass.argument(0).to_owned())),
-                methods: None,
-                is_unknown: false,
-                test: None,
                 directives: vec![handler],
+                ..Section::default()
             });
         }
         sections

@@ -10,6 +10,7 @@ use super::site::{Compiler, Site, Spot};
 use crate::output::{slug, step};
 use crate::template::{Piece, Text, quoted};
 use crate::units::seconds;
+use crate::words::Words;
 
 /// A path that is handed on.
 struct Pass {
@@ -22,30 +23,10 @@ struct Pass {
 }
 
 /// Options of `ProxyPass` that say what Tutti does anyway, or how Apache keeps connections.
-const USUAL: &[&str] = &[
-    "nocanon",
-    "retry",
-    "ping",
-    "min",
-    "max",
-    "smax",
-    "acquire",
-    "disablereuse",
-    "enablereuse",
-    "flushpackets",
-    "flushwait",
-    "keepalive",
-    "ttl",
-    "upgrade",
-    "iobuffersize",
-    "receivebuffersize",
-    "route",
-    "connectiontimeout",
-    "timeout",
-    "loadfactor",
-    "status",
-    "interpolate",
-];
+const USUAL: Words = Words(
+    "nocanon retry ping min max smax acquire disablereuse enablereuse flushpackets flushwait keepalive ttl upgrade
+    iobuffersize receivebuffersize route connectiontimeout timeout loadfactor status interpolate",
+);
 
 impl Compiler<'_> {
     /// The steps of what is handed to other servers, before those of the rest.
@@ -267,7 +248,7 @@ impl Compiler<'_> {
                 ("connectiontimeout", Some(seconds)) => {
                     drop(options.insert("connect_timeout".to_owned(), seconds.into()))
                 }
-                (name, _) if USUAL.contains(&name) => {}
+                (name, _) if USUAL.contains(name) => {}
                 ("stickysession", _) => {
                     let hint = "`\"balance\": \"hash\"` with `\"key\": \"$cookie_…\"` keeps a client at one server";
                     self.findings.lost(
@@ -394,7 +375,7 @@ impl Compiler<'_> {
                             ("status", "+D" | "D") => {
                                 drop(options.insert("weight".to_owned(), 0.into()))
                             }
-                            (name, _) if USUAL.contains(&name) => {}
+                            (name, _) if USUAL.contains(name) => {}
                             _ => self.findings.lost(
                                 place,
                                 &member.name,
@@ -413,8 +394,7 @@ impl Compiler<'_> {
                                 upstream.insert("balance".to_owned(), "least_connections".into()),
                             ),
                             Some(("lbmethod", "byrequests" | "bytraffic")) => {}
-                            Some((name, _))
-                                if USUAL.contains(&name.to_ascii_lowercase().as_str()) => {}
+                            Some((name, _)) if USUAL.contains(&name.to_ascii_lowercase()) => {}
                             _ => {
                                 let hint = "`\"balance\": \"hash\"` with `\"key\": \"$cookie_…\"` keeps a client at one server";
                                 self.findings.lost(
@@ -459,13 +439,9 @@ pub(super) fn guards(site: &Site) -> Vec<Section> {
             .filter(|directive| directive.key != "balancermember");
         all.push(Section {
             stage: Stage::Folder,
-            folder: None,
-            file: None,
-            location: None,
-            methods: None,
             is_unknown: proxy.argument(0) != "*",
-            test: None,
             directives: directives.cloned().collect(),
+            ..Section::default()
         });
     }
     all.extend(site.sections.iter().cloned());

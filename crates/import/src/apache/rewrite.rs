@@ -133,7 +133,7 @@ impl Compiler<'_> {
         } else if !is_everything(pattern) {
             place.begins(&expression);
         } else if !rules.base.is_empty() && rules.base != "/" {
-            place.begins(&super::section::escaped(&rules.base));
+            place.begins(&crate::template::escaped(&rules.base));
         }
         let mut compiled: Vec<Compiled> = Vec::new();
         let mut last: Option<String> = None;

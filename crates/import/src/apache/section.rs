@@ -7,12 +7,13 @@ use tutti_config::table::DECODED;
 
 use super::grammar::Directive;
 use crate::output::{literal, when};
-use crate::template::{quoted, regex};
+use crate::template::{escaped, quoted, regex};
 
 /// The kinds of sections, in the order in which they are merged: the later one goes before the earlier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
     /// Outside of all sections.
+    #[default]
     Server,
     Folder,
     FolderMatch,
@@ -38,7 +39,7 @@ pub(super) enum Location {
 }
 
 /// A section, those around it included.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Section {
     pub(super) stage: Stage,
     pub(super) folder: Option<Folder>,
@@ -253,18 +254,6 @@ pub(super) fn alternatives_of(source: &str) -> Vec<&str> {
     parts
 }
 
-/// A text in a regular expression.
-pub(super) fn escaped(text: &str) -> String {
-    let mut escaped = String::new();
-    for character in text.chars() {
-        if r"\.+*?()|[]{}^$#&-~".contains(character) {
-            escaped.push('\\');
-        }
-        escaped.push(character);
-    }
-    escaped
-}
-
 /// A pattern of a shell as a regular expression; `*` and `?` are no slash.
 pub(super) fn of_glob(pattern: &str) -> String {
     let mut expression = String::new();
@@ -282,16 +271,7 @@ pub(super) fn of_glob(pattern: &str) -> String {
 impl Section {
     /// A section's head; `None` if it is none of these.
     pub(super) fn read(directive: &Directive, around: Option<&Section>) -> Option<Section> {
-        let mut section = around.cloned().unwrap_or(Section {
-            stage: Stage::Server,
-            folder: None,
-            file: None,
-            location: None,
-            methods: None,
-            is_unknown: false,
-            test: None,
-            directives: Vec::new(),
-        });
+        let mut section = around.cloned().unwrap_or_default();
         section.directives = Vec::new();
         let first = directive.argument(0);
         let (is_match, source) = if first == "~" {
@@ -463,14 +443,8 @@ pub(super) fn collect(directives: &[Directive], around: Option<&Section>, all: &
             .cloned()
             .collect();
         all.push(Section {
-            stage: Stage::Server,
-            folder: None,
-            file: None,
-            location: None,
-            methods: None,
-            is_unknown: false,
-            test: None,
             directives: own,
+            ..Section::default()
         });
     }
     for directive in directives

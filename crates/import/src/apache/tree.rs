@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::grammar::{Directive, Line, directive, lines};
 use crate::finding::{Place, Unreadable};
 use crate::sources::{self, Sources};
+use crate::words::Words;
 
 /// Files within files, and macros within macros. Apache has a bound of its own, 128.
 const DEEPEST_INCLUDE: usize = 16;
@@ -270,16 +271,10 @@ impl<'s> Reader<'s> {
     /// `rewrite_module`, or `mod_rewrite.c`.
     pub(super) fn has_module(&self, asked: &str) -> bool {
         /// They are part of the program.
-        const BUILT_IN: &[&str] = &[
-            "core",
-            "so",
-            "http",
-            "log_config",
-            "logio",
-            "unixd",
-            "version",
-            "watchdog",
-        ];
+        const BUILT_IN: Words = Words("core so http log_config logio unixd version watchdog");
+        /// Two programs of one kind are never there together: of them the usual one is taken.
+        const OTHERS: Words =
+            Words("gnutls nss php5 php7 mpm_prefork mpm_worker cgi cgid include userdir");
         let bare = asked.strip_suffix("_module").or_else(|| {
             asked
                 .strip_prefix("mod_")
@@ -287,21 +282,7 @@ impl<'s> Reader<'s> {
         });
         let bare = bare.unwrap_or_else(|| asked.trim_end_matches(".c"));
         let is_loaded = self.modules.contains(&format!("{bare}_module"));
-        // Two programs of one kind are never there together: of them the usual one is taken.
-        let is_other = [
-            "gnutls",
-            "nss",
-            "php5",
-            "php7",
-            "mpm_prefork",
-            "mpm_worker",
-            "cgi",
-            "cgid",
-            "include",
-            "userdir",
-        ]
-        .contains(&bare);
-        BUILT_IN.contains(&bare) || is_loaded || self.assumes_modules && !is_other
+        BUILT_IN.contains(bare) || is_loaded || self.assumes_modules && !OTHERS.contains(bare)
     }
 
     fn include(

@@ -11,24 +11,13 @@ use super::rule::{Rules, State, rules_of};
 use super::section::{Folder, Location, Mapping, Section, Stage, Where, below};
 use super::site::{Compiler, Site, Spot};
 use crate::output::{literal, one_or_many, slug, step, when};
+use crate::words::Words;
 
 /// Directives that make the content of a place another one.
-const OF_CONTENT: &[&str] = &[
-    "addhandler",
-    "addtype",
-    "directoryindex",
-    "directoryslash",
-    "fallbackresource",
-    "php_admin_flag",
-    "php_admin_value",
-    "php_flag",
-    "php_value",
-    "forcetype",
-    "removehandler",
-    "removetype",
-    "rewriteengine",
-    "sethandler",
-];
+const OF_CONTENT: Words = Words(
+    "addhandler addtype directoryindex directoryslash fallbackresource php_admin_flag php_admin_value php_flag
+    php_value forcetype removehandler removetype rewriteengine sethandler",
+);
 
 /// A request's way through a site.
 impl Compiler<'_> {
@@ -53,18 +42,12 @@ impl Compiler<'_> {
     /// Rewriting outside of sections.
     fn server_rules(&mut self, site: &Rc<Site>, steps: Vec<Value>) -> Vec<Value> {
         let own = Section {
-            stage: Stage::Server,
-            folder: None,
-            file: None,
-            location: None,
-            methods: None,
-            is_unknown: false,
-            test: None,
             // The server outside of all hosts has nothing of its own.
             directives: match site.own.is_empty() {
                 true => site.outer.clone(),
                 false => site.own.clone(),
             },
+            ..Section::default()
         };
         // A virtual host does not inherit the rules of the server around it.
         let Some((true, list)) = rules_of(&own).filter(|(_, list)| !list.is_empty()) else {
@@ -370,7 +353,7 @@ fn subs(site: &Site, base: &Mapping) -> Vec<Mapping> {
         .filter(|section| section.file.is_none())
     {
         let is_of_content = |directive: &Directive| {
-            OF_CONTENT.contains(&directive.key.as_str())
+            OF_CONTENT.contains(&directive.key)
                 || super::redirect::NAMES.contains(&directive.key.as_str())
         };
         let no_links = |directive: &Directive| {

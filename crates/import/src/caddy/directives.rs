@@ -12,7 +12,7 @@ impl Caddy<'_> {
     /// nothing comes after it.
     pub(super) fn unmatched(&mut self, directive: &Directive, steps: &mut Vec<Value>) -> bool {
         let name = directive.name();
-        let refuses = !super::HARMLESS.contains(&name);
+        let refuses = !super::HARMLESS.contains(name);
         let problem = match refuses {
             true => {
                 "its matcher cannot be written as a `match`: requests that come to it are answered 403"

@@ -20,6 +20,7 @@ use crate::finding::{Findings, Place, Unreadable};
 use crate::output::{Output, step, when};
 use crate::program;
 use crate::sources::Sources;
+use crate::words::Words;
 
 use tree::Directive;
 
@@ -27,32 +28,10 @@ use tree::Directive;
 type Listens = Vec<(String, Vec<(Option<String>, String)>)>;
 
 /// Caddy's order; those of one kind with longer paths come first.
-const ORDER: &[&str] = &[
-    "root",
-    "header",
-    "request_body",
-    "redir",
-    "method",
-    "rewrite",
-    "uri",
-    "try_files",
-    "basicauth",
-    "basic_auth",
-    "forward_auth",
-    "request_header",
-    "encode",
-    "templates",
-    "invoke",
-    "handle",
-    "handle_path",
-    "route",
-    "abort",
-    "error",
-    "respond",
-    "reverse_proxy",
-    "php_fastcgi",
-    "file_server",
-];
+const ORDER: Words = Words(
+    "root header request_body redir method rewrite uri try_files basicauth basic_auth forward_auth request_header
+    encode templates invoke handle handle_path route abort error respond reverse_proxy php_fastcgi file_server",
+);
 
 /// Blocks that are carried over, those behind each `rewrite` counted again; a hostile file has no end of them.
 const MOST_BLOCKS: usize = 2_000;
@@ -62,18 +41,9 @@ const MOST_STEPS: usize = 100;
 const MOST_REWRITES: usize = 6;
 
 /// Directives that refuse no request, and change nothing that is answered.
-const HARMLESS: &[&str] = &[
-    "copy_response_headers",
-    "intercept",
-    "log_append",
-    "log_name",
-    "log_skip",
-    "map",
-    "push",
-    "skip_log",
-    "tracing",
-    "vars",
-];
+const HARMLESS: Words = Words(
+    "copy_response_headers intercept log_append log_name log_skip map push skip_log tracing vars",
+);
 
 /// Directives that are no steps.
 const ASIDE: &[&str] = &["bind", "tls", "log", "handle_errors", "@"];
@@ -94,7 +64,7 @@ pub(crate) fn import(
         site: String::new(),
         budget: MOST_BLOCKS,
         certificates: certificates::Certificates::default(),
-        order: ORDER.iter().map(|name| (*name).to_owned()).collect(),
+        order: ORDER.iter().map(str::to_owned).collect(),
         default_bind: None,
     };
     // The first block may have options for all; a file may be one site without a block.
@@ -518,7 +488,7 @@ impl Caddy<'_> {
                 return self.php(directive, arguments, &conditions, rest, scope, steps);
             }
             "file_server" => self.file_server(directive, arguments, scope),
-            other if HARMLESS.contains(&other) => {
+            other if HARMLESS.contains(other) => {
                 self.findings.lost(
                     &place,
                     other,

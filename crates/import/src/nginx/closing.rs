@@ -5,32 +5,20 @@
 use super::known;
 use super::tree::Statement;
 use crate::finding::Findings;
+use crate::words::Words;
 
 /// Directives that ask clients who they are. Without them a place would be open; `satisfy any` counts them.
-const LOGINS: &[(&[&str], &str)] = &[
+const LOGINS: &[(Words, &str)] = &[
     (
-        &["auth_jwt", "auth_jwt_require"],
+        Words("auth_jwt auth_jwt_require"),
         "`authenticate` has `jwt` (`docs/authentication.md`)",
     ),
     (
-        &[
-            "auth_digest",
-            "auth_pam",
-            "auth_ldap",
-            "auth_gss",
-            "auth_oidc",
-            "auth_require",
-            "auth_saml",
-        ],
+        Words("auth_digest auth_pam auth_ldap auth_gss auth_oidc auth_require auth_saml"),
         "`authenticate` asks for passwords (`basic`), or another server about each request (`forward`)",
     ),
     (
-        &[
-            "js_access",
-            "access_by_lua",
-            "access_by_lua_block",
-            "access_by_lua_file",
-        ],
+        Words("js_access access_by_lua access_by_lua_block access_by_lua_file"),
         CHECK_AS_SCRIPT,
     ),
 ];
@@ -39,75 +27,40 @@ const CHECK_AS_SCRIPT: &str =
     "write the check as a script (`docs/scripting.md`), or as conditions of a `match`";
 
 /// Directives that refuse requests, or answer them in place of the files of a folder. Without them, a place would be open.
-const CLOSING: &[(&[&str], &str)] = &[
+const CLOSING: &[(Words, &str)] = &[
     (
-        &["secure_link", "secure_link_secret"],
+        Words("secure_link secure_link_secret"),
         "write the check as a script: `docs/scripting.md` has it",
     ),
     (
-        &[
-            "perl",
-            "js_content",
-            "rewrite_by_lua",
-            "rewrite_by_lua_block",
-            "rewrite_by_lua_file",
-            "server_rewrite_by_lua_block",
-            "server_rewrite_by_lua_file",
-            "precontent_by_lua_block",
-            "precontent_by_lua_file",
-            "content_by_lua",
-            "content_by_lua_block",
-            "content_by_lua_file",
-        ],
+        Words(
+            "perl js_content rewrite_by_lua rewrite_by_lua_block rewrite_by_lua_file server_rewrite_by_lua_block
+            server_rewrite_by_lua_file precontent_by_lua_block precontent_by_lua_file content_by_lua
+            content_by_lua_block content_by_lua_file",
+        ),
         CHECK_AS_SCRIPT,
     ),
     (
-        &[
-            "modsecurity",
-            "ModSecurityEnabled",
-            "SecRulesEnabled",
-            "waf",
-        ],
+        Words("modsecurity ModSecurityEnabled SecRulesEnabled waf"),
         "leave the web application firewall in front; take this directive out of the source to import the site without it",
     ),
     (
-        &[
-            "proxy_pass_request_headers",
-            "fastcgi_pass_request_headers",
-            "uwsgi_pass_request_headers",
-            "scgi_pass_request_headers",
-            "more_clear_input_headers",
-            "more_set_input_headers",
-        ],
+        Words(
+            "proxy_pass_request_headers fastcgi_pass_request_headers uwsgi_pass_request_headers
+            scgi_pass_request_headers more_clear_input_headers more_set_input_headers",
+        ),
         "`request_headers` of an action sets and removes header fields that clients send",
     ),
     (
-        &["proxy_ssl_crl", "grpc_ssl_crl", "uwsgi_ssl_crl"],
+        Words("proxy_ssl_crl grpc_ssl_crl uwsgi_ssl_crl"),
         "no list of revoked certificates is read: check the servers in another way",
     ),
     (
-        &[
-            "memcached_pass",
-            "redis_pass",
-            "redis2_pass",
-            "passenger_enabled",
-            "passenger_app_root",
-            "api",
-            "echo",
-            "echo_exec",
-            "echo_location",
-            "empty_gif",
-            "f4f",
-            "hls",
-            "internal_redirect",
-            "postgres_pass",
-            "rds_json",
-            "slowfs_cache",
-            "ssi",
-            "stub_status",
-            "upload_pass",
-            "xslt_stylesheet",
-        ],
+        Words(
+            "memcached_pass redis_pass redis2_pass passenger_enabled passenger_app_root api echo echo_exec
+            echo_location empty_gif f4f hls internal_redirect postgres_pass rds_json slowfs_cache ssi stub_status
+            upload_pass xslt_stylesheet",
+        ),
         "an application has to answer here; for the state of the server, `\"pass\": \"metrics\"` (`docs/metrics.md`)",
     ),
 ];
@@ -144,8 +97,8 @@ pub(super) fn closes(statement: &Statement) -> Option<(Closing, &'static str, &'
 
 /// The fate of a directive that closes places, wherever it does.
 fn closed_by(name: &str) -> Option<(Closing, &'static str, &'static str)> {
-    let find = |table: &'static [(&'static [&'static str], &'static str)]| {
-        let found = table.iter().find(|(names, _)| names.contains(&name));
+    let find = |table: &'static [(Words, &'static str)]| {
+        let found = table.iter().find(|(names, _)| names.contains(name));
         found.map(|(_, hint)| *hint)
     };
     let problem = "Tutti has nothing like it: the place that it is for answers 403 to everybody";

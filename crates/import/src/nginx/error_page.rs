@@ -14,7 +14,6 @@ pub(super) enum Answer {
     Fixed(u16),
 }
 
-/// An `error_page`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ErrorPage {
     pub(super) statuses: Vec<u16>,

@@ -5,70 +5,24 @@ use serde_json::{Map, Value, json};
 use super::site::{Compiler, Site};
 use super::tree::Statement;
 use crate::finding::Place;
-use crate::output::{slug, unused};
+use crate::output::{slug, unused, within};
+use crate::words::Words;
 
 /// Variables that every script gets from Tutti, with the same meaning.
-const USUAL: &[&str] = &[
-    "CONTENT_LENGTH",
-    "CONTENT_TYPE",
-    "DOCUMENT_ROOT",
-    "DOCUMENT_URI",
-    "GATEWAY_INTERFACE",
-    "HTTPS",
-    "HTTP_HOST",
-    "HTTP_PROXY",
-    "PATH_INFO",
-    "PATH_TRANSLATED",
-    "QUERY_STRING",
-    "REDIRECT_STATUS",
-    "REMOTE_ADDR",
-    "REMOTE_PORT",
-    "REQUEST_METHOD",
-    "REQUEST_SCHEME",
-    "REQUEST_URI",
-    "SCRIPT_FILENAME",
-    "SCRIPT_NAME",
-    "SERVER_ADDR",
-    "SERVER_NAME",
-    "SERVER_PORT",
-    "SERVER_PROTOCOL",
-    "SERVER_SOFTWARE",
-];
+const USUAL: Words = Words(
+    "CONTENT_LENGTH CONTENT_TYPE DOCUMENT_ROOT DOCUMENT_URI GATEWAY_INTERFACE HTTPS HTTP_HOST HTTP_PROXY PATH_INFO
+    PATH_TRANSLATED QUERY_STRING REDIRECT_STATUS REMOTE_ADDR REMOTE_PORT REQUEST_METHOD REQUEST_SCHEME REQUEST_URI
+    SCRIPT_FILENAME SCRIPT_NAME SERVER_ADDR SERVER_NAME SERVER_PORT SERVER_PROTOCOL SERVER_SOFTWARE",
+);
 
 /// Values of the usual variables that mean what Tutti gives them.
-const USUAL_VALUES: &[&str] = &[
-    "$content_length",
-    "$content_type",
-    "$document_root",
-    "$realpath_root",
-    "$document_uri",
-    "$uri",
-    "CGI/1.1",
-    "$https",
-    "$host",
-    "$http_host",
-    "",
-    "$path_info",
-    "$fastcgi_path_info",
-    "$document_root$path_info",
-    "$document_root$fastcgi_path_info",
-    "$realpath_root$fastcgi_path_info",
-    "$query_string",
-    "$args",
-    "200",
-    "$remote_addr",
-    "$remote_port",
-    "$request_method",
-    "$scheme",
-    "$request_uri",
-    "$fastcgi_script_name",
-    "$server_addr",
-    "$server_name",
-    "$server_port",
-    "$server_protocol",
-    "nginx/$nginx_version",
-    "nginx",
-];
+const USUAL_VALUES: Words = Words(
+    "$content_length $content_type $document_root $realpath_root $document_uri $uri CGI/1.1 $https $host $http_host
+    $path_info $fastcgi_path_info $document_root$path_info $document_root$fastcgi_path_info
+    $realpath_root$fastcgi_path_info $query_string $args 200 $remote_addr $remote_port $request_method $scheme
+    $request_uri $fastcgi_script_name $server_addr $server_name $server_port $server_protocol nginx/$nginx_version
+    nginx",
+);
 
 /// Which script runs.
 struct Script {
@@ -313,20 +267,12 @@ impl Compiler<'_> {
         value: &str,
         place: &Place,
     ) {
-        let mut object = self
+        let options = self
             .out
             .applications
             .get_mut(application)
             .and_then(Value::as_object_mut);
-        for step in way {
-            object = object.and_then(|object| {
-                object
-                    .entry(*step)
-                    .or_insert_with(|| json!({}))
-                    .as_object_mut()
-            });
-        }
-        let Some(object) = object else {
+        let Some(object) = options.and_then(|options| within(options, way)) else {
             return;
         };
         match object.get(name).and_then(Value::as_str) {
@@ -402,6 +348,6 @@ impl Compiler<'_> {
 /// True for a variable that Tutti gives the same value. An empty `HTTP_…` is none: it takes a field of the client away.
 fn is_usual(name: &str, value: &str) -> bool {
     name == "SCRIPT_FILENAME"
-        || (USUAL.contains(&name) && USUAL_VALUES.contains(&value))
+        || (USUAL.contains(name) && (value.is_empty() || USUAL_VALUES.contains(value)))
         || (value.is_empty() && !name.starts_with("HTTP_"))
 }

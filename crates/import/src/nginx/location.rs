@@ -6,7 +6,7 @@ use tutti_config::table::DECODED;
 
 use super::tree::Statement;
 use crate::output::{beginning, literal, one_or_many, step, when};
-use crate::template::{Piece, Text};
+use crate::template::{Piece, Text, escaped};
 
 /// How a location matches a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -228,18 +228,6 @@ pub(super) fn order(ways: &[(&Location<'_>, Value)]) -> Vec<Way> {
         add(location, patterns, action);
     }
     ordered
-}
-
-/// A path in a regular expression.
-fn escaped(path: &str) -> String {
-    let mut escaped = String::new();
-    for character in path.chars() {
-        if r"\.+*?()|[]{}^$#&-~".contains(character) {
-            escaped.push('\\');
-        }
-        escaped.push(character);
-    }
-    escaped
 }
 
 /// `/path` is redirected to `/path/`, where that is a location that a server behind answers.

@@ -61,7 +61,6 @@ pub(super) fn starts(processes: &Processes, now: &Situation) -> u32 {
         .min(now.start_capacity.saturating_sub(now.starting))
 }
 
-/// An idle worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct IdleWorker {
     /// Its number.

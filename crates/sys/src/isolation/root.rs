@@ -122,18 +122,12 @@ impl Root {
     }
 
     /// Gives it a `/proc`.
-    ///
-    /// # Errors
-    /// The mount point cannot be made.
     pub fn mount_proc(&mut self, procfs: Procfs) -> io::Result<()> {
         self.procfs = procfs;
         make_mount_point(self.folder(), Path::new("/proc"), true)
     }
 
     /// Gives it a `/tmp` of its own. Called before anything is [bound](Self::bind).
-    ///
-    /// # Errors
-    /// The mount point cannot be made.
     pub fn mount_tmp(&mut self) -> io::Result<()> {
         debug_assert!(self.bindings.is_empty());
         self.tmpfs = true;

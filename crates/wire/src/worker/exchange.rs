@@ -9,7 +9,7 @@ use crate::layout::{
     END_ABORTED, END_COMPLETE, HEAD_CAPACITY, HEAD_IN_RING, HEAD_INLINE, HEAD_NONE, PLACE_INLINE,
     RESPONSE_CAPACITY, STREAM_CAPACITY, SlotControl,
 };
-use crate::request::{BodyView, RequestView};
+use crate::request::{BodyRef, RequestView};
 use crate::response::{HeadError, encode_into, measure};
 use crate::ring::{filled, wait_until};
 use crate::shared::Region;
@@ -180,8 +180,8 @@ impl Exchange {
         }
         let position = self.position.get();
         let count = match self.request().body() {
-            BodyView::None => 0,
-            BodyView::Inline(bytes) => {
+            BodyRef::None => 0,
+            BodyRef::Inline(bytes) => {
                 let start = usize::try_from(position).unwrap_or(usize::MAX);
                 let rest = bytes.get(start..).unwrap_or_default();
                 let count = rest.len().min(target.len());
@@ -190,7 +190,7 @@ impl Exchange {
                 }
                 count
             }
-            BodyView::Spool { offset, len } => {
+            BodyRef::Spool { offset, len } => {
                 let rest = usize::try_from(len.saturating_sub(position)).unwrap_or(usize::MAX);
                 let count = rest.min(target.len());
                 let target = target.get_mut(..count).unwrap_or_default();
@@ -201,8 +201,8 @@ impl Exchange {
                 }
             }
             // Messages, and none before the handshake is accepted: no reason to wait for one who refuses it.
-            BodyView::Stream { .. } if self.request().is_websocket() => 0,
-            BodyView::Stream { .. } => self.stream_read(target)?,
+            BodyRef::Stream { .. } if self.request().is_websocket() => 0,
+            BodyRef::Stream { .. } => self.stream_read(target)?,
         };
         self.position.set(position + count as u64);
         Ok(count)
@@ -211,15 +211,15 @@ impl Exchange {
     /// The whole body at once, where it lies in the slot.
     pub fn body_inline(&self) -> Option<&[u8]> {
         match self.request().body() {
-            BodyView::None => Some(&[]),
-            BodyView::Inline(bytes) => Some(bytes),
+            BodyRef::None => Some(&[]),
+            BodyRef::Inline(bytes) => Some(bytes),
             _ => None,
         }
     }
 
     /// Reads the body from its beginning again. Error `Unsupported`: a streamed body that has been read from.
     pub fn body_rewind(&self) -> io::Result<()> {
-        if matches!(self.request().body(), BodyView::Stream { .. }) && self.position.get() > 0 {
+        if matches!(self.request().body(), BodyRef::Stream { .. }) && self.position.get() > 0 {
             return Err(io::ErrorKind::Unsupported.into());
         }
         self.position.set(0);
@@ -228,7 +228,7 @@ impl Exchange {
 
     /// Reads the body from byte `position` on next. Errors: `Unsupported` where a streamed body would have to go back or skip.
     pub fn body_seek(&self, position: u64) -> io::Result<()> {
-        if matches!(self.request().body(), BodyView::Stream { .. })
+        if matches!(self.request().body(), BodyRef::Stream { .. })
             && self.position.get() != position
         {
             return Err(io::ErrorKind::Unsupported.into());

@@ -5,7 +5,7 @@ use std::io;
 use super::exchange::{ClientGone, Exchange};
 use crate::layout::RESPONSE_CAPACITY;
 use crate::message::{HEAD_LENGTH, Opcode, PieceHead};
-use crate::request::BodyView;
+use crate::request::BodyRef;
 use crate::ring::{WANTS_DATA, WANTS_ROOM, ask, wait_until};
 
 /// A message from the client.
@@ -64,7 +64,7 @@ impl Exchange {
     pub fn try_read_body(&self, target: &mut [u8]) -> io::Result<Option<usize>> {
         if let Some(control) = self.control()
             && !self.is_ended()
-            && matches!(self.request().body(), BodyView::Stream { .. })
+            && matches!(self.request().body(), BodyRef::Stream { .. })
             && !self.request().is_websocket()
             && !self.has_stream_news(control)
             && ask(&control.worker_waits.0, WANTS_DATA, || {

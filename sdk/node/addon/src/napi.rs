@@ -350,7 +350,6 @@ pub(crate) struct Handles {
 pub(crate) struct Turns {
     /// Before it looks at the system's events, and may sleep.
     pub(crate) before: unsafe extern "C" fn(*mut c_void),
-    /// After that.
     pub(crate) after: unsafe extern "C" fn(*mut c_void),
     /// The worker's event is readable.
     pub(crate) event: unsafe extern "C" fn(*mut c_void, c_int, c_int),

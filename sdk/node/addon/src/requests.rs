@@ -9,7 +9,7 @@ use tutti_relay::line::{LEAVE, LEFT, RELAY};
 use tutti_sys::seqpacket;
 use tutti_worker::Level;
 use tutti_worker::log::line;
-use tutti_worker::{BodyView, Exchange, Process, StartError, Worker};
+use tutti_worker::{BodyRef, Exchange, Process, StartError, Worker};
 
 use crate::answer::{Answer, Fault, State};
 
@@ -297,9 +297,9 @@ fn describe(exchange: &Exchange, text: &mut Vec<u8>) -> Body {
     let request = exchange.request();
     let (framing, body) = match request.body() {
         _ if request.is_websocket() => (RequestFraming::None, Body::None),
-        BodyView::None => (framing(&request), Body::None),
-        BodyView::Inline(_) | BodyView::Spool { .. } => (framing(&request), Body::There),
-        BodyView::Stream { .. } => (framing(&request), Body::Coming),
+        BodyRef::None => (framing(&request), Body::None),
+        BodyRef::Inline(_) | BodyRef::Spool { .. } => (framing(&request), Body::There),
+        BodyRef::Stream { .. } => (framing(&request), Body::Coming),
     };
     text.clear();
     each_field(&request, framing, None, true, |name, value| {

@@ -3,7 +3,7 @@
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use tutti_worker::{BodyView, Exchange};
+use tutti_worker::{BodyRef, Exchange};
 
 /// Bytes of a body in one message.
 const PIECE: usize = 256 * 1024;
@@ -23,10 +23,10 @@ pub(super) struct Body {
 impl Body {
     pub(super) fn new(exchange: &Exchange) -> Self {
         let (left, piece) = match exchange.request().body() {
-            BodyView::None => (Some(0), PIECE),
-            BodyView::Inline(bytes) => (Some(bytes.len() as u64), PIECE),
-            BodyView::Spool { len, .. } => (Some(len), PIECE),
-            BodyView::Stream { len } => (len, STREAM_PIECE),
+            BodyRef::None => (Some(0), PIECE),
+            BodyRef::Inline(bytes) => (Some(bytes.len() as u64), PIECE),
+            BodyRef::Spool { len, .. } => (Some(len), PIECE),
+            BodyRef::Stream { len } => (len, STREAM_PIECE),
         };
         Self {
             is_read: false,

@@ -7,7 +7,7 @@ use memchr::memchr;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
-use tutti_worker::BodyView;
+use tutti_worker::BodyRef;
 
 use crate::link::{Detached, Link};
 
@@ -29,13 +29,13 @@ pub(super) struct Input {
 }
 
 impl Input {
-    pub(super) fn begin(&mut self, link: Link, body: BodyView<'_>) {
+    pub(super) fn begin(&mut self, link: Link, body: BodyRef<'_>) {
         self.link = link;
         (self.left, self.is_stream) = match body {
-            BodyView::None => (Some(0), false),
-            BodyView::Inline(bytes) => (Some(bytes.len() as u64), false),
-            BodyView::Spool { len, .. } => (Some(len), false),
-            BodyView::Stream { len } => (len, true),
+            BodyRef::None => (Some(0), false),
+            BodyRef::Inline(bytes) => (Some(bytes.len() as u64), false),
+            BodyRef::Spool { len, .. } => (Some(len), false),
+            BodyRef::Stream { len } => (len, true),
         };
         self.buffer.clear();
         self.start = 0;

@@ -1,6 +1,6 @@
 //! A request, from the wire's form to that of a module.
 
-use tutti_worker::{BodyView, Exchange, target};
+use tutti_worker::{BodyRef, Exchange, target};
 
 use super::shared::{Head, Request};
 use crate::body::{self, Body, Feed};
@@ -19,10 +19,10 @@ pub(super) fn build(exchange: &Exchange) -> Result<(Asked, Feed), String> {
     let content_length = match view.body() {
         // A module cannot accept a handshake, which is an ordinary request to it: the stream behind it is not its body.
         _ if view.is_websocket() => 0,
-        BodyView::None => 0,
-        BodyView::Inline(bytes) => bytes.len() as u64,
-        BodyView::Spool { len, .. } => len,
-        BodyView::Stream { len } => len.ok_or(
+        BodyRef::None => 0,
+        BodyRef::Inline(bytes) => bytes.len() as u64,
+        BodyRef::Spool { len, .. } => len,
+        BodyRef::Stream { len } => len.ok_or(
             "the length of its body is not known, and a module is told it first (`request_buffering` makes it known)",
         )?,
     };

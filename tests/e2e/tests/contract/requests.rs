@@ -86,17 +86,6 @@ fn head(application: &Application) {
     }
 }
 
-fn chunked(body: &[u8], size: usize) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for piece in body.chunks(size) {
-        bytes.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
-        bytes.extend_from_slice(piece);
-        bytes.extend_from_slice(b"\r\n");
-    }
-    bytes.extend_from_slice(b"0\r\n\r\n");
-    bytes
-}
-
 /// Absent, in the slot, as large as it and larger, in the spool file; each with its length and in chunks.
 fn bodies(application: &Application) {
     let absent = application.get("/body");
@@ -115,7 +104,7 @@ fn bodies(application: &Application) {
             "POST",
             "/body",
             "Transfer-Encoding: chunked\r\n",
-            &chunked(&body, 70_000),
+            &client::chunked(&body, 70_000),
         );
         for (framing, reply) in [("with its length", whole), ("in chunks", in_chunks)] {
             assert_eq!(

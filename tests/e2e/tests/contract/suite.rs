@@ -207,9 +207,7 @@ impl Application<'_> {
 
     /// The endpoint of the control API that restarts it; the answer must be 200.
     pub(crate) fn restart(&self) {
-        let path = format!("/control/applications/{}/restart", self.language.name);
-        let reply = self.server.call("GET", &path, &Value::Null);
-        assert_eq!(reply.status, 200, "{}", reply.text());
+        self.server.restart(self.language.name);
     }
 
     /// True if a line of the log has this text, and the name of the application.
