@@ -166,9 +166,8 @@ impl Observation<'_> {
             add(severity, title, parts.join("; "), &restart);
         }
         let queued = number(status, "/requests/queued");
-        let is_full = running > 0 && queued >= running && number(status, "/processes/idle") == 0;
         let wait = self.wait(name).filter(|wait| *wait > LONGEST_WAIT);
-        if is_full || wait.is_some() {
+        if is_saturated(status) || wait.is_some() {
             let workers = plural(running, "worker");
             let mut detail = format!("its backlog has {}", plural(queued, "request"));
             if let Some(wait) = wait {
@@ -426,6 +425,13 @@ impl Observation<'_> {
             )
         })
     }
+}
+
+/// True if no worker of an application is idle, and as many requests as it has workers wait for one. `application` is its part of `/status`.
+pub fn is_saturated(application: &Value) -> bool {
+    let running = number(application, "/processes/running");
+    let queued = number(application, "/requests/queued");
+    running > 0 && queued >= running && number(application, "/processes/idle") == 0
 }
 
 fn has_failed(application: &Value) -> bool {

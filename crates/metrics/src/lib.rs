@@ -19,7 +19,7 @@ mod protobuf;
 mod readings;
 mod text;
 
-pub use alerts::{Alert, EXPIRES_SOON, Observation, Severity, Subject, quoted};
+pub use alerts::{Alert, EXPIRES_SOON, Observation, Severity, Subject, is_saturated, quoted};
 pub use cells::{Classes, Counter, Durations, PerThread};
 pub use families::{ALL, Family, Kind, Unit, names, table};
 pub use format::Format;
