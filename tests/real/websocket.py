@@ -28,7 +28,12 @@ class WebSocket:
 
     def _frame(self, opcode, data):
         mask = os.urandom(4)
-        length = bytes([0x80 | len(data)]) if len(data) < 126 else b"\xfe" + struct.pack(">H", len(data))
+        if len(data) < 126:
+            length = bytes([0x80 | len(data)])
+        elif len(data) < 65536:
+            length = b"\xfe" + struct.pack(">H", len(data))
+        else:
+            length = b"\xff" + struct.pack(">Q", len(data))
         self.socket.sendall(bytes([0x80 | opcode]) + length + mask + bytes(byte ^ mask[place % 4] for place, byte in enumerate(data)))
 
     def say(self, text):

@@ -25,8 +25,8 @@ pub(crate) fn for_stderr(text: &str, begun: usize, indent: usize) -> String {
     wrapped(text, begun, indent, columns(io::stderr()).unwrap_or(WIDTH))
 }
 
-/// A word that is longer than a line is cut: a terminal would do the same.
-fn wrapped(text: &str, begun: usize, indent: usize, width: usize) -> String {
+/// The same for lines of so many columns. A word that is longer than a line is cut: a terminal would do the same.
+pub(crate) fn wrapped(text: &str, begun: usize, indent: usize, width: usize) -> String {
     let width = width.max(indent + 1);
     let mut wrapped = String::new();
     let mut column = begun;

@@ -1,4 +1,4 @@
-// Fetches the page again from time to time, and puts what is new in its place. Without it everything is there, too.
+// Fetches the page again from time to time and shows what has changed. The pages are complete without it.
 "use strict";
 
 const PAUSE = 5000;
@@ -11,25 +11,35 @@ if (controls) {
     button.textContent = "Pause updates";
     button.addEventListener("click", () => {
         isPaused = !isPaused;
-        button.textContent = isPaused ? "Go on with updates" : "Pause updates";
+        button.textContent = isPaused ? "Resume updates" : "Pause updates";
     });
     controls.append(button);
     setInterval(update, PAUSE);
+}
+
+const search = document.getElementById("search");
+if (search) {
+    document.addEventListener("keydown", (event) => {
+        if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey) {
+            event.preventDefault();
+            search.select();
+        }
+    });
 }
 
 async function update() {
     if (isPaused || document.hidden) {
         return;
     }
-    let answer;
+    let response;
     try {
-        answer = await fetch(location.href, { headers: { Accept: "text/html" }, signal: AbortSignal.timeout(PAUSE) });
-        if (answer.redirected) {
+        response = await fetch(location.href, { headers: { Accept: "text/html" }, signal: AbortSignal.timeout(PAUSE) });
+        if (response.redirected) {
             // The session has ended.
             location.reload();
             return;
         }
-        show(new DOMParser().parseFromString(await answer.text(), "text/html"));
+        show(new DOMParser().parseFromString(await response.text(), "text/html"));
     } catch {
         unreachable();
     }
@@ -40,7 +50,7 @@ function show(next) {
     const names = (page) => parts(page).map((part) => part.id).join(" ");
     const main = document.querySelector("main");
     if (names(document) !== names(next)) {
-        // A table has come or gone. Whoever is in the middle of the page is not thrown out of it.
+        // A table has come or gone. A person who is in the middle of the page stays there.
         if (!main.contains(document.activeElement) || document.activeElement === main) {
             main.replaceChildren(...next.querySelector("main").childNodes);
             main.querySelectorAll("table").forEach(addControls);
@@ -61,8 +71,8 @@ function show(next) {
 // A table with fewer rows is read at a glance.
 const ROWS_TO_FILTER = 8;
 const UNITS = { µs: 1e-6, ms: 1e-3, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 };
-// By the id of a table's body: the column to sort by, its direction (1 or -1), and the text to look for.
-const wishes = new Map();
+// By the id of a table's body: the column to sort by, its direction (1 or -1), and the text to filter by.
+const views = new Map();
 
 document.querySelectorAll("table").forEach(addControls);
 
@@ -71,30 +81,30 @@ function addControls(table) {
     if (!body?.id) {
         return;
     }
-    if (!wishes.has(body.id)) {
-        wishes.set(body.id, { column: -1, direction: 1, text: "" });
+    if (!views.has(body.id)) {
+        views.set(body.id, { column: -1, direction: 1, text: "" });
     }
-    const wish = wishes.get(body.id);
+    const view = views.get(body.id);
     [...table.tHead.rows[0].cells].forEach((cell, column) => {
         const button = document.createElement("button");
         button.type = "button";
         button.textContent = cell.textContent;
         button.addEventListener("click", () => {
-            // Numbers are wanted largest first.
+            // The largest number comes first.
             const first = cell.classList.contains("number") ? -1 : 1;
-            wish.direction = wish.column === column ? -wish.direction : first;
-            wish.column = column;
+            view.direction = view.column === column ? -view.direction : first;
+            view.column = column;
             arrange(body);
         });
         cell.replaceChildren(button);
     });
     if (body.rows.length >= ROWS_TO_FILTER) {
-        table.parentElement.before(filter(body, wish));
+        table.parentElement.before(filter(body, view));
     }
     arrange(body);
 }
 
-function filter(body, wish) {
+function filter(body, view) {
     const row = document.createElement("p");
     row.className = "filter";
     const label = document.createElement("label");
@@ -103,9 +113,9 @@ function filter(body, wish) {
     const input = document.createElement("input");
     input.type = "search";
     input.id = label.htmlFor;
-    input.value = wish.text;
+    input.value = view.text;
     input.addEventListener("input", () => {
-        wish.text = input.value.trim().toLowerCase();
+        view.text = input.value.trim().toLowerCase();
         arrange(body);
     });
     row.append(label, input);
@@ -113,29 +123,29 @@ function filter(body, wish) {
 }
 
 function arrange(body) {
-    const wish = wishes.get(body.id);
-    if (!wish) {
+    const view = views.get(body.id);
+    if (!view) {
         return;
     }
     const rows = [...body.rows];
     for (const row of rows) {
-        row.hidden = !row.textContent.toLowerCase().includes(wish.text);
+        row.hidden = !row.textContent.toLowerCase().includes(view.text);
     }
-    if (wish.column < 0) {
+    if (view.column < 0) {
         return;
     }
     const headings = [...body.parentElement.tHead.rows[0].cells];
     headings.forEach((cell, column) => {
-        if (column === wish.column) {
-            cell.setAttribute("aria-sort", wish.direction > 0 ? "ascending" : "descending");
+        if (column === view.column) {
+            cell.setAttribute("aria-sort", view.direction > 0 ? "ascending" : "descending");
         } else {
             cell.removeAttribute("aria-sort");
         }
     });
-    const key = (row) => row.cells[wish.column].textContent.trim();
-    const isNumber = headings[wish.column].classList.contains("number");
+    const key = (row) => row.cells[view.column].textContent.trim();
+    const isNumber = headings[view.column].classList.contains("number");
     const compare = isNumber ? (a, b) => amount(key(a)) - amount(key(b)) : (a, b) => key(a).localeCompare(key(b));
-    rows.sort((a, b) => wish.direction * compare(a, b));
+    rows.sort((a, b) => view.direction * compare(a, b));
     body.append(...rows);
 }
 
@@ -152,7 +162,7 @@ function isSelected(part) {
 
 function unreachable() {
     const state = document.getElementById("state");
-    const text = "The dashboard itself does not answer. The numbers are those from before.";
+    const text = "The dashboard does not answer. The numbers are older.";
     if (state.textContent === text) {
         // A screen reader has said it.
         return;

@@ -1,23 +1,21 @@
-//! Stored certificates, and how long they hold.
+//! Stored certificates, and when they expire.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use maud::{Markup, html};
 use serde_json::Value;
+use tutti_metrics::EXPIRES_SOON;
 
 use crate::markup::{Mood, members, moment, plain, span, state, table, words};
 use crate::watch::Seen;
-
-/// A certificate that ends within this time should have been renewed.
-const SOON: Duration = Duration::from_secs(14 * 86_400);
 
 /// The page's content.
 pub(crate) fn content(seen: &Seen, stored: &Value) -> Markup {
     let columns = [
         words("Certificate"),
         words("State"),
-        words("Ends"),
-        words("For"),
+        words("Expires"),
+        words("Names"),
         words("Issued by"),
         words("Key"),
     ];
@@ -50,12 +48,12 @@ pub(crate) fn content(seen: &Seen, stored: &Value) -> Markup {
         .collect();
     html! {
         @if rows.is_empty() { p.note { "There are no certificates." } }
-        @else { (table("certificates", "Stored certificates; of a chain, the first that ends counts", &columns, &rows)) }
+        @else { (table("certificates", "Stored certificates; a chain expires with its first certificate", &columns, &rows)) }
         (automatic(seen))
     }
 }
 
-/// Certificates that come by themselves: when the next order is due, and why the last one failed.
+/// Automatic certificates: when the next order is due, and why the last one failed.
 fn automatic(seen: &Seen) -> Markup {
     let columns = [
         words("Certificate"),
@@ -90,11 +88,11 @@ fn automatic(seen: &Seen) -> Markup {
         })
         .collect();
     html! {
-        @if !rows.is_empty() { (table("automatic", "Certificates that come by themselves", &columns, &rows)) }
+        @if !rows.is_empty() { (table("automatic", "Automatic certificates", &columns, &rows)) }
     }
 }
 
-/// The metric knows the first end in a chain.
+/// The first expiry in a chain.
 fn end_of(seen: &Seen, name: &str) -> Option<SystemTime> {
     let look = seen.now.as_ref()?;
     let family = tutti_metrics::names::CERTIFICATE_EXPIRY.name;
@@ -104,8 +102,10 @@ fn end_of(seen: &Seen, name: &str) -> Option<SystemTime> {
 
 fn state_of(end: SystemTime) -> Markup {
     match end.duration_since(SystemTime::now()) {
-        Err(_) => state("has ended", Mood::Bad),
-        Ok(left) if left < SOON => state(&format!("ends in {}", span(left)), Mood::Doubtful),
-        Ok(left) => state(&format!("holds for {}", span(left)), Mood::Good),
+        Err(_) => state("expired", Mood::Bad),
+        Ok(left) if left < EXPIRES_SOON => {
+            state(&format!("expires in {}", span(left)), Mood::Doubtful)
+        }
+        Ok(left) => state(&format!("valid for {}", span(left)), Mood::Good),
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn content(from: (u64, &Listing), to: (u64, &Listing)) -> Markup {
         @if groups.is_empty() {
             p.note { "Change " (from.0) " and change " (to.0) " have the same configuration." }
         } @else {
-            p { "From change " (from.0) " to change " (to.0) ": " (count(ChangeTag::Delete)) " lines gone, " (count(ChangeTag::Insert)) " lines new." }
+            p { "From change " (from.0) " to change " (to.0) ": " (count(ChangeTag::Delete)) " lines removed, " (count(ChangeTag::Insert)) " lines added." }
             div.scroll.code.diff role="region" aria-label="Differences" tabindex="0" {
                 @for (index, group) in groups.iter().enumerate() {
                     @if index > 0 { p.gap { "…" } }
@@ -45,7 +45,7 @@ pub(crate) fn content(from: (u64, &Listing), to: (u64, &Listing)) -> Markup {
             }
         }
         @if from.1.is_cut || to.1.is_cut {
-            p.note { "The configurations are longer than what is compared here." }
+            p.note { "Only the first lines are compared: the configurations are longer." }
         }
     }
 }

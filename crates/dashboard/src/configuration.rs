@@ -5,9 +5,9 @@ use serde_json::Value;
 use tutti_config::{Diagnostic, Document};
 use tutti_control::RefusedChange;
 
+use crate::alerts;
 use crate::listing::{Line, Listing, MOST_LINES, words as words_of};
 use crate::markup::{moment, plain, table, words, written};
-use crate::problems;
 use crate::redact::Redactor;
 use crate::watch::Seen;
 
@@ -20,18 +20,18 @@ pub(crate) fn content(
     redactor: &Redactor,
 ) -> Markup {
     let listing = Listing::of(document, redactor);
-    let faults = problems::of_configuration(seen);
+    let faults = alerts::of_configuration(seen);
     html! {
         @if let Some(refused) = refused { (refusal(refused, redactor)) }
         section aria-labelledby="in-force" {
             h2 id="in-force" { "In force" }
             @if !faults.is_empty() {
                 div.alert {
-                    p { strong { (faults.len()) " of its parts " @if faults.len() == 1 { "is" } @else { "are" } " not served:" } }
+                    p { strong { (faults.len()) " parts of it " @if faults.len() == 1 { "is" } @else { "are" }" not in force:" } }
                     (links(&listing, &faults, "line", redactor))
                 }
             }
-            p.note { "Values that may be secrets are hidden; another mark is another value." }
+            p.note { "Values that may be secrets are hidden; different marks stand for different values." }
             (marked(&listing, &faults, &Shown { prefix: "line", name: "Configuration in force", around: None }, redactor))
         }
         section aria-labelledby="history" {
@@ -47,18 +47,18 @@ fn refusal(refused: &RefusedChange, redactor: &Redactor) -> Markup {
             h2 id="refused" { "Refused change" }
             p {
                 "The last change, " code { (refused.cause.change) } " by " (refused.cause.by) " at " (moment(refused.time))
-                ", was refused, and nothing has changed."
+                ", was refused. The configuration before it is still in force."
             }
             @match &refused.document {
                 Some(document) => {
                     @let listing = Listing::of(document, redactor);
                     (links(&listing, &refused.faults.0, "refused", redactor))
-                    p.note { "As it would have been, around the faults:" }
-                    (marked(&listing, &refused.faults.0, &Shown { prefix: "refused", name: "Configuration that was refused", around: Some(AROUND) }, redactor))
+                    p.note { "The refused configuration, around the problems:" }
+                    (marked(&listing, &refused.faults.0, &Shown { prefix: "refused", name: "Refused configuration", around: Some(AROUND) }, redactor))
                 }
                 None => {
                     ul { @for fault in &refused.faults.0 { li { (fault.place()) (words_of(fault, redactor)) } } }
-                    p.note { "What was sent is not shown: it cannot be read, or is larger than 1 MiB." }
+                    p.note { "The refused configuration is not shown because it is not readable, or larger than 1 MiB." }
                 }
             }
         }

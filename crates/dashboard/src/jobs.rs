@@ -27,7 +27,7 @@ fn spoolers(look: &Look) -> Markup {
         words("State"),
         number("Waiting"),
         number("Delivering"),
-        number("Given up"),
+        number("Failed"),
         number("Oldest"),
         number("Size"),
         number("Stored"),
@@ -70,20 +70,20 @@ fn state_of(status: &Value) -> Markup {
         return state(problem, Mood::Bad);
     }
     if status.get("removed") == Some(&Value::Bool(true)) {
-        return state("not in the configuration", Mood::Doubtful);
+        return state("removed from the configuration", Mood::Doubtful);
     }
     let failed = status.pointer("/jobs/failed").and_then(Value::as_u64);
     if failed.unwrap_or_default() > 0 {
-        return state("has given up jobs", Mood::Doubtful);
+        return state("has failed jobs", Mood::Doubtful);
     }
-    state("delivers", Mood::Good)
+    state("running", Mood::Good)
 }
 
 fn schedules(look: &Look) -> Markup {
     let columns = [
         words("Schedule"),
         words("Last run"),
-        words("Began"),
+        words("Started"),
         words("Ended"),
         words("Next"),
         number("Succeeded"),

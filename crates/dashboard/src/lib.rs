@@ -18,10 +18,12 @@
 //! | `graph` | the last hour as SVG |
 //! | `listing` | a configuration as lines that know their places |
 //! | `redact` | which values of a configuration are not shown |
+//! | `search` | what has a text in its name |
 //! | `page` and its kin | HTML |
 
 #![forbid(unsafe_code)]
 
+mod alerts;
 mod certificates;
 mod comparison;
 mod configuration;
@@ -40,6 +42,7 @@ mod problems;
 mod redact;
 mod reply;
 mod running;
+mod search;
 mod site;
 mod watch;
 

@@ -82,7 +82,7 @@ impl Listing {
     /// A fault in words; where it is about a value that is hidden the words do not repeat it.
     pub(crate) fn words_of(&self, fault: &Diagnostic, redactor: &Redactor) -> String {
         if self.hides(&fault.pointer) {
-            return "this value is not right; it is not shown here, the control API's answer tells more".to_owned();
+            return "this value is invalid; it is hidden here, and the answer of the control API has the details".to_owned();
         }
         words(fault, redactor)
     }

@@ -15,7 +15,7 @@ pub(crate) fn page(to: &str, is_wrong: bool) -> Markup {
                     h1 { "Tutti" }
                     form method="post" action="/login" {
                         @if is_wrong {
-                            p.alert id="wrong" role="alert" { "That is not the token." }
+                            p.alert id="wrong" role="alert" { "The token is wrong." }
                         }
                         // Managers of passwords want a name beside it.
                         input type="text" name="username" value="tutti" autocomplete="username" hidden;

@@ -28,25 +28,26 @@ pub(crate) const fn number(name: &'static str) -> Column {
 }
 
 /// A table with a caption, whose first column names its rows. Where it is too wide for the window it is scrolled, also with the keyboard,
-/// and the page is not. The script replaces the body; `id` is one word.
+/// and the page is not. On a phone each row is a card: its cells have the headings of their columns (`data-label`), and the roles keep
+/// it a table for a screen reader although it is not displayed as one. The script replaces the body; `id` is one word.
 pub(crate) fn table(id: &str, caption: &str, columns: &[Column], rows: &[Vec<Markup>]) -> Markup {
     let caption_id = format!("{id}-caption");
     html! {
         div.scroll role="region" aria-labelledby=(caption_id) tabindex="0" {
-            table {
+            table role="table" aria-labelledby=(caption_id) {
                 caption id=(caption_id) { (caption) }
-                thead { tr {
+                thead role="rowgroup" { tr role="row" {
                     @for column in columns {
-                        th scope="col" class=[column.is_number.then_some("number")] { (column.name) }
+                        th scope="col" role="columnheader" class=[column.is_number.then_some("number")] { (column.name) }
                     }
                 } }
-                tbody id=(id) data-live {
-                    @for row in rows { tr {
-                        @for (index, cell) in row.iter().enumerate() {
+                tbody id=(id) role="rowgroup" data-live {
+                    @for row in rows { tr role="row" {
+                        @for (index, (cell, column)) in row.iter().zip(columns).enumerate() {
                             @if index == 0 {
-                                th scope="row" { (cell) }
+                                th scope="row" role="rowheader" { (cell) }
                             } @else {
-                                td class=[columns.get(index).filter(|column| column.is_number).map(|_| "number")] { (cell) }
+                                td role="cell" data-label=(column.name) class=[column.is_number.then_some("number")] { (cell) }
                             }
                         }
                     } }
@@ -140,6 +141,21 @@ pub(crate) fn seconds(value: f64) -> String {
         format!("{} ms", measured(value * 1e3))
     } else {
         format!("{} s", measured(value))
+    }
+}
+
+/// Errors in a second, and their share of all requests.
+pub(crate) fn errors(failed: Option<f64>, all: Option<f64>) -> Markup {
+    let share = failed
+        .zip(all)
+        .filter(|(failed, all)| *failed > 0.0 && *all > 0.0);
+    match share {
+        None => html! { (maybe(failed, rate)) },
+        Some((failed, all)) => {
+            let percent = 100.0 * failed / all;
+            let digits = usize::from(percent < 10.0);
+            html! { span.bad { (rate(failed)) " (" (format!("{percent:.digits$}")) "\u{a0}%)" } }
+        }
     }
 }
 

@@ -1,17 +1,19 @@
-//! Traffic, and a page with every number there is: also those that no other page knows yet.
+//! Traffic, and a page with every number there is, including those that no other page has.
 
 use maud::{Markup, html};
 use serde_json::Value;
 use tutti_config::Document;
 use tutti_config::Node;
 
-use crate::markup::{Mood, maybe, members, number, plain, rate, state, table, words};
-use crate::watch::{Look, Seen};
+use crate::markup::{
+    Mood, errors, maybe, members, number, plain, rate, seconds, state, table, words,
+};
+use crate::watch::{Look, ROUTES, Seen};
 
 /// Rows of one table of the last page.
 const MOST_ROWS: usize = 2000;
 
-/// Listeners, what answers, and upstreams.
+/// Listeners, routes, responses and upstreams.
 pub(crate) fn traffic(seen: &Seen, document: &Document) -> Markup {
     let Some(look) = &seen.now else {
         return html! {};
@@ -19,6 +21,10 @@ pub(crate) fn traffic(seen: &Seen, document: &Document) -> Markup {
     let before = seen.before.as_deref();
     html! {
         (listeners(look, before, document))
+        section aria-labelledby="routes-heading" {
+            h2 id="routes-heading" { "Routes" }
+            (routes("routes", look, before))
+        }
         (actions(look, before))
         (upstreams(look, before))
     }
@@ -38,7 +44,7 @@ fn listeners(look: &Look, before: Option<&Look>, document: &Document) -> Markup 
         words("Passes to"),
         words("TLS"),
         number("Connections"),
-        number("Handshakes failed"),
+        number("Failed handshakes"),
         number("Requests"),
         number("4xx"),
         number("5xx"),
@@ -77,22 +83,55 @@ fn listeners(look: &Look, before: Option<&Look>, document: &Document) -> Markup 
     }
 }
 
-/// By what answers: the values that the label `action` has.
-const ACTIONS: [(&str, &str); 7] = [
+/// A row for each route; a request counts for the last one that it came to.
+pub(crate) fn routes(id: &str, look: &Look, before: Option<&Look>) -> Markup {
+    let columns = [
+        words("Route"),
+        number("Requests"),
+        number("4xx"),
+        number("5xx"),
+        number("p50"),
+        number("p99"),
+    ];
+    let row = |name: &str| {
+        let rates = look.rates(before, &ROUTES, name);
+        vec![
+            html! { (name) },
+            html! { (maybe(rates.requests, rate)) },
+            html! { (maybe(rates.client_errors, rate)) },
+            errors(rates.server_errors, rates.requests),
+            html! { (maybe(rates.median, seconds)) },
+            html! { (maybe(rates.slow, seconds)) },
+        ]
+    };
+    let names = look
+        .readings
+        .values_of("tutti_route_requests_total", "route");
+    let rows: Vec<Vec<Markup>> = names.into_iter().map(row).collect();
+    html! {
+        @if rows.is_empty() { p.note { "There are no routes." } }
+        @else { (table(id, "Routes: requests per second, response times", &columns, &rows)) }
+    }
+}
+
+/// The values that the label `action` has, and their names here.
+const ACTIONS: [(&str, &str); 9] = [
     ("application", "Applications"),
     ("upstream", "Upstreams and proxies"),
     ("share", "Files"),
-    ("return", "Fixed answers"),
+    ("cache", "Cache"),
+    ("return", "Fixed responses"),
     ("spooler", "Spoolers"),
     ("metrics", "Metrics"),
-    ("none", "Refused before a route"),
+    ("maintenance", "Maintenance"),
+    ("none", "Rejected, or without a route"),
 ];
 
 fn actions(look: &Look, before: Option<&Look>) -> Markup {
     let columns = [
-        words("Answered by"),
-        number("Requests so far"),
-        number("All"),
+        words("Served by"),
+        number("Requests in total"),
+        number("Requests"),
         number("2xx"),
         number("3xx"),
         number("4xx"),
@@ -101,10 +140,10 @@ fn actions(look: &Look, before: Option<&Look>) -> Markup {
     let rows: Vec<Vec<Markup>> = ACTIONS
         .into_iter()
         .map(|(action, name)| {
-            let so_far = look
+            let total = look
                 .readings
                 .sum("tutti_requests_total", &[("action", action)]) as u64;
-            let mut row = vec![html! { (name) }, html! { (plain(Some(&so_far.into()))) }];
+            let mut row = vec![html! { (name) }, html! { (plain(Some(&total.into()))) }];
             row.push(rate_of(
                 look,
                 before,
@@ -120,8 +159,8 @@ fn actions(look: &Look, before: Option<&Look>) -> Markup {
         .collect();
     html! {
         section aria-labelledby="actions-heading" {
-            h2 id="actions-heading" { "Answers" }
-            (table("actions", "Answers by what gave them, per second", &columns, &rows))
+            h2 id="actions-heading" { "Responses" }
+            (table("actions", "Responses by what served them, per second", &columns, &rows))
         }
     }
 }
@@ -133,7 +172,7 @@ fn upstreams(look: &Look, before: Option<&Look>) -> Markup {
         words("State"),
         number("Active"),
         number("Requests"),
-        number("So far"),
+        number("Requests in total"),
         number("Failures"),
         words("Health check"),
     ];
@@ -145,7 +184,10 @@ fn upstreams(look: &Look, before: Option<&Look>) -> Markup {
                 .get("state")
                 .and_then(Value::as_str)
                 .unwrap_or("unknown");
-            let mood = if word == "up" { Mood::Good } else { Mood::Bad };
+            let (word, mood) = match word {
+                "up" => ("healthy", Mood::Good),
+                other => (other, Mood::Bad),
+            };
             rows.push(vec![
                 html! { (server) },
                 html! { (upstream) },
@@ -198,7 +240,7 @@ pub(crate) fn everything(seen: &Seen) -> Markup {
     };
     let mut status = Vec::new();
     flatten(&look.status, String::new(), &mut status);
-    // They have a page, which leaves out what they say of secrets.
+    // They are on another page, without the secrets.
     status.retain(|(place, _)| !place.starts_with("/problems"));
     let rows = |all: &[(String, String)]| -> Vec<Vec<Markup>> {
         let all = all.iter().take(MOST_ROWS);
@@ -211,15 +253,15 @@ pub(crate) fn everything(seen: &Seen) -> Markup {
         .filter(|(name, _)| !name.contains("_bucket"))
         .map(|(name, value)| (name, format!("{value}")))
         .collect();
-    let columns = [words("Place"), number("Value")];
+    let columns = [words("Name"), number("Value")];
     html! {
         section aria-labelledby="status-heading" {
             h2 id="status-heading" { "Status" }
-            (table("status-numbers", "What /status says", &columns, &rows(&status)))
+            (table("status-numbers", "The members of /status", &columns, &rows(&status)))
         }
         section aria-labelledby="metrics-heading" {
             h2 id="metrics-heading" { "Metrics" }
-            (table("metrics-numbers", "What /metrics says, without the buckets of histograms", &columns, &rows(&metrics)))
+            (table("metrics-numbers", "The metrics, without the buckets of histograms", &columns, &rows(&metrics)))
         }
     }
 }

@@ -1,14 +1,17 @@
-//! The first page: the numbers that tell whether all is well, and the last hour.
+//! The first page: the alerts, rates, errors, latency and saturation, per application and per route, and the last hour.
 
 use std::time::Duration;
 
 use maud::{Markup, html};
 use serde_json::Value;
+use tutti_metrics::Alert;
 
 use crate::graph::{Graph, draw};
-use crate::markup::{self, bytes, bytes_a_second, maybe, measured, plain, rate, seconds, span};
-use crate::running;
+use crate::markup::{
+    self, bytes, bytes_a_second, errors, maybe, measured, plain, rate, seconds, span,
+};
 use crate::watch::{Number, Seen};
+use crate::{alerts, numbers, running};
 
 const GRAPHS: [Graph; 6] = [
     Graph {
@@ -45,11 +48,11 @@ const GRAPHS: [Graph; 6] = [
     },
     Graph {
         id: "graph-processes",
-        title: "Application processes",
+        title: "Workers",
         lines: &[
             ("running", Number::Running),
             ("busy", Number::Busy),
-            ("requests queued", Number::Queued),
+            ("backlog", Number::Queued),
         ],
         show: measured,
         is_bytes: false,
@@ -64,32 +67,46 @@ const GRAPHS: [Graph; 6] = [
 ];
 
 /// The page's content.
-pub(crate) fn content(seen: &Seen) -> Markup {
+pub(crate) fn content(seen: &Seen, alerts: &[Alert]) -> Markup {
     let last = |number| seen.points.back().and_then(|point| point.value(number));
     let status = seen.now.as_ref().map(|look| &look.status);
     let number = |pointer: &str| plain(status.and_then(|status| status.pointer(pointer)));
     let uptime = status
         .and_then(|status| status.pointer("/server/uptime"))
         .and_then(Value::as_u64);
+    let text = |value: String| html! { (value) };
+    let busy = last(Number::Busy).zip(last(Number::Running));
+    let busy = busy.map(|(busy, running)| format!("{} of {}", measured(busy), measured(running)));
     let numbers = [
-        ("Requests", maybe(last(Number::Requests), rate)),
-        ("Server errors", maybe(last(Number::ServerErrors), rate)),
-        ("p99 response time", maybe(last(Number::Slow), seconds)),
-        ("Connections active", number("/connections/active")),
-        ("Connections idle", number("/connections/idle")),
-        ("Processes running", maybe(last(Number::Running), measured)),
-        ("Requests queued", maybe(last(Number::Queued), measured)),
-        ("Memory", maybe(last(Number::Memory), bytes)),
+        ("Requests", text(maybe(last(Number::Requests), rate))),
+        (
+            "Server errors (5xx)",
+            errors(last(Number::ServerErrors), last(Number::Requests)),
+        ),
+        (
+            "p50 response time",
+            text(maybe(last(Number::Median), seconds)),
+        ),
+        (
+            "p99 response time",
+            text(maybe(last(Number::Slow), seconds)),
+        ),
+        ("Busy workers", text(busy.unwrap_or_else(|| "–".to_owned()))),
+        ("Backlog", text(maybe(last(Number::Queued), measured))),
+        ("Memory", text(maybe(last(Number::Memory), bytes))),
+        ("Active connections", text(number("/connections/active"))),
     ];
     let uptime = uptime.map(|seconds| span(Duration::from_secs(seconds)));
     let server = [
         ("Version", number("/server/version")),
         ("Main process", number("/server/pid").replace('\u{a0}', "")),
-        ("Running for", uptime.unwrap_or_else(|| "–".to_owned())),
-        ("Requests since then", number("/requests/total")),
+        ("Uptime", uptime.unwrap_or_else(|| "–".to_owned())),
+        ("Requests in total", number("/requests/total")),
+        ("Idle connections", number("/connections/idle")),
         ("Languages", languages(status)),
     ];
     html! {
+        (alerts::section(seen, alerts))
         section aria-labelledby="now" {
             h2 id="now" { "Now" }
             dl.numbers id="numbers" data-live {
@@ -98,6 +115,7 @@ pub(crate) fn content(seen: &Seen) -> Markup {
         }
         @if let Some(look) = &seen.now {
             (running::table("overview-applications", look, seen.before.as_deref()))
+            (numbers::routes("overview-routes", look, seen.before.as_deref()))
         }
         section aria-labelledby="hour" {
             h2 id="hour" { "The last hour" }
@@ -143,12 +161,12 @@ fn languages(status: Option<&Value>) -> String {
 fn table(seen: &Seen) -> Markup {
     const EVERY: usize = 30;
     let columns = [
-        markup::words("Before"),
+        markup::words("Until"),
         markup::number("Requests"),
         markup::number("5xx"),
         markup::number("p99"),
-        markup::number("Active"),
-        markup::number("Processes"),
+        markup::number("Connections"),
+        markup::number("Workers"),
         markup::number("Memory"),
     ];
     let newest = seen.points.back().map(|point| point.at);
@@ -180,7 +198,7 @@ fn table(seen: &Seen) -> Markup {
         .collect();
     markup::table(
         "hour-rows",
-        "Ten seconds of every five minutes (UTC)",
+        "The last ten seconds of every five minutes (UTC)",
         &columns,
         &rows,
     )

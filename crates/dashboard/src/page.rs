@@ -3,9 +3,9 @@
 use std::time::SystemTime;
 
 use maud::{DOCTYPE, Markup, html};
-use serde_json::Value;
 
-use crate::markup::moment;
+use crate::alerts::fix;
+use crate::markup::{Mood, moment, state};
 use crate::watch::Seen;
 
 /// The pages: path and name.
@@ -17,7 +17,7 @@ pub(crate) const PAGES: [(&str, &str); 8] = [
     ("/configuration", "Configuration"),
     ("/certificates", "Certificates"),
     ("/problems", "Problems"),
-    ("/numbers", "Numbers"),
+    ("/metrics", "Metrics"),
 ];
 
 /// Everything that the frame tells.
@@ -25,13 +25,16 @@ pub(crate) struct Frame<'a> {
     pub(crate) path: &'a str,
     pub(crate) title: &'a str,
     pub(crate) seen: &'a Seen,
+    /// The number of alerts.
+    pub(crate) alerts: usize,
+    /// The text that is searched for, on the page of its results.
+    pub(crate) wanted: &'a str,
     /// There is a session to be ended.
     pub(crate) has_session: bool,
 }
 
 /// A whole page.
 pub(crate) fn page(frame: &Frame<'_>, content: &Markup) -> Markup {
-    let problems = problem_count(frame.seen);
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -39,15 +42,20 @@ pub(crate) fn page(frame: &Frame<'_>, content: &Markup) -> Markup {
             body {
                 a.skip href="#content" { "Skip to content" }
                 header {
-                    p.brand { "Tutti" }
+                    p.brand { a href="/" { "Tutti" } }
                     nav aria-label="Pages" { ul {
                         @for (path, name) in PAGES {
                             li { a href=(path) aria-current=[(path == frame.path).then_some("page")] {
                                 (name)
-                                @if path == "/problems" && problems > 0 { " (" (problems) ")" }
+                                @if path == "/problems" && frame.alerts > 0 { " (" (frame.alerts) ")" }
                             } }
                         }
                     } }
+                    form.search role="search" action="/search" {
+                        label.visually-hidden for="search" { "Search" }
+                        input id="search" type="search" name="q" value=(frame.wanted) placeholder="Search" aria-keyshortcuts="Control+K";
+                        button type="submit" { "Search" }
+                    }
                     @if frame.has_session {
                         form.logout method="post" action="/logout" { button type="submit" { "Log out" } }
                     }
@@ -84,12 +92,15 @@ pub(crate) fn head(title: &str) -> Markup {
 fn banner(seen: &Seen) -> Markup {
     html! {
         @if let Some((since, why)) = &seen.silence {
-            p.alert {
-                strong { "The server does not answer" } " since " (moment(*since)) ": " (why) ". "
-                @if seen.now.is_some() { "The numbers are those from before." }
+            div.alert {
+                p {
+                    (state("Critical", Mood::Bad)) ": " strong { "The server does not answer" } " since " (moment(*since)) ": " (why) ". "
+                    @if seen.now.is_some() { "The numbers are older." }
+                }
+                (fix("tutti log -n 50"))
             }
         } @else if seen.now.is_none() {
-            p.note { "The server has not been asked yet. Refresh in a moment." }
+            p.note { "There are no numbers yet. Refresh in a moment." }
         }
     }
 }
@@ -97,16 +108,8 @@ fn banner(seen: &Seen) -> Markup {
 fn as_of(seen: &Seen) -> Markup {
     html! {
         @match &seen.now {
-            Some(look) => { "Numbers of " (moment(look.time)) ", rates over the last 10 to 20 seconds." }
+            Some(look) => { "Numbers as of " (moment(look.time)) "; rates are of the last 10 to 20 seconds." }
             None => { "No numbers at " (moment(SystemTime::now())) "." }
         }
     }
-}
-
-fn problem_count(seen: &Seen) -> usize {
-    let problems = seen
-        .now
-        .as_ref()
-        .and_then(|look| look.status.get("problems"));
-    problems.and_then(Value::as_array).map_or(0, Vec::len)
 }

@@ -2,12 +2,14 @@
 
 use maud::{Markup, html};
 use serde_json::Value;
-use tutti_metrics::names;
+use tutti_metrics::{is_saturated, quoted};
 
+use crate::alerts::fix;
 use crate::markup::{
-    Mood, bytes, maybe, members, number, plain, rate, seconds, state, table as any_table, words,
+    Mood, bytes, errors, maybe, members, number, plain, rate, seconds, state, table as any_table,
+    words,
 };
-use crate::watch::{Look, Seen};
+use crate::watch::{APPLICATIONS, Look, Seen};
 
 /// The page's content.
 pub(crate) fn content(seen: &Seen) -> Markup {
@@ -27,17 +29,16 @@ pub(crate) fn table(id: &str, look: &Look, before: Option<&Look>) -> Markup {
     let columns = [
         words("Application"),
         words("State"),
-        number("Running"),
-        number("Idle"),
-        number("Starting"),
-        number("Active"),
-        number("Queued"),
         number("Requests"),
+        number("5xx"),
         number("p50"),
         number("p99"),
+        number("Busy workers"),
+        number("Starting"),
+        number("Backlog"),
+        number("Memory"),
         number("Restarts"),
         number("Failed starts"),
-        number("Memory"),
     ];
     let rows: Vec<Vec<Markup>> = members(&look.status, "/applications")
         .map(|(name, status)| row(name, status, look, before))
@@ -46,39 +47,41 @@ pub(crate) fn table(id: &str, look: &Look, before: Option<&Look>) -> Markup {
         @if rows.is_empty() {
             p.note { "There are no applications." }
         } @else {
-            (any_table(id, "Applications", &columns, &rows))
+            (any_table(id, "Applications: requests per second, response times, workers", &columns, &rows))
         }
     }
 }
 
 fn row(name: &str, status: &Value, look: &Look, before: Option<&Look>) -> Vec<Markup> {
     let number = |pointer: &str| html! { (plain(status.pointer(pointer))) };
-    let labels = [("application", name)];
-    let measured = before.map(|before| {
-        let time = look.at.saturating_duration_since(before.at);
-        let readings = &look.readings;
-        let family = names::REQUEST_DURATION.name;
-        let quantile = |part| readings.quantile(&before.readings, family, &labels, part);
-        let requests = readings.rate(&before.readings, time, "tutti_requests_total", &labels);
-        (requests, quantile(0.5), quantile(0.99))
-    });
-    let (requests, median, slow) = measured.unwrap_or_default();
+    let rates = look.rates(before, &APPLICATIONS, name);
     let memory = status.get("memory").and_then(Value::as_f64);
     vec![
         html! { (name) },
         state_of(status),
-        number("/processes/running"),
-        number("/processes/idle"),
+        html! { (maybe(rates.requests, rate)) },
+        errors(rates.server_errors, rates.requests),
+        html! { (maybe(rates.median, seconds)) },
+        html! { (maybe(rates.slow, seconds)) },
+        html! { (busy(status)) },
         number("/processes/starting"),
-        number("/requests/active"),
         number("/requests/queued"),
-        html! { (maybe(requests, rate)) },
-        html! { (maybe(median, seconds)) },
-        html! { (maybe(slow, seconds)) },
+        html! { (maybe(memory, bytes)) },
         number("/restarts"),
         number("/failures/total"),
-        html! { (maybe(memory, bytes)) },
     ]
+}
+
+/// `1 of 4`: the busy workers, and all that run.
+fn busy(status: &Value) -> String {
+    let number = |pointer: &str| status.pointer(pointer).and_then(Value::as_u64);
+    match number("/processes/running") {
+        None => "–".to_owned(),
+        Some(running) => {
+            let idle = number("/processes/idle").unwrap_or_default();
+            format!("{} of {running}", running.saturating_sub(idle))
+        }
+    }
 }
 
 /// In a word: `/status` says it with numbers.
@@ -99,7 +102,7 @@ fn state_of(status: &Value) -> Markup {
         (0, true) => state("cannot start", Mood::Bad),
         (_, true) => state("some cannot start", Mood::Doubtful),
         (0, false) => state("idle", Mood::Good),
-        (_, false) if number("/requests/queued") > 0 => state("all busy", Mood::Doubtful),
+        (_, false) if is_saturated(status) => state("saturated", Mood::Doubtful),
         (_, false) => state("running", Mood::Good),
     }
 }
@@ -120,9 +123,9 @@ fn one(index: usize, name: &str, status: &Value) -> Markup {
             h2 id=(heading) { (name) }
             div id=(format!("{heading}-more")) data-live {
                 dl.facts {
-                    div { dt { "Processes" } dd { @if pids.is_empty() { "none" } @else { (pids.join(", ")) } } }
-                    div { dt { "Requests so far" } dd { (plain(status.pointer("/requests/total"))) } }
-                    div { dt { "Place" } dd { code { "/applications/" (name) } } }
+                    div { dt { "Process IDs" } dd { @if pids.is_empty() { "none" } @else { (pids.join(", ")) } } }
+                    div { dt { "Requests in total" } dd { (plain(status.pointer("/requests/total"))) } }
+                    div { dt { "Configuration" } dd { code { "/applications/" (name) } } }
                 }
                 (mules(&heading, name, status))
                 @if last.is_some() {
@@ -132,12 +135,13 @@ fn one(index: usize, name: &str, status: &Value) -> Markup {
                             @if let Some(step) = text("step") { ", " (step) }
                             @if let Some(message) = text("message") { ": " (message) }
                         }
-                        @if let Some(hint) = text("hint") { p { "Cure: " (hint) } }
-                        @if let Some(pointer) = text("pointer") { p { "Place: " code { (pointer) } } }
+                        @if let Some(hint) = text("hint") { p { "Fix: " (hint) } }
+                        @if let Some(pointer) = text("pointer") { p { "Configuration: " code { (pointer) } } }
                         @if let Some(output) = text("output") {
-                            p id=(format!("{heading}-output")) { "It wrote:" }
+                            p id=(format!("{heading}-output")) { "Output:" }
                             pre tabindex="0" role="region" aria-labelledby=(format!("{heading}-output")) { (output) }
                         }
+                        (fix(&format!("tutti restart {}", quoted(name))))
                     }
                 }
             }
@@ -156,8 +160,8 @@ fn mules(heading: &str, name: &str, status: &Value) -> Markup {
         number("Waiting"),
         number("Restarts"),
         number("Memory"),
-        words("Processes"),
-        words("Last end"),
+        words("Process IDs"),
+        words("Last exit"),
     ];
     let row = |(mule, status): (&String, &Value)| {
         let text = |pointer: &str| html! { (plain(status.pointer(pointer))) };
@@ -171,8 +175,8 @@ fn mules(heading: &str, name: &str, status: &Value) -> Markup {
         vec![
             html! { (mule) },
             match waiting {
-                0 => state("runs", Mood::Good),
-                _ => state("ends again and again", Mood::Doubtful),
+                0 => state("running", Mood::Good),
+                _ => state("restarting", Mood::Doubtful),
             },
             text("/processes/running"),
             text("/processes/starting"),
@@ -210,5 +214,16 @@ mod tests {
         assert!(shown(true, failed).contains("cannot start"));
         assert!(shown(false, Value::Null).contains("not started yet"));
         assert!(shown(true, Value::Null).contains("idle"));
+    }
+
+    #[test]
+    fn an_application_is_saturated_once_no_worker_is_idle_and_the_backlog_is_as_large() {
+        let shown = |idle: u64, queued: u64| {
+            let status =
+                json!({"processes": {"running": 2, "idle": idle}, "requests": {"queued": queued}});
+            state_of(&status).into_string()
+        };
+        assert!(shown(0, 2).contains("saturated"));
+        assert!(shown(0, 1).contains("running") && shown(1, 2).contains("running"));
     }
 }

@@ -7,6 +7,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tutti_control::{Changes, Service, is_own_host, is_same_authority};
 use tutti_http::Method;
 use tutti_log::{Level, Log};
+use tutti_metrics::Alert;
 use tutti_protocol::Store;
 
 use crate::door::{Door, Entry};
@@ -16,7 +17,8 @@ use crate::redact::Redactor;
 use crate::reply::{Reply, Request, parameter};
 use crate::watch::{Seen, Watch};
 use crate::{
-    certificates, comparison, configuration, jobs, login, numbers, overview, problems, running,
+    alerts, certificates, comparison, configuration, jobs, login, numbers, overview, problems,
+    running, search,
 };
 
 const STYLE: &str = include_str!("../assets/style.css");
@@ -138,51 +140,63 @@ impl Site {
     async fn page(&self, request: &Request) -> Reply {
         let seen = self.watch.read();
         let path = request.path.as_str();
-        let content = match path {
-            "/" => overview::content(&seen),
-            "/applications" => running::content(&seen),
-            "/traffic" => numbers::traffic(&seen, &self.service.document()),
-            "/jobs" => jobs::content(&seen),
-            "/configuration" => self.configuration(&seen).await,
-            "/configuration/compare" => match self.comparison(request).await {
-                Ok(content) => content,
-                Err((status, why)) => {
-                    return self.framed(
-                        status,
-                        path,
-                        "Comparison",
-                        &seen,
-                        &html! { p.alert { (why) } },
-                    );
-                }
-            },
-            "/certificates" => {
-                certificates::content(&seen, &self.service.stored(Store::Certificates))
-            }
-            "/problems" => {
-                let listing = Listing::of(&self.service.document(), &self.redactor);
-                let is_refused = self.changes.refused().is_some();
-                problems::content(&seen, &listing, &self.redactor, is_refused)
-            }
-            "/numbers" => numbers::everything(&seen),
-            _ => {
-                let content = html! { p { "There is no such page." } };
-                return self.framed(404, path, "Not found", &seen, &content);
-            }
+        let alerts = alerts::of(&seen, &self.service.document(), &self.redactor);
+        let wanted = match path {
+            "/search" => request.parameter("q").unwrap_or_default(),
+            _ => String::new(),
         };
-        let mut named = PAGES.iter().filter(|(known, _)| *known == path);
-        let title = named.next().map_or("Comparison", |(_, name)| name);
-        self.framed(200, path, title, &seen, &content)
-    }
-
-    fn framed(&self, status: u16, path: &str, title: &str, seen: &Seen, content: &Markup) -> Reply {
+        let made = match path {
+            "/configuration/compare" => self
+                .comparison(request)
+                .await
+                .map_err(|(status, why)| (status, "Comparison", html! { p.alert { (why) } })),
+            _ => match self.content(path, &seen, &alerts, &wanted).await {
+                Some(content) => Ok(content),
+                None => Err((404, "Not found", html! { p { "There is no such page." } })),
+            },
+        };
+        let (status, title, content) = match made {
+            Ok(content) => (200, title_of(path), content),
+            Err(failed) => failed,
+        };
         let frame = Frame {
             path,
             title,
-            seen,
+            seen: &seen,
+            alerts: alerts.len(),
+            wanted: &wanted,
             has_session: self.door.asks_for_token(),
         };
-        Reply::html(status, page(&frame, content))
+        Reply::html(status, page(&frame, &content))
+    }
+
+    /// The content of a page; `None`: there is no such page.
+    async fn content(
+        &self,
+        path: &str,
+        seen: &Seen,
+        alerts: &[Alert],
+        wanted: &str,
+    ) -> Option<Markup> {
+        Some(match path {
+            "/" => overview::content(seen, alerts),
+            "/applications" => running::content(seen),
+            "/traffic" => numbers::traffic(seen, &self.service.document()),
+            "/jobs" => jobs::content(seen),
+            "/configuration" => self.configuration(seen).await,
+            "/certificates" => {
+                certificates::content(seen, &self.service.stored(Store::Certificates))
+            }
+            "/problems" => problems::content(seen, alerts, self.changes.refused().is_some()),
+            "/metrics" => numbers::everything(seen),
+            "/search" => {
+                let document = self.service.document();
+                let certificates = self.service.stored(Store::Certificates);
+                let listing = Listing::of(&document, &self.redactor);
+                search::content(wanted, seen, &document, &certificates, &listing)
+            }
+            _ => return None,
+        })
     }
 
     async fn configuration(&self, seen: &Seen) -> Markup {
@@ -208,11 +222,23 @@ impl Site {
         let (from, to) = (number("from")?, number("to")?);
         let past = async |number: u64| match self.service.past(number).await {
             Ok(Some(document)) => Ok(Listing::of(&document, &self.redactor)),
-            Ok(None) => Err((404, format!("Change {number} is not kept."))),
+            Ok(None) => Err((404, format!("Change {number} is not in the history."))),
             Err(why) => Err((500, format!("The history cannot be read: {why}"))),
         };
         let (before, after) = (past(from).await?, past(to).await?);
         Ok(comparison::content((from, &before), (to, &after)))
+    }
+}
+
+/// The title of a page that there is.
+fn title_of(path: &str) -> &'static str {
+    match path {
+        "/configuration/compare" => "Comparison",
+        "/search" => "Search",
+        _ => {
+            let mut named = PAGES.iter().filter(|(known, _)| *known == path);
+            named.next().map_or("Not found", |(_, name)| name)
+        }
     }
 }
 

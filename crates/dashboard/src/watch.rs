@@ -36,6 +36,58 @@ pub(crate) struct Look {
     pub(crate) readings: Readings,
 }
 
+/// The families that count the requests of things of one kind, each of which has its name in the label.
+pub(crate) struct Counted {
+    requests: &'static str,
+    durations: &'static str,
+    label: &'static str,
+}
+
+/// Requests by application.
+pub(crate) const APPLICATIONS: Counted = Counted {
+    requests: "tutti_requests_total",
+    durations: "tutti_request_duration_seconds",
+    label: "application",
+};
+
+/// Requests by route.
+pub(crate) const ROUTES: Counted = Counted {
+    requests: "tutti_route_requests_total",
+    durations: "tutti_route_request_duration_seconds",
+    label: "route",
+};
+
+/// Requests in a second, and the quantiles of their durations. `None` where nothing is known.
+#[derive(Default)]
+pub(crate) struct Rates {
+    pub(crate) requests: Option<f64>,
+    pub(crate) client_errors: Option<f64>,
+    pub(crate) server_errors: Option<f64>,
+    pub(crate) median: Option<f64>,
+    pub(crate) slow: Option<f64>,
+}
+
+impl Look {
+    /// The rates of one name since an earlier look.
+    pub(crate) fn rates(&self, before: Option<&Look>, counted: &Counted, name: &str) -> Rates {
+        let Some(before) = before else {
+            return Rates::default();
+        };
+        let time = self.at.saturating_duration_since(before.at);
+        let (now, then) = (&self.readings, &before.readings);
+        let label = (counted.label, name);
+        let rate = |labels: &[(&str, &str)]| now.rate(then, time, counted.requests, labels);
+        let quantile = |part| now.quantile(then, counted.durations, &[label], part);
+        Rates {
+            requests: rate(&[label]),
+            client_errors: rate(&[label, ("class", "4xx")]),
+            server_errors: rate(&[label, ("class", "5xx")]),
+            median: quantile(0.5),
+            slow: quantile(0.99),
+        }
+    }
+}
+
 /// The numbers of a point of the graphs.
 #[derive(Clone, Copy, Debug)]
 #[repr(usize)]

@@ -120,6 +120,7 @@ families! {
     LIMIT_STORE_REQUESTS = Counter "tutti_limit_store_requests" None ["store", "outcome"] "Requests that a store of limits has `counted`, and those for which there was no answer (`failed`)";
     UNAUTHENTICATED = Counter "tutti_unauthenticated_requests" None ["by"] "Requests that `authenticate` has not let in, by the kind (`basic`, `jwt`, `forward`)";
     ROUTE_REQUESTS = Counter "tutti_route_requests" None ["route", "class"] "Requests by the route that was looked in last, `routes` or `routes/NAME`, and the class of the answer's status; those that no route was asked for are not here";
+    ROUTE_DURATION = Histogram "tutti_route_request_duration_seconds" Seconds ["route"] "The same time of requests as in `tutti_request_duration_seconds`, by the route that was looked in last";
     REQUEST_DURATION = Histogram "tutti_request_duration_seconds" Seconds ["action", "application", "upstream"] "Time from the first byte of a request until its answer was complete, on its way to the client or waiting for it";
 
     PROCESSES = Gauge "tutti_application_processes" None ["application", "state"] "Processes of an application: `busy` with a request, `idle`, or `starting`";

@@ -3,7 +3,7 @@
 //! Reads what this server writes, and leaves out what it does not understand. Rates and quantiles are of two pages, one some time after the
 //! other; where another process has begun to count in between there are none, rather than a negative or a huge one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::families::names;
@@ -39,6 +39,14 @@ impl Readings {
         let meant = values.filter(|(found, _)| has(found, labels));
         // A sum of nothing would be -0.
         meant.fold(0.0, |sum, (_, value)| sum + value)
+    }
+
+    /// The different values that a label of a family has, in order.
+    pub fn values_of<'r>(&'r self, family: &str, label: &str) -> BTreeSet<&'r str> {
+        let values = self.families.get(family).into_iter().flatten();
+        values
+            .filter_map(|(labels, _)| labels.get(label).map(String::as_str))
+            .collect()
     }
 
     /// All values, each with the name that it has in the text, `family{label="value"}`.
@@ -217,7 +225,10 @@ mod tests {
     #[test]
     fn names_with_quotes_and_line_ends_are_read_as_they_were() {
         let labels = [("application", "a\"},b=\n")];
-        assert_eq!(page(1, 7).sum("tutti_requests_total", &labels), 7.0);
+        let page = page(1, 7);
+        assert_eq!(page.sum("tutti_requests_total", &labels), 7.0);
+        let names = page.values_of("tutti_requests_total", "application");
+        assert_eq!(Vec::from_iter(names), ["a\"},b=\n"]);
     }
 
     #[test]

@@ -45,7 +45,7 @@ fn main() {
                 let now = Instant::now();
                 let took = now - std::mem::replace(&mut begun, now);
                 counts.note(0, Answerer::Application(next), 200, took);
-                counts.note_route(0, next, 200);
+                counts.note_route(0, next, 200, took);
             },
         );
         counts.each(|_, answers| {

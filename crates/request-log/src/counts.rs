@@ -52,18 +52,28 @@ impl Answerer {
     }
 }
 
-/// Holds what a thread has counted of the requests of one answerer.
+/// Holds what a thread has counted of the requests of one answerer, or of one route.
 #[derive(Debug, Default)]
 struct Cells {
     classes: Classes,
     durations: Durations,
 }
 
+impl Cells {
+    fn add(&self, status: u16, took: Duration) {
+        self.classes.add(status);
+        // A changed protocol lasts as long as its users talk: that is no time of a request.
+        if status >= 200 {
+            self.durations.add(took);
+        }
+    }
+}
+
 /// The cells of one answerer.
 type Answered = Arc<PerThread<Cells>>;
 
 /// The cells of something that the configuration names.
-type Named<T> = (Box<str>, Arc<PerThread<T>>);
+type Named = (Box<str>, Answered);
 
 /// The cells of all that may answer requests of a configuration.
 pub struct Counts {
@@ -76,10 +86,9 @@ pub struct Counts {
     maintenance: Answered,
     cache: Answered,
     /// With their names, as the snapshot numbers them.
-    applications: Vec<Named<Cells>>,
-    upstreams: Vec<Named<Cells>>,
-    /// Only the classes: what a request takes, its application and its upstream tell.
-    routes: Vec<Named<Classes>>,
+    applications: Vec<Named>,
+    upstreams: Vec<Named>,
+    routes: Vec<Named>,
 }
 
 impl Counts {
@@ -128,13 +137,9 @@ impl Counts {
         }
     }
 
-    fn renewed<'n, T: Default>(
-        &self,
-        before: &[Named<T>],
-        names: impl Iterator<Item = &'n str>,
-    ) -> Vec<Named<T>> {
+    fn renewed<'n>(&self, before: &[Named], names: impl Iterator<Item = &'n str>) -> Vec<Named> {
         let before = before.iter().map(|(name, cells)| (&**name, cells));
-        let mut known: BTreeMap<&str, Arc<PerThread<T>>> = before
+        let mut known: BTreeMap<&str, Answered> = before
             .map(|(name, cells)| (name, Arc::clone(cells)))
             .collect();
         let mut renewed = Vec::new();
@@ -155,18 +160,14 @@ impl Counts {
         let Some(cells) = self.cells(answerer).and_then(|cells| cells.of(thread)) else {
             return;
         };
-        cells.classes.add(status);
-        // A changed protocol lasts as long as its users talk: that is no time of a request.
-        if status >= 200 {
-            cells.durations.add(took);
-        }
+        cells.add(status, took);
     }
 
     /// Counts a request of a thread for the route with this number.
-    pub fn note_route(&self, thread: u32, route: usize, status: u16) {
+    pub fn note_route(&self, thread: u32, route: usize, status: u16, took: Duration) {
         let cells = self.routes.get(route).and_then(|(_, all)| all.of(thread));
-        if let Some(classes) = cells {
-            classes.add(status);
+        if let Some(cells) = cells {
+            cells.add(status, took);
         }
     }
 
@@ -194,7 +195,12 @@ impl Counts {
             }
             page.add(names::REQUEST_DURATION, &labels, answers.durations.clone());
         });
-        self.each_route(|labels, count| page.add(names::ROUTE_REQUESTS, &labels, count));
+        self.each_route(|route, answers| {
+            for (class, count) in answers.classes {
+                page.add(names::ROUTE_REQUESTS, &[route, class], count);
+            }
+            page.add(names::ROUTE_DURATION, &[route], answers.durations.clone());
+        });
     }
 
     /// Calls `each` with labels (action, application, upstream) and sums of all answerers.
@@ -214,22 +220,20 @@ impl Counts {
         }
     }
 
-    /// Calls `each` with a route, a class and how many requests there were.
-    pub fn each_route(&self, mut each: impl FnMut([&str; 2], u64)) {
+    /// Calls `each` with the name and the sums of each route.
+    fn each_route(&self, mut each: impl FnMut(&str, &Answers)) {
         for (name, cells) in once(&self.routes) {
-            for (class, count) in Classes::sum(cells.all()) {
-                each([name, class], count);
-            }
+            each(name, &Answers::sum(cells));
         }
     }
 }
 
 /// Those of one name once.
-fn once<T>(all: &[Named<T>]) -> BTreeMap<&str, &Arc<PerThread<T>>> {
+fn once(all: &[Named]) -> BTreeMap<&str, &Answered> {
     all.iter().map(|(name, cells)| (&**name, cells)).collect()
 }
 
-/// Holds what all threads have counted of one answerer.
+/// Holds what all threads have counted of one answerer, or of one route.
 pub struct Answers {
     /// Answers, by the class of their status.
     pub classes: [(&'static str, u64); 5],
@@ -264,7 +268,9 @@ mod tests {
         add(&first, Answerer::Application(1));
         add(&first, Answerer::Upstream(0));
         add(&first, Answerer::Share);
-        first.note_route(0, 0, 204);
+        let took = Duration::from_millis(3);
+        first.note_route(0, 0, 204, took);
+        first.note_route(0, 0, 101, took);
         // `b` is another number now, and a request that began before goes on.
         let second = first.of(
             ["b"].into_iter(),
@@ -273,9 +279,9 @@ mod tests {
         );
         add(&first, Answerer::Application(1));
         add(&second, Answerer::Upstream(1));
-        first.note_route(0, 0, 200);
-        second.note_route(0, 1, 200);
-        second.note_route(0, 2, 200);
+        first.note_route(0, 0, 200, took);
+        second.note_route(0, 1, 200, took);
+        second.note_route(0, 2, 200, took);
         let told = |counts: &Counts| {
             let mut told = Vec::new();
             counts.each(|labels, answers| {
@@ -301,15 +307,15 @@ mod tests {
         let third = second.of(["a"].into_iter(), [].into_iter(), [].into_iter());
         assert_eq!(told(&third)[7], ("application a ".to_owned(), 0));
         let mut routes = Vec::new();
-        second.each_route(|[name, class], count| {
-            if class == "2xx" {
-                routes.push((name.to_owned(), count));
-            }
+        second.each_route(|name, answers| {
+            let succeeded = answers.classes[1].1;
+            routes.push((name.to_owned(), succeeded, answers.durations.count()));
         });
+        // The changed protocol has no duration.
         assert_eq!(
             routes,
-            [("routes".to_owned(), 3), ("routes/x".to_owned(), 0)]
+            [("routes".to_owned(), 3, 3), ("routes/x".to_owned(), 0, 0)]
         );
-        third.each_route(|labels, _| panic!("{labels:?} is not there any more"));
+        third.each_route(|name, _| panic!("{name} is not there any more"));
     }
 }

@@ -25,7 +25,10 @@ pub fn packages(folder: &str) -> PathBuf {
 }
 
 /// The same for the file in `source`, installed under this name.
-pub(crate) fn packages_of(source: &Path, name: &str) -> PathBuf {
+///
+/// # Panics
+/// When npm cannot install them.
+pub fn packages_of(source: &Path, name: &str) -> PathBuf {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().expect("nobody fails within");
     let installed = binaries().join("node-packages").join(name);

@@ -9,6 +9,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tutti_e2e::authority::{Authority, EC};
 use tutti_e2e::documents::{examples, json_examples};
+use tutti_e2e::node::packages_of;
 use tutti_e2e::tls;
 use tutti_sys::signal;
 use tutti_testkit::client::{self, Client, Reply};
@@ -295,11 +296,11 @@ fn it_answers_while_the_router_does_not_and_says_so_and_stays_through_restarts()
     let mut fixture = Fixture::start();
     let at = fixture.server.address();
     client::get(at, "/").unwrap();
-    fixture.wait_for("/numbers", "tutti_requests_total");
+    fixture.wait_for("/metrics", "tutti_requests_total");
     let router = fixture.server.router();
     signal::send(router, libc::SIGSTOP).unwrap();
     let page = fixture.wait_for("/", "The server does not answer");
-    assert!(page.contains("The numbers are those from before"), "{page}");
+    assert!(page.contains("The numbers are older"), "{page}");
     // Main takes a router that hangs for dead, sooner or later; either way there is one that answers.
     let _ = signal::send(router, libc::SIGCONT);
     wait_until("the router answers again", || {
@@ -450,7 +451,9 @@ fn full(fixture: &Fixture) -> tempfile::TempDir {
         {"match": {"uri": "/missing"}, "action": {"return": 404}},
         {"action": {"pass": "applications/blog"}},
     ]);
-    config["upstreams"] = json!({"api": {"servers": {(fixture.server.address().to_string()): {}}}});
+    // One of them is down.
+    let servers = json!({(fixture.server.address().to_string()): {}, (tutti_testkit::nobody().to_string()): {}});
+    config["upstreams"] = json!({"api": {"servers": servers, "health_check": {"interval": 1}}});
     config["spoolers"] = json!({"mail": {"pass": "applications/blog"}});
     config["schedules"] = json!({"nightly report": {"cron": "30 3 * * MON-FRI", "pass": "applications/blog", "uri": "/report"}});
     fixture.server.put("/config", &config);
@@ -486,17 +489,20 @@ fn chromium_shows_it_to_everybody() {
             .count()
             >= 7
     });
+    fixture.wait_for("/", "of upstream api is down");
     let page = fixture.get("/configuration").text();
     assert!(
         !page.contains("hunter2") && page.contains("DB_PASSWORD"),
         "{page}"
     );
-    let walk = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dashboard/walk.py");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dashboard");
+    let axe = packages_of(&sources.join("axe"), "axe");
     let mut command = Command::new("python3");
     command
-        .arg(walk)
+        .arg(sources.join("walk.py"))
         .arg(format!("http://127.0.0.1:{}", fixture.port))
-        .arg(fixture.server.folder().join("dashboard-token"));
+        .arg(fixture.server.folder().join("dashboard-token"))
+        .arg(axe.join("axe-core/axe.min.js"));
     command.args(std::env::var_os("TUTTI_SCREENSHOTS"));
     let done = command.output().unwrap();
     let told =

@@ -444,6 +444,11 @@ fn requests_are_counted_by_route() {
         (name("shop", "2xx"), 3.0),
     ];
     assert_eq!(counted(&samples), expected);
+    let durations = |route: &str| {
+        let labels = format!("route=\"routes/{route}\"");
+        samples.get("tutti_route_request_duration_seconds_count", &labels)
+    };
+    assert_eq!(["front", "shop", "idle"].map(durations), [3.0, 3.0, 0.0]);
     assert!(samples.0.contains_key(&name("idle", "2xx")));
     assert!(!samples.0.keys().any(|name| name.contains("made-up")));
 

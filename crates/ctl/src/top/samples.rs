@@ -1,9 +1,9 @@
 //! A look at the server: `/status`, and the counters and histograms of `/metrics`.
 
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use serde_json::{Map, Value};
-use tutti_metrics::Readings;
+use tutti_metrics::{Alert, Observation, Readings};
 
 use crate::client::Client;
 use crate::report::Failure;
@@ -12,26 +12,37 @@ use crate::report::Failure;
 #[derive(Debug, Clone)]
 pub(super) struct Sample {
     pub(super) at: Instant,
+    time: SystemTime,
     pub(super) status: Value,
     readings: Readings,
 }
 
-/// Something of the page: an application, or a server of an upstream.
+/// A row for an application.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Row {
     pub(super) name: String,
+    pub(super) busy: u64,
     pub(super) running: u64,
-    pub(super) idle: u64,
     pub(super) starting: u64,
     pub(super) queued: u64,
-    /// Requests that were answered in a second.
+    /// Requests in a second, and those of them with a 5xx.
     pub(super) rate: f64,
+    pub(super) errors: f64,
     /// Seconds; `None` where nothing was answered.
     pub(super) median: Option<f64>,
     pub(super) slow: Option<f64>,
     pub(super) restarts: u64,
-    pub(super) failures: u64,
     pub(super) memory: u64,
+}
+
+/// A row for a route.
+#[derive(Debug)]
+pub(super) struct RouteRow {
+    pub(super) name: String,
+    /// Requests in a second: all, 4xx, 5xx.
+    pub(super) rates: [f64; 3],
+    /// p50 and p99 in seconds; `None` where there was no request.
+    pub(super) quantiles: [Option<f64>; 2],
 }
 
 impl Sample {
@@ -52,6 +63,7 @@ impl Sample {
     pub(super) fn of(at: Instant, status: Value, text: &str) -> Sample {
         Sample {
             at,
+            time: SystemTime::now(),
             status,
             readings: Readings::of(text),
         }
@@ -80,6 +92,34 @@ impl Sample {
         self.readings.quantile(before, DURATIONS, labels, part)
     }
 
+    /// The alerts, with rates since the look before.
+    pub(super) fn alerts(&self, before: &Sample) -> Vec<Alert> {
+        let time = self.at.saturating_duration_since(before.at);
+        let observation = Observation {
+            status: &self.status,
+            readings: &self.readings,
+            before: Some((&before.readings, time)),
+            time: self.time,
+        };
+        observation.alerts()
+    }
+
+    /// The sum of a number over all applications.
+    pub(super) fn of_applications(&self, pointer: &str) -> u64 {
+        let applications = self.status.get("applications").and_then(Value::as_object);
+        let numbers = applications
+            .into_iter()
+            .flat_map(Map::values)
+            .filter_map(|status| status.pointer(pointer)?.as_u64());
+        numbers.sum()
+    }
+
+    /// The memory of the router and of all applications, in bytes.
+    pub(super) fn memory(&self) -> u64 {
+        let router = self.readings.sum("tutti_router_resident_memory_bytes", &[]);
+        router as u64 + self.of_applications("/memory")
+    }
+
     /// A row for each application.
     pub(super) fn applications(&self, before: &Sample) -> Vec<Row> {
         let empty = Map::new();
@@ -89,19 +129,44 @@ impl Sample {
                 let number = status.pointer(pointer).and_then(Value::as_u64);
                 number.unwrap_or_default()
             };
-            let labels = [("application", name.as_str())];
+            let label = ("application", name.as_str());
+            let running = number("/processes/running");
             Row {
                 name: name.clone(),
-                running: number("/processes/running"),
-                idle: number("/processes/idle"),
+                busy: running.saturating_sub(number("/processes/idle")),
+                running,
                 starting: number("/processes/starting"),
                 queued: number("/requests/queued"),
-                rate: self.rate(before, REQUESTS, &labels),
-                median: self.quantile(before, &labels, 0.5),
-                slow: self.quantile(before, &labels, 0.99),
+                rate: self.rate(before, REQUESTS, &[label]),
+                errors: self.rate(before, REQUESTS, &[label, ("class", "5xx")]),
+                median: self.quantile(before, &[label], 0.5),
+                slow: self.quantile(before, &[label], 0.99),
                 restarts: number("/restarts"),
-                failures: number("/failures/total"),
                 memory: number("/memory"),
+            }
+        });
+        rows.collect()
+    }
+
+    /// A row for each route: requests, those with a 4xx and a 5xx in a second, p50 and p99 in seconds.
+    pub(super) fn routes(&self, before: &Sample) -> Vec<RouteRow> {
+        let names = self.readings.values_of(ROUTE_REQUESTS, "route");
+        let rows = names.into_iter().map(|name| {
+            let label = ("route", name);
+            let quantile = |part| {
+                let before = &before.readings;
+                self.readings
+                    .quantile(before, ROUTE_DURATIONS, &[label], part)
+            };
+            let class = |class| self.rate(before, ROUTE_REQUESTS, &[label, ("class", class)]);
+            RouteRow {
+                name: name.to_owned(),
+                rates: [
+                    self.rate(before, ROUTE_REQUESTS, &[label]),
+                    class("4xx"),
+                    class("5xx"),
+                ],
+                quantiles: [quantile(0.5), quantile(0.99)],
             }
         });
         rows.collect()
@@ -124,7 +189,11 @@ impl Sample {
                 rows.push([
                     upstream.clone(),
                     server.clone(),
-                    state.unwrap_or_default().to_owned(),
+                    match state.unwrap_or_default() {
+                        "up" => "healthy",
+                        other => other,
+                    }
+                    .to_owned(),
                     number("active"),
                     format!("{rate:.0}"),
                     number("failures"),
@@ -140,6 +209,12 @@ pub(super) const REQUESTS: &str = "tutti_requests_total";
 
 /// Their durations.
 const DURATIONS: &str = "tutti_request_duration_seconds";
+
+/// The counter of requests by route.
+const ROUTE_REQUESTS: &str = "tutti_route_requests_total";
+
+/// Their durations.
+const ROUTE_DURATIONS: &str = "tutti_route_request_duration_seconds";
 
 #[cfg(test)]
 pub(super) mod tests {
@@ -176,6 +251,10 @@ pub(super) mod tests {
                  tutti_request_duration_seconds_bucket{{action=\"application\",application=\"blog\",le=\"0.001\"}} {}\n\
                  tutti_request_duration_seconds_bucket{{action=\"application\",application=\"blog\",le=\"0.002\"}} {}\n\
                  tutti_request_duration_seconds_bucket{{action=\"application\",application=\"blog\",le=\"+Inf\"}} {}\n\
+                 tutti_route_requests_total{{route=\"routes/site\",class=\"2xx\"}} {}\n\
+                 tutti_route_requests_total{{route=\"routes/site\",class=\"5xx\"}} {}\n\
+                 tutti_route_request_duration_seconds_bucket{{route=\"routes/site\",le=\"0.001\"}} {}\n\
+                 tutti_route_request_duration_seconds_bucket{{route=\"routes/site\",le=\"+Inf\"}} {}\n\
                  tutti_sent_bytes_total {}\n",
                 1000 * times,
                 10 * times,
@@ -183,6 +262,10 @@ pub(super) mod tests {
                 500 * times,
                 1000 * times,
                 1010 * times,
+                500 * times,
+                10 * times,
+                510 * times,
+                510 * times,
                 2_097_152 * times,
             )
         };
@@ -198,12 +281,21 @@ pub(super) mod tests {
         let rows = now.applications(&before);
         let blog = &rows[0];
         assert_eq!(blog.name, "blog");
-        assert_eq!(blog.rate, 1010.0);
+        assert_eq!((blog.rate, blog.errors), (1010.0, 10.0));
+        assert_eq!((blog.busy, blog.running), (2, 5));
         // 1,000 of 2,020 below a millisecond, 2,000 below two.
         let median = blog.median.unwrap();
         assert!((0.001..0.001_02).contains(&median), "{median}");
         assert!((0.0019..=0.002).contains(&blog.slow.unwrap()), "{blog:?}");
         assert_eq!(rows[1].median, None);
+        let route = &now.routes(&before)[0];
+        assert_eq!(
+            (route.name.as_str(), route.rates),
+            ("routes/site", [510.0, 0.0, 10.0])
+        );
+        assert_eq!(route.quantiles, [Some(0.0005), Some(0.00099)]);
+        assert_eq!(now.of_applications("/processes/running"), 7);
+        assert_eq!(now.memory(), 125_829_120 + 17_825_792);
         assert_eq!(now.rate(&before, REQUESTS, &[("class", "2xx")]), 1500.0);
         assert_eq!(
             now.rate(&before, "tutti_sent_bytes_total", &[]),

@@ -1,4 +1,4 @@
-//! The screen: what is known of the server, and what of it is shown.
+//! The screen: first what is wrong and the command that fixes it, then rates, errors, latency and saturation.
 //!
 //! Drawn in the terminal's own colours, and red and magenta: of the named ones those that can be seen on light and on dark. No ground is ever set.
 
@@ -14,11 +14,13 @@ use ratatui::widgets::{
 };
 
 use serde_json::Value;
+use tutti_metrics::{Alert, Severity};
 
 use super::log_tail::LogTail;
 use super::order::Order;
-use super::samples::{REQUESTS, Row, Sample};
+use super::samples::{REQUESTS, RouteRow, Row, Sample};
 use crate::status::page::{mules, size, time};
+use crate::wrap::wrapped;
 
 /// Rates that are kept: as many as the widest screen has columns.
 const KEPT: usize = 512;
@@ -60,17 +62,19 @@ pub(super) struct State {
 
 /// Headings of the applications, with what sorting by them means: the largest first.
 type Column = (&'static str, fn(&Row) -> f64);
-const COLUMNS: [Column; 9] = [
-    ("RUN", |row| row.running as f64),
-    ("IDLE", |row| row.idle as f64),
-    ("QUEUE", |row| row.queued as f64),
+const COLUMNS: [Column; 8] = [
     ("REQ/S", |row| row.rate),
+    ("5XX/S", |row| row.errors),
     ("P50", |row| row.median.unwrap_or(0.0)),
     ("P99", |row| row.slow.unwrap_or(0.0)),
-    ("RESTARTS", |row| row.restarts as f64),
-    ("FAILED", |row| row.failures as f64),
+    ("WORKERS", |row| row.busy as f64),
+    ("BACKLOG", |row| row.queued as f64),
     ("MEMORY", |row| row.memory as f64),
+    ("RESTARTS", |row| row.restarts as f64),
 ];
+
+/// Widths of those columns.
+const WIDTHS: [u16; 8] = [7, 7, 7, 7, 9, 9, 9, 10];
 
 impl State {
     pub(super) fn new(first: Sample, log: Option<LogTail>, is_colourful: bool) -> State {
@@ -149,11 +153,15 @@ impl State {
         Some(found.unwrap_or(first))
     }
 
+    /// True if a row with this text is shown.
+    fn is_wanted(&self, text: &str) -> bool {
+        text.to_lowercase().contains(&self.filter.to_lowercase())
+    }
+
     /// The applications that are shown, in their order.
     fn rows(&self) -> Vec<Row> {
         let mut rows = self.now.applications(&self.before);
-        let filter = self.filter.to_lowercase();
-        rows.retain(|row| row.name.to_lowercase().contains(&filter));
+        rows.retain(|row| self.is_wanted(&row.name));
         if let Some((_, key)) = self
             .sort
             .checked_sub(1)
@@ -174,28 +182,63 @@ impl State {
 
     pub(super) fn draw(&self, frame: &mut Frame<'_>) {
         let rows = self.rows();
-        let servers = self.now.servers(&self.before);
+        let mut routes = self.now.routes(&self.before);
+        routes.retain(|row| self.is_wanted(&row.name));
+        routes.sort_by(|a, b| b.rates[0].total_cmp(&a.rates[0]));
+        let mut servers = self.now.servers(&self.before);
+        servers.retain(|row| row.iter().take(2).any(|text| self.is_wanted(text)));
+        servers.sort_by_key(is_healthy);
         let details = self.details();
-        let servers_height = if servers.is_empty() {
-            0
-        } else {
-            servers.len() + 2
-        };
         let log_height = if self.log.is_some() { 6 } else { 0 };
-        let [head, graph, applications, more, upstreams, log, foot] = Layout::vertical([
-            Constraint::Length(3),
-            Constraint::Length(3),
-            Constraint::Min(3),
-            Constraint::Length(length(details.len())),
-            Constraint::Max(length(servers_height)),
-            Constraint::Length(log_height),
-            Constraint::Length(1),
-        ])
-        .areas(frame.area());
+        let area = frame.area();
+        let alerts = self.alerts(area);
+        // Where something is wrong, its reason needs the room.
+        let graph_height = if alerts.len() > 1 { 1 } else { 3 };
+        let fixed =
+            length(alerts.len() + details.len()).saturating_add(5 + graph_height + log_height);
+        let room = area.height.saturating_sub(fixed);
+        let applications = length(rows.len() + 1).min(room);
+        // With the heading and the empty line above it; without a row there is nothing to see.
+        let height = |rows: usize, room: u16| match length(rows + 2).min(room) {
+            height if rows == 0 || height < 3 => 0,
+            height => height,
+        };
+        let rest = room - applications;
+        let share = if servers.is_empty() { rest } else { rest / 2 };
+        let by_route = height(routes.len(), share);
+        let upstreams = height(servers.len(), rest - by_route);
+        let heights = [
+            1,
+            length(alerts.len()),
+            3,
+            graph_height,
+            applications,
+            length(details.len()),
+            by_route,
+            upstreams,
+            log_height,
+        ];
+        let [
+            server,
+            wrong,
+            head,
+            graph,
+            applications,
+            more,
+            by_route,
+            upstreams,
+            log,
+        ] = Layout::vertical(heights.map(Constraint::Length)).areas(area);
+        let [_, foot] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(area);
+        frame.render_widget(self.server(), server);
+        frame.render_widget(Paragraph::new(alerts), wrong);
         frame.render_widget(Paragraph::new(self.head(head.width)), head);
         self.draw_rates(frame, graph);
         self.draw_applications(frame, applications, &rows);
         frame.render_widget(Paragraph::new(details), more);
+        if !routes.is_empty() {
+            self.draw_routes(frame, by_route, &routes);
+        }
         if !servers.is_empty() {
             self.draw_servers(frame, upstreams, &servers);
         }
@@ -214,7 +257,50 @@ impl State {
         }
     }
 
-    fn head(&self, width: u16) -> Vec<Line<'_>> {
+    /// The alerts with their commands, on a third of the screen or little more; a line without any says that all is well.
+    fn alerts(&self, area: Rect) -> Vec<Line<'static>> {
+        let alerts = self.now.alerts(&self.before);
+        if alerts.is_empty() {
+            let style = self.coloured(Color::Green);
+            return vec![Line::from("✓ everything is healthy").style(style)];
+        }
+        let most = usize::from(area.height / 3).max(2);
+        let mut lines = Vec::new();
+        let mut shown = 0;
+        for alert in &alerts {
+            let text = wrapped(&alert_line(alert), 0, 2, usize::from(area.width));
+            // Two lines of its text at most, and the command.
+            let text: Vec<&str> = text.lines().take(2).collect();
+            if shown > 0 && lines.len() + text.len() >= most {
+                break;
+            }
+            shown += 1;
+            let style = self.style_of(alert);
+            lines.extend(
+                text.into_iter()
+                    .map(|line| Line::from(line.to_owned()).style(style)),
+            );
+            lines.push(Line::from(vec![
+                Span::raw("    run: "),
+                Span::styled(alert.command.clone(), Modifier::BOLD),
+            ]));
+        }
+        match alerts.len() - shown {
+            0 => {}
+            more => lines.push(Line::from(format!("  {more} more in a taller window"))),
+        }
+        lines
+    }
+
+    fn style_of(&self, alert: &Alert) -> Style {
+        match alert.severity {
+            Severity::Critical => self.coloured(Color::Red).add_modifier(Modifier::BOLD),
+            Severity::Warning => self.coloured(Color::Magenta),
+        }
+    }
+
+    /// The first line: the server, or that it does not answer.
+    fn server(&self) -> Line<'_> {
         let text = |pointer: &str| {
             let value = self.now.status.pointer(pointer);
             value.and_then(Value::as_str).unwrap_or("?")
@@ -238,6 +324,10 @@ impl State {
         } else if self.is_paused {
             server.push(Span::styled("   paused", Modifier::REVERSED));
         }
+        server.into()
+    }
+
+    fn head(&self, width: u16) -> Vec<Line<'_>> {
         let rate =
             |family: &str, labels: &[(&str, &str)]| self.now.rate(&self.before, family, labels);
         let classes = ["2xx", "3xx", "4xx", "5xx"].map(|class| {
@@ -277,7 +367,18 @@ impl State {
             Span::styled("connections ", Modifier::BOLD),
             Span::raw(connections),
         ];
-        vec![server.into(), requests.into(), connections.into()]
+        let running = self.now.of_applications("/processes/running");
+        let idle = self.now.of_applications("/processes/idle");
+        let saturation = vec![
+            Span::styled("workers     ", Modifier::BOLD),
+            Span::raw(format!(
+                "{} of {running} busy  backlog {}  memory {}",
+                running.saturating_sub(idle),
+                self.now.of_applications("/requests/queued"),
+                size(self.now.memory())
+            )),
+        ];
+        vec![requests.into(), saturation.into(), connections.into()]
     }
 
     /// Requests a second, the newest at the right.
@@ -304,15 +405,19 @@ impl State {
         });
         let lines = rows.iter().map(|row| {
             let cells = [
-                format!("{}{}", row.running, if row.starting > 0 { "+" } else { "" }),
-                row.idle.to_string(),
-                row.queued.to_string(),
                 count_of(row.rate),
+                count_of(row.errors),
                 seconds_of(row.median),
                 seconds_of(row.slow),
-                row.restarts.to_string(),
-                row.failures.to_string(),
+                format!(
+                    "{}/{}{}",
+                    row.busy,
+                    row.running,
+                    if row.starting > 0 { "+" } else { "" }
+                ),
+                row.queued.to_string(),
                 size(row.memory),
+                row.restarts.to_string(),
             ];
             let cells = cells
                 .into_iter()
@@ -324,12 +429,7 @@ impl State {
                 line
             }
         });
-        let widths = [5, 5, 6, 7, 7, 7, 9, 7, 9];
-        // On a wide screen the figures stay beside the names.
-        let rest = area.width.saturating_sub(widths.iter().sum());
-        let names = rows.iter().map(|row| row.name.as_str());
-        let name = longest(names.chain(["APPLICATION▾"])).saturating_add(2);
-        let widths = std::iter::once(name.min(rest)).chain(widths);
+        let widths = std::iter::once(self.name_width(area.width)).chain(WIDTHS);
         let table = Table::new(lines, widths.map(Constraint::Length))
             .header(TableRow::new(heading).style(Modifier::BOLD))
             .column_spacing(0)
@@ -338,6 +438,34 @@ impl State {
         let place = rows.iter().position(|row| Some(&row.name) == chosen);
         let mut state = TableState::new().with_selected(place);
         frame.render_stateful_widget(table, area, &mut state);
+    }
+
+    /// The width of the names of applications and routes. On a wide screen the figures stay beside them.
+    fn name_width(&self, width: u16) -> u16 {
+        let names = self.rows().into_iter().map(|row| row.name);
+        let routes = self.now.routes(&self.before).into_iter();
+        let names: Vec<String> = names.chain(routes.map(|row| row.name)).collect();
+        let names = names.iter().map(String::as_str).chain(["APPLICATION▾"]);
+        let rest = width.saturating_sub(WIDTHS.iter().sum());
+        longest(names).saturating_add(2).min(rest)
+    }
+
+    fn draw_routes(&self, frame: &mut Frame<'_>, area: Rect, routes: &[RouteRow]) {
+        let right = |text: String| Cell::from(Line::from(text).right_aligned());
+        let headings = ["REQ/S", "5XX/S", "P50", "P99", "4XX/S"];
+        let heading = headings.map(|text| right(text.to_owned()));
+        let heading = std::iter::once(Cell::from("ROUTE")).chain(heading);
+        let lines = routes.iter().map(|row| {
+            let [all, client, server] = row.rates.map(count_of);
+            let [median, slow] = row.quantiles.map(seconds_of);
+            let cells = [all, server, median, slow, client].map(right);
+            TableRow::new(std::iter::once(Cell::from(row.name.clone())).chain(cells))
+        });
+        let widths = std::iter::once(self.name_width(area.width)).chain(WIDTHS);
+        let table = Table::new(lines, widths.take(6).map(Constraint::Length))
+            .header(TableRow::new(heading).style(Modifier::BOLD).top_margin(1))
+            .column_spacing(0);
+        frame.render_widget(table, area);
     }
 
     /// The processes of the chosen application, and why its last start failed.
@@ -379,10 +507,9 @@ impl State {
         let heading = headings.into_iter().enumerate();
         let heading = heading.map(|(index, text)| cell(index, text.to_owned()));
         let lines = servers.iter().map(|row| {
-            let is_down = row.get(2).is_some_and(|state| state != "up");
             let cells = row.iter().cloned().enumerate();
             let line = TableRow::new(cells.map(|(index, text)| cell(index, text)));
-            if is_down {
+            if !is_healthy(row) {
                 line.style(self.coloured(Color::Red))
             } else {
                 line
@@ -410,13 +537,30 @@ impl State {
                 let text = format!("restart {name}? y: yes, any other key: no");
                 Line::from(text).style(Modifier::REVERSED)
             }
-            Mode::Filter => Line::from(format!("filter: {}▏ Enter: keep, Esc: none", self.filter)),
+            Mode::Filter => Line::from(format!("search: {}▏ Enter: keep, Esc: clear", self.filter)),
             Mode::Normal | Mode::Help => match &self.said {
                 Some(said) => Line::from(said.as_str()),
-                None => Line::from("q quit  ↑↓ choose  Enter details  s sort  / filter  r restart  p pause  ? help")
+                None => Line::from("q quit  ↑↓ choose  Enter details  s sort  / search  r restart  p pause  ? help")
                     .style(Modifier::DIM),
             },
         }
+    }
+}
+
+/// True if a server of an upstream gets requests.
+fn is_healthy([_, _, state, ..]: &[String; 6]) -> bool {
+    state == "healthy"
+}
+
+/// `✗ Application blog cannot start: exit code 1`.
+fn alert_line(alert: &Alert) -> String {
+    let mark = match alert.severity {
+        Severity::Critical => '✗',
+        Severity::Warning => '!',
+    };
+    match alert.detail.as_str() {
+        "" => format!("{mark} {}", alert.title),
+        detail => format!("{mark} {}: {detail}", alert.title),
     }
 }
 
@@ -426,28 +570,26 @@ fn old_request(request: &Value) -> String {
     let age = request.get("age").and_then(Value::as_f64);
     let process = match request.get("pid").and_then(Value::as_i64) {
         Some(pid) => format!("process {pid}"),
-        None => "waits".to_owned(),
+        None => "in the backlog".to_owned(),
     };
     let age = format!("{:.1} s", age.unwrap_or_default());
     format!("{age:>9}  {process:<15} {}", line.unwrap_or_default())
 }
 
 fn draw_help(frame: &mut Frame<'_>) {
-    const HELP: [&str; 14] = [
+    const HELP: [&str; 12] = [
         "q, Esc, Ctrl-C  quit",
         "↑ ↓, k j        choose an application",
-        "Enter           its processes, what they are at, why it does not start",
+        "Enter           its processes, requests and last failure",
         "s               sort by the next column",
-        "/               show applications with this in their name",
+        "/               search applications, routes and upstreams",
         "r               restart the chosen application",
-        "p, Space        hold the page still",
+        "p, Space        pause",
         "",
-        "RUN   processes that serve; + more are starting",
-        "IDLE  those of them with nothing to do",
-        "QUEUE requests that no process has begun",
-        "P50, P99  half, and 99 of 100, took no longer",
+        "WORKERS  that are busy, and that are running; + if more are starting",
+        "BACKLOG  requests that wait for a worker",
         "",
-        "All of it is since the last look. Any key leads back.",
+        "Rates, p50 and p99 are since the last look. Any key closes this.",
     ];
     let area = frame.area();
     // With a border.
@@ -551,8 +693,12 @@ mod tests {
                 "blog",
                 "120 MiB",
                 "blog: processes 100 101",
+                "! Some processes of application blog cannot start: exit code 1",
+                "    run: tutti restart blog",
+                "workers     2 of 7 busy  backlog 6  memory 137 MiB",
+                "ROUTE",
                 "   12.3 s  process 100     GET /slow?n=1",
-                "    0.2 s  waits           GET /next",
+                "    0.2 s  in the backlog  GET /next",
                 "last start failed: exit code 1",
                 "10.0.0.1:80",
                 "q quit",
@@ -564,10 +710,46 @@ mod tests {
             assert_eq!(
                 cells,
                 [
-                    "blog", "5+", "3", "6", "1010", "1.0ms", "2.0ms", "8", "1", "120", "MiB"
+                    "blog", "1010", "10", "1.0ms", "2.0ms", "2/5+", "6", "120", "MiB", "8"
                 ]
             );
         }
+    }
+
+    #[test]
+    fn alerts_come_first_with_their_commands_and_leave_room_for_the_rest() {
+        let servers: Vec<String> = (0..9)
+            .map(|number| format!("\"10.0.0.{number}:80\": {{\"state\": \"down\"}}"))
+            .collect();
+        let of = |servers: &str| {
+            let status = format!(
+                "{{\"applications\": {{\"a\": {{}}}}, \"upstreams\": {{\"api\": {{\"servers\": {{{servers}}}}}}}}}"
+            );
+            let status = serde_json::from_str(&status).unwrap();
+            let mut state = State::new(Sample::of(Instant::now(), Value::Null, ""), None, true);
+            state.add(Sample::of(Instant::now(), status, ""));
+            drawn(&state, 80, 24)
+        };
+        let page = of(&servers.join(","));
+        let lines: Vec<&str> = page.lines().collect();
+        assert_eq!(
+            lines[1], "✗ Server 10.0.0.0:80 of upstream api is down",
+            "{page}"
+        );
+        assert_eq!(lines[2], "    run: curl -iv http://10.0.0.0:80/", "{page}");
+        assert!(page.contains("5 more in a taller window"), "{page}");
+        for part in ["requests", "APPLICATION", "\na ", "UPSTREAM", "q quit"] {
+            assert!(page.contains(part), "{part} in {page}");
+        }
+        // The servers that are down come before the healthy ones.
+        let page =
+            of("\"10.0.0.1:80\": {\"state\": \"up\"}, \"10.0.0.2:80\": {\"state\": \"down\"}");
+        let row = |state: &str| {
+            page.lines()
+                .position(|line| line.contains(&format!(" {state} ")))
+        };
+        assert!(row("down").unwrap() < row("healthy").unwrap(), "{page}");
+        assert!(of("").contains("✓ everything is healthy"));
     }
 
     /// Pictures of the page showed figures far from their names, and help and log cut off.
@@ -591,7 +773,7 @@ mod tests {
             assert!(row.len() < 100, "{row}");
         }
         state.mode = Mode::Help;
-        assert!(drawn(&state, 80, 24).contains("why it does not start│"));
+        assert!(drawn(&state, 80, 24).contains("more are starting│"));
     }
 
     #[test]
@@ -608,10 +790,7 @@ mod tests {
             let mut state = State::new(sample.clone(), None, false);
             state.add(sample);
             state.mode = Mode::Help;
-            assert!(
-                drawn(&state, 80, 24).contains("any key")
-                    || drawn(&state, 80, 24).contains("Any key")
-            );
+            assert!(drawn(&state, 80, 24).contains("Any key"));
         }
     }
 
@@ -619,7 +798,7 @@ mod tests {
     fn sorting_pausing_and_silence_are_seen() {
         let mut state = state();
         // By memory, the largest first.
-        for _ in 0..9 {
+        for _ in 0..7 {
             state.sort_by_next();
         }
         let page = drawn(&state, 80, 24);

@@ -22,7 +22,7 @@ struct Hostile {
 
 impl Service for Hostile {
     fn document(&self) -> Arc<Document> {
-        let text = json!({"listeners": {(HOSTILE): {"pass": HOSTILE}}, "applications": {(HOSTILE): {"environment": {"A": "hunter2"}}}});
+        let text = json!({"listeners": {(HOSTILE): {"pass": HOSTILE}}, "applications": {(HOSTILE): {"environment": {"A": "hunter2"}}, "other": {"environment": {"A": "hunter2"}}}});
         Arc::new(tutti_config::parse(text.to_string().as_bytes()).unwrap())
     }
 
@@ -73,7 +73,7 @@ impl Service for Hostile {
                 "acme:le:a.example.com": {"names": ["a.example.com"], "until": null, "account": "le", "state": "missing",
                     "next_order": "2027-01-22T19:12:31Z", "failures": 3, "last_error": {"message": HOSTILE, "at": HOSTILE}},
             },
-            "problems": [{"pointer": HOSTILE, "message": HOSTILE}],
+            "problems": [{"pointer": HOSTILE, "message": HOSTILE}, {"pointer": "/applications/other/environment/A", "message": "`hunter2` is too short"}],
         });
         Box::pin(std::future::ready(Ok(status)))
     }
@@ -162,9 +162,46 @@ async fn the_applications_page_shows_mules() {
         .ask(with_token(Method::Get, "/applications"))
         .await;
     let page = text(&reply);
-    for wanted in ["4242", "ends again and again", "Mules of &lt;img"] {
+    for wanted in ["4242", "restarting", "Mules of &lt;img"] {
         assert!(page.contains(wanted), "{wanted} in {page}");
     }
+}
+
+#[tokio::test]
+async fn the_overview_begins_with_alerts_and_their_commands() {
+    let fixture = fixture().await;
+    let page = text(&fixture.ask(with_token(Method::Get, "/")).await);
+    let alerts = page.find("cannot start</strong>").unwrap();
+    assert!(alerts < page.find("id=\"now\"").unwrap(), "{page}");
+    for part in [
+        "/applications/other/environment/A is not in force",
+        "tutti config edit applications/other",
+        "tutti restart '&lt;img",
+        "Problems (",
+    ] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    assert!(!page.contains("Everything is healthy"));
+}
+
+#[tokio::test]
+async fn the_search_finds_names_and_lines_but_no_secret() {
+    let fixture = fixture().await;
+    let search = async |wanted: &str| {
+        let path = format!("/search?q={wanted}");
+        text(&fixture.ask(with_token(Method::Get, &path)).await)
+    };
+    let page = search("OTHER").await;
+    assert!(page.contains("href=\"/configuration#line-"), "{page}");
+    assert!(page.contains("1 result for"), "{page}");
+    let page = search("onerror").await;
+    assert!(
+        page.contains("href=\"/applications#application-0\""),
+        "{page}"
+    );
+    let page = search("hunter2").await;
+    assert!(page.contains("Nothing has"), "{page}");
+    assert!(search("").await.contains("Type a name"));
 }
 
 fn form(path: &str, body: &str) -> Request {
@@ -193,10 +230,10 @@ async fn every_page_shows_hostile_names_as_text_and_no_secret() {
         .reload(&*fixture.service, HOSTILE)
         .await
         .unwrap_err();
-    for (path, _) in PAGES
-        .into_iter()
-        .chain([("/configuration/compare?from=1&to=2", "")])
-    {
+    for (path, _) in PAGES.into_iter().chain([
+        ("/configuration/compare?from=1&to=2", ""),
+        ("/search?q=%3Cimg", ""),
+    ]) {
         let reply = fixture.ask(with_token(Method::Get, path)).await;
         let page = text(&reply);
         assert_eq!(reply.status, 200, "{path}");
@@ -220,7 +257,7 @@ async fn every_page_shows_hostile_names_as_text_and_no_secret() {
 async fn certificates_that_come_by_themselves_are_shown_with_their_next_order_and_last_error() {
     let fixture = fixture().await;
     let page = text(&fixture.ask(with_token(Method::Get, "/certificates")).await);
-    let table = page.split("Certificates that come by themselves").nth(1);
+    let table = page.split("Automatic certificates").nth(1);
     let table = table.unwrap().split("</table>").next().unwrap();
     for told in [
         "acme:le:a.example.com",
@@ -406,7 +443,7 @@ async fn a_comparison_that_cannot_be_made_says_why() {
     let fixture = fixture().await;
     for (query, status, why) in [
         ("", 400, "`from` has to be"),
-        ("?from=1&to=9", 404, "Change 9 is not kept"),
+        ("?from=1&to=9", 404, "Change 9 is not in the history"),
     ] {
         let path = format!("/configuration/compare{query}");
         let reply = fixture.ask(with_token(Method::Get, &path)).await;
@@ -421,7 +458,7 @@ async fn a_comparison_that_cannot_be_made_says_why() {
             ))
             .await,
     );
-    assert!(page.contains("1 lines gone, 1 lines new"), "{page}");
+    assert!(page.contains("1 lines removed, 1 lines added"), "{page}");
 }
 
 #[tokio::test]

@@ -120,7 +120,7 @@ impl Exchange {
         }
         counts.note(thread, self.answerer.get(), status, took);
         if let Some(route) = self.route.get() {
-            counts.note_route(thread, route, status);
+            counts.note_route(thread, route, status, took);
         }
     }
 

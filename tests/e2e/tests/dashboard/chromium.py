@@ -110,10 +110,10 @@ class Page:
     def scripts(self, on):
         self.call("Emulation.setScriptExecutionDisabled", value=not on)
 
-    def press(self, key, code=None, shift=False):
+    def press(self, key, code=None, shift=False, control=False):
         codes = {"Tab": 9, "Enter": 13}
-        text = {"text": "\r"} if key == "Enter" else {"text": key} if len(key) == 1 else {}
-        common = {"key": key, "code": code or key, "windowsVirtualKeyCode": codes.get(key, ord(key[0])), "modifiers": 8 if shift else 0}
+        text = {"text": "\r"} if key == "Enter" else {"text": key} if len(key) == 1 and not control else {}
+        common = {"key": key, "code": code or key, "windowsVirtualKeyCode": codes.get(key, ord(key[0])), "modifiers": 8 * shift + 2 * control}
         self.call("Input.dispatchKeyEvent", type="keyDown", **common, **text)
         self.call("Input.dispatchKeyEvent", type="keyUp", **common)
 
