@@ -406,8 +406,8 @@ impl Inner {
 
 /// `maintenance` of `/status`.
 fn maintenance_status(maintenance: &Maintenance) -> Value {
-    let mut status = json!({"retry_after": maintenance.retry_after});
-    if let Some(page) = &maintenance.page {
+    let mut status = json!({"retry_after": maintenance.options.retry_after});
+    if let Some(page) = &maintenance.options.page {
         status["page"] = page.to_string_lossy().into();
     }
     status

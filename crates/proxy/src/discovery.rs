@@ -116,8 +116,8 @@ fn access(api: &Kubernetes, variable: impl Fn(&str) -> Option<String>) -> Option
     Some(Access {
         host,
         port,
-        ca: api.ca.clone(),
-        token_file: api.token_file.clone(),
+        ca: api.options.ca.clone(),
+        token_file: api.options.token_file.clone(),
     })
 }
 

@@ -46,7 +46,7 @@ pub fn of(config: &Config) -> Grants {
     let files = files.map(|file| file.path.clone());
     let kubernetes = Some(&config.settings.kubernetes).filter(|_| config.follows_kubernetes());
     let papers = kubernetes.into_iter();
-    let papers = papers.flat_map(|api| [api.ca.clone(), api.token_file.clone()]);
+    let papers = papers.flat_map(|api| [api.options.ca.clone(), api.options.token_file.clone()]);
     let stores = config.settings.limit_stores.values();
     let stores = stores.flat_map(|store| store.files().map(Path::to_owned));
     let spool = config.settings.http.body_temp_path.iter().cloned();

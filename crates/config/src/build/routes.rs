@@ -10,7 +10,9 @@ use crate::model::{
     Routes, Share, Step,
 };
 use crate::pattern::{Case, Syntax, percent_decode};
-use crate::table::{ActionOptions, CASELESS, DECODED, MatchOptions, PLAIN, QUERY, StepOptions};
+use crate::table::{
+    ActionOptions, CASELESS, DECODED, MatchOptions, PLAIN, QUERY, ShareOptions, StepOptions,
+};
 use crate::template::Template;
 use tutti_options::prefix;
 
@@ -74,7 +76,7 @@ impl<'d> Builder<'d> {
         } else if reader.has(&ActionOptions::proxy) {
             self.proxy(&reader).map(ActionKind::Proxy)
         } else if let Some((node, pointer)) = reader.get(&ActionOptions::share) {
-            Some(self.share(&reader, &options, node, pointer))
+            Some(self.share(&reader, node, pointer))
         } else {
             None
         };
@@ -95,13 +97,7 @@ impl<'d> Builder<'d> {
         })
     }
 
-    fn share(
-        &mut self,
-        reader: &Reader<'d>,
-        options: &ActionOptions,
-        node: &'d Node,
-        pointer: Pointer,
-    ) -> ActionKind {
+    fn share(&mut self, reader: &Reader<'d>, node: &'d Node, pointer: Pointer) -> ActionKind {
         if matches!(&node.value, Value::Array(paths) if paths.is_empty()) {
             let diagnostic = Diagnostic::new(pointer, "the array of paths is empty");
             let hint = "write a path, for example `\"/srv/www$uri\"`";
@@ -111,36 +107,31 @@ impl<'d> Builder<'d> {
             .into_iter()
             .filter_map(|path| Template::parse(path).ok())
             .collect();
-        self.check_prefix(reader, options);
+        let options: ShareOptions = reader.read();
+        self.check_prefix(reader, &options);
         let found = reader
-            .inner(&ActionOptions::found)
+            .inner(&ShareOptions::found)
             .and_then(|reader| self.action(reader));
         let fallback = reader
-            .inner(&ActionOptions::fallback)
+            .inner(&ShareOptions::fallback)
             .and_then(|reader| self.action(reader));
-        ActionKind::Share(Share {
+        ActionKind::Share(Arc::new(Share {
             paths,
             prefix: prefix::trimmed(options.prefix.as_deref()).to_owned(),
-            index: options.index.clone(),
-            types: reader.patterns(&ActionOptions::types, CASELESS),
-            deny: reader.patterns(&ActionOptions::deny, DECODED),
-            precompressed: options.precompressed.clone(),
-            precompressed_older: options.precompressed_older,
-            listing: options.listing,
-            listing_limit: options.listing_limit,
+            types: reader.patterns(&ShareOptions::types, CASELESS),
+            deny: reader.patterns(&ShareOptions::deny, DECODED),
             found: found.map(Box::new),
             fallback: fallback.map(Box::new),
-            chroot: reader.some_template(&ActionOptions::chroot),
-            follow_symlinks: options.follow_symlinks,
-            traverse_mounts: options.traverse_mounts,
-        })
+            chroot: reader.some_template(&ShareOptions::chroot),
+            options,
+        }))
     }
 
-    fn check_prefix(&mut self, reader: &Reader<'d>, options: &ActionOptions) {
+    fn check_prefix(&mut self, reader: &Reader<'d>, options: &ShareOptions) {
         let prefix = options.prefix.as_deref();
         if let (Some(prefix), Some((node, pointer))) = (
             prefix.filter(|prefix| !prefix.starts_with('/')),
-            reader.get(&ActionOptions::prefix),
+            reader.get(&ShareOptions::prefix),
         ) {
             let diagnostic = Diagnostic::new(pointer, "`prefix` must begin with a slash");
             self.faults
