@@ -131,10 +131,15 @@ fn begin(control: &OwnedFd, is_look: bool) -> Result<Option<Begun>, StartError> 
     }
     lifeline::tie_own_group_to_tell(lifeline.as_fd()).map_err(at("tying the lifeline"))?;
     process::become_subreaper().map_err(at("becoming subreaper"))?;
-    output::redirect(start.stdout.as_deref(), start.stderr.as_deref(), |reason| {
-        crate::log::line(Level::Warn, "", reason.as_bytes());
-    });
-    if let Some(folder) = &start.working_directory {
+    let common = &start.common;
+    output::redirect(
+        common.stdout.as_deref(),
+        common.stderr.as_deref(),
+        |reason| {
+            crate::log::line(Level::Warn, "", reason.as_bytes());
+        },
+    );
+    if let Some(folder) = &common.working_directory {
         std::env::set_current_dir(folder).map_err(|error| {
             let step = format!("entering the working directory `{}`", folder.display());
             StartError::new(step, error)
@@ -143,7 +148,7 @@ fn begin(control: &OwnedFd, is_look: bool) -> Result<Option<Begun>, StartError> 
         })?;
     }
     let name = start.words.first().map_or("", String::as_str);
-    let path = start.environment.get("PATH").map(Into::into);
+    let path = start.common.environment.get("PATH").map(Into::into);
     let found = program::find(name, path.or_else(|| std::env::var_os("PATH")))?;
     if is_look {
         return Ok(None);
@@ -184,12 +189,12 @@ fn spawn(start: &CommandStart, program: &std::path::Path) -> io::Result<Spawn> {
         let is_replaced = name == MODULE_VARIABLE
             || name
                 .to_str()
-                .is_some_and(|name| start.environment.contains_key(name));
+                .is_some_and(|name| start.common.environment.contains_key(name));
         if !is_replaced {
             spawn = spawn.variable(name, value)?;
         }
     }
-    for (name, value) in &start.environment {
+    for (name, value) in &start.common.environment {
         spawn = spawn.variable(name, value)?;
     }
     Ok(spawn
