@@ -52,7 +52,7 @@ impl Prototype {
     /// # Panics
     /// When the system refuses.
     pub fn launch(host: &Path, start: &Start) -> Prototype {
-        let (mut wire, theirs) = Wire::new(64, start.workers);
+        let (mut wire, theirs) = Wire::new(64, start.workers.unwrap());
         let (keep, give) = lifeline::pair().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let spool = UnnamedFile::create(folder.path()).unwrap().file;
@@ -72,7 +72,7 @@ impl Prototype {
             .start()
             .unwrap();
         if start.worker_events {
-            let events: Vec<OwnedFd> = (0..start.workers)
+            let events: Vec<OwnedFd> = (0..start.workers.unwrap())
                 .map(|_| EventFd::new().unwrap().into_fd())
                 .collect();
             for (first, batch) in (0..).step_by(3).zip(events.chunks(3)) {

@@ -163,7 +163,7 @@ mod tests {
         assert!(site.isolation.as_ref().unwrap().namespaces.pid);
         let start: tutti_wire::control::Start = serde_json::from_str(&site.start).unwrap();
         assert_eq!(start.config["environment"]["A"], "b");
-        assert_eq!((start.threads, start.workers), (0, 0));
+        assert_eq!((start.threads, start.workers), (None, None));
         // The same configuration gives the same text: the router finds its applications by it.
         assert_eq!(of(&config), grants);
     }
