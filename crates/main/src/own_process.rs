@@ -160,7 +160,7 @@ impl<In: DeserializeOwned> OwnProcess<In> {
         longest: u64,
     ) -> io::Result<OwnProcess<In>> {
         let (ours, theirs) = seqpacket::pair()?;
-        seqpacket::set_nonblocking(ours.as_fd(), true)?;
+        seqpacket::set_nonblocking(ours.as_fd())?;
         let mut spawn = Spawn::new(OWN_PROGRAM)?
             .argument_zero(title)?
             .new_session()

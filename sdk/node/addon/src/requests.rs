@@ -76,7 +76,7 @@ impl Requests {
         let mut process = Process::from_environment()?.ok_or_else(missing)?;
         let watcher = process.control().ok_or_else(missing)?;
         let watcher = watcher.try_clone_to_owned().map_err(failed)?;
-        seqpacket::set_nonblocking(watcher.as_fd(), true).map_err(failed)?;
+        seqpacket::set_nonblocking(watcher.as_fd()).map_err(failed)?;
         let unstarted = process.take_worker().ok_or_else(missing)?;
         let worker = unstarted.into_worker();
         Ok(Self {
