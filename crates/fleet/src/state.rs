@@ -192,7 +192,7 @@ impl Node {
     }
 
     /// All purges that the store has are made, or nobody knows.
-    pub(crate) fn knows_purges(&self, is_purged: bool) {
+    pub(crate) fn set_purged(&self, is_purged: bool) {
         if self.state().is_purged != is_purged {
             self.change(|state| state.is_purged = is_purged);
         }

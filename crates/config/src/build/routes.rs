@@ -143,10 +143,10 @@ impl<'d> Builder<'d> {
     fn response_headers(&mut self, reader: &Reader<'d>) -> Vec<ResponseHeader> {
         let mut changes = Vec::new();
         if let Some((node, _)) = reader.get(&ActionOptions::response_headers) {
-            changes.extend(response_headers(node, false));
+            changes.extend(response_headers(node));
         }
         if let Some((node, pointer)) = reader.get(&ActionOptions::response_headers_always) {
-            for (member, change) in node.members().iter().zip(response_headers(node, true)) {
+            for (member, change) in node.members().iter().zip(response_headers(node)) {
                 let same = |other: &ResponseHeader| other.name.eq_ignore_ascii_case(&change.name);
                 if changes.iter().any(|other| !other.always && same(other)) {
                     let pointer = pointer.child(&change.name);
@@ -155,16 +155,19 @@ impl<'d> Builder<'d> {
                     let hint = "leave it out there: what stands here is for every status";
                     self.faults.value(diagnostic.suggest(hint), &member.node);
                 }
-                changes.push(change);
+                changes.push(ResponseHeader {
+                    always: true,
+                    ..change
+                });
             }
         }
         changes
     }
 }
 
-fn response_headers(node: &Node, always: bool) -> impl Iterator<Item = ResponseHeader> {
-    node.members().iter().map(move |member| ResponseHeader {
-        always,
+fn response_headers(node: &Node) -> impl Iterator<Item = ResponseHeader> {
+    node.members().iter().map(|member| ResponseHeader {
+        always: false,
         name: member.name.to_string(),
         value: member
             .node

@@ -302,7 +302,8 @@ fn describe(exchange: &Exchange, text: &mut Vec<u8>) -> Body {
         BodyView::Stream { .. } => (framing(&request), Body::Coming),
     };
     text.clear();
-    each_field(&request, framing, None, true, |name, value| {
+    let hides_client = true;
+    each_field(&request, framing, None, hides_client, |name, value| {
         for part in [name, value] {
             text.extend_from_slice(part);
             text.push(0);
