@@ -24,6 +24,13 @@ pub(crate) struct Answers {
     given: Arc<Mutex<BTreeMap<String, Vec<Challenge>>>>,
 }
 
+/// A change of a record in the DNS.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum RecordChange {
+    Add,
+    Remove,
+}
+
 /// A record in the DNS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
@@ -105,13 +112,13 @@ impl Answers {
     pub(crate) async fn hook(
         &self,
         account: &str,
-        is_present: bool,
+        change: RecordChange,
         record: &Record,
     ) -> Result<(), Failure> {
         let make = |id| FromAcme::RunHook {
             id,
             account: account.to_owned(),
-            is_present,
+            is_present: change == RecordChange::Add,
             name: record.name.clone(),
             value: record.value.clone(),
         };

@@ -23,7 +23,7 @@ use tutti_protocol::{
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::accounts;
-use crate::answers::{self, Answers, Record};
+use crate::answers::{self, Answers, Record, RecordChange};
 use crate::documents::{CertificateDocument, Documents, Issued};
 use crate::failure::{Cure, Failure, kind, words};
 use crate::http::Authority;
@@ -203,7 +203,7 @@ impl Attempt<'_> {
                     let record = answers::record(&name, &key);
                     // Before it is there: one that is half done is to be cleaned up, too.
                     given.records.push(record.clone());
-                    self.record(true, &record).await?;
+                    self.record(RecordChange::Add, &record).await?;
                 }
             }
         }
@@ -245,13 +245,13 @@ impl Attempt<'_> {
         }
     }
 
-    /// Puts a record into the DNS, or removes it.
-    async fn record(&self, is_present: bool, record: &Record) -> Result<(), Failure> {
+    /// Changes a record in the DNS.
+    async fn record(&self, change: RecordChange, record: &Record) -> Result<(), Failure> {
         match &self.plan.nameserver {
-            Some(nameserver) => updates::change(nameserver, record, is_present).await,
+            Some(nameserver) => updates::change(nameserver, record, change).await,
             None => {
                 let account = &self.wanted.account;
-                self.answers.hook(account, is_present, record).await
+                self.answers.hook(account, change, record).await
             }
         }
     }
@@ -260,7 +260,7 @@ impl Attempt<'_> {
         self.answers.end(self.bundle).await;
         for record in &given.records {
             // A record left over harms nobody: the next order has another.
-            let _ = self.record(false, record).await;
+            let _ = self.record(RecordChange::Remove, record).await;
         }
     }
 

@@ -334,9 +334,10 @@ impl Inner {
         let is_stored = wanted.until.is_some();
         if is_stored && demands.is_renewal(bundle) {
             // At once, but for a pause: as if there were none yet.
-            return times::due(document, bundle, false, now);
+            return times::due(document, bundle, None, now);
         }
-        let own = times::due(document, bundle, is_stored, now);
+        let stored = document.issued.as_ref().filter(|_| is_stored);
+        let own = times::due(document, bundle, stored, now);
         let is_lost = document.issued.is_none() && document.demand.is_none();
         match wanted.until {
             _ if !wanted.is_on_demand => {}
@@ -347,7 +348,7 @@ impl Inner {
             None if demands.is_waited_for(bundle) || document.is_under_way() => return own,
             None => return i64::MAX,
         }
-        if document.issued.is_some() && is_stored {
+        if stored.is_some() {
             return own;
         }
         let former = self.documents.bundles();
@@ -358,10 +359,7 @@ impl Inner {
             let former = self.documents.certificate(name);
             let shares = former.names.iter().any(|name| wanted.names.contains(name));
             let is_same = shares && former.directory == document.directory;
-            (is_same && former.failures > 1).then(|| {
-                let is_stored = false;
-                times::due(&former, name, is_stored, now)
-            })
+            (is_same && former.failures > 1).then(|| times::due(&former, name, None, now))
         });
         pauses.fold(own, i64::max)
     }
@@ -445,7 +443,7 @@ impl Inner {
             self.note_until(bundle, issued.until);
         }
         let now = unix_time();
-        if times::due(document, bundle, true, now) > now {
+        if times::due(document, bundle, document.issued.as_ref(), now) > now {
             return;
         }
         // By this clock it would be ordered again and again.
@@ -588,7 +586,8 @@ impl Inner {
                 continue;
             }
             let document = self.documents.certificate(&bundle);
-            if demand::is_over(&document, None, false, now) {
+            let is_stored = false;
+            if demand::is_over(&document, None, is_stored, now) {
                 self.documents.discard_certificate(&bundle).await;
                 continue;
             }

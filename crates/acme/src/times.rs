@@ -91,12 +91,14 @@ pub(crate) fn pause(
     (pause + jitter).max(asked)
 }
 
-/// When an order for a certificate is due.
-pub(crate) fn due(document: &CertificateDocument, bundle: &str, is_stored: bool, now: i64) -> i64 {
-    let wanted = match &document.issued {
-        Some(issued) if is_stored => renewal(issued, bundle),
-        _ => now,
-    };
+/// When an order for a certificate is due. `stored`: the one that there is.
+pub(crate) fn due(
+    document: &CertificateDocument,
+    bundle: &str,
+    stored: Option<&Issued>,
+    now: i64,
+) -> i64 {
+    let wanted = stored.map_or(now, |issued| renewal(issued, bundle));
     let Some(until) = document.retry_at else {
         return wanted;
     };
@@ -170,19 +172,19 @@ mod tests {
             ..CertificateDocument::default()
         };
         let now = 1_000_000 + DAY;
-        assert!(due(&document, "a", true, now) > now);
+        assert!(due(&document, "a", document.issued.as_ref(), now) > now);
         // It is not there any more, whatever the document says.
-        assert_eq!(due(&document, "a", false, now), now);
+        assert_eq!(due(&document, "a", None, now), now);
         // A failure pauses.
         document.issued = None;
         document.retry_at = Some(now + 300);
-        assert_eq!(due(&document, "a", false, now), now + 300);
+        assert_eq!(due(&document, "a", None, now), now + 300);
         // Noted by a clock that was years ahead: not believed.
         document.retry_at = Some(now + 4000 * DAY);
-        assert_eq!(due(&document, "a", false, now), now);
+        assert_eq!(due(&document, "a", None, now), now);
         // The clock is years back: what is due is later, and no pause is longer than a week.
         document.retry_at = None;
         document.issued = Some(issued(90));
-        assert!(due(&document, "a", true, 0) > 0);
+        assert!(due(&document, "a", document.issued.as_ref(), 0) > 0);
     }
 }

@@ -213,7 +213,7 @@ impl Inner {
                 continue;
             };
             let urgency = Urgency::of(issued, now);
-            let is_due = times::due(&document, bundle, true, now) <= now;
+            let is_due = times::due(&document, bundle, Some(issued), now) <= now;
             if !is_due || !state.shared.is_news(bundle, urgency, now) {
                 continue;
             }

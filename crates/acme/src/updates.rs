@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tutti_dialer::{Address, connect};
 use tutti_protocol::NameserverPlan;
 
-use crate::answers::Record;
+use crate::answers::{Record, RecordChange};
 use crate::failure::Failure;
 
 /// A name server answers within this time, or not at all.
@@ -35,9 +35,9 @@ const MOST_BYTES: u64 = 64 * 1024;
 pub(crate) async fn change(
     plan: &NameserverPlan,
     record: &Record,
-    is_present: bool,
+    change: RecordChange,
 ) -> Result<(), Failure> {
-    let done = tokio::time::timeout(LONGEST_ANSWER, try_change(plan, record, is_present));
+    let done = tokio::time::timeout(LONGEST_ANSWER, try_change(plan, record, change));
     let told = match done.await {
         Ok(done) => done,
         Err(_) => Err(format!(
@@ -56,7 +56,7 @@ pub(crate) async fn change(
 async fn try_change(
     plan: &NameserverPlan,
     record: &Record,
-    is_present: bool,
+    change: RecordChange,
 ) -> Result<(), String> {
     let signer = signer(plan)?;
     let name = name(&record.name)?;
@@ -70,9 +70,9 @@ async fn try_change(
     let text = RData::TXT(TXT::new(vec![record.value.clone()]));
     let mut records = RecordSet::with_ttl(name.clone(), RecordType::TXT, TIME_TO_LIVE);
     records.insert(DnsRecord::from_rdata(name, TIME_TO_LIVE, text), 0);
-    let mut message = match is_present {
-        true => append(records, zone.clone(), false, false),
-        false => delete_by_rdata(records, zone.clone(), false),
+    let mut message = match change {
+        RecordChange::Add => append(records, zone.clone(), false, false),
+        RecordChange::Remove => delete_by_rdata(records, zone.clone(), false),
     };
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)

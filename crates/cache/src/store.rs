@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use crate::Millis;
 use crate::clock::now;
 use crate::counts::Counts;
-use crate::disk::tier::{Loaded, Tier};
+use crate::disk::tier::{Loaded, Tier, Waiting};
 use crate::disk_hold::{DiskHold, Heeded};
 use crate::eviction::Queues;
 use crate::flight::{Flight, Flights, Lead};
@@ -339,7 +339,7 @@ impl Store {
             {
                 // A response on disk must not outlive the one that replaces it.
                 stored.note_on_disk();
-                tier.keep(&stored, true);
+                tier.keep(&stored, Waiting::Bounded);
             }
             match is_small {
                 true => self.add(&mut part, &stored),
@@ -427,7 +427,7 @@ impl Store {
         for part in &self.parts {
             let part = lock(part);
             for stored in part.responses.values().flatten() {
-                self.keep_on_disk(stored, now(), false);
+                self.keep_on_disk(stored, now(), Waiting::Unbounded);
             }
         }
         Some(tier.close())
@@ -435,14 +435,14 @@ impl Store {
 
     /// Has a response written to disk unless it is there, or of no use any more. To be called while its part is locked: a purge comes
     /// before or after.
-    fn keep_on_disk(&self, stored: &Arc<Stored>, now: Millis, may_refuse: bool) {
+    fn keep_on_disk(&self, stored: &Arc<Stored>, now: Millis, waiting: Waiting) {
         let Some(tier) = self.tier() else {
             return;
         };
         let is_there = stored.is_on_disk() && tier.has_alike(stored);
         if !is_there && !stored.is_spent(now) {
             stored.note_on_disk();
-            tier.keep(stored, may_refuse);
+            tier.keep(stored, waiting);
         }
     }
 
@@ -491,7 +491,7 @@ impl Store {
             };
             let mut part = self.part(&stored.key.text);
             if self.remove(&mut part, &stored) {
-                self.keep_on_disk(&stored, now(), true);
+                self.keep_on_disk(&stored, now(), Waiting::Bounded);
             }
             drop(part);
             self.counts.evicted.fetch_add(1, Ordering::Relaxed);

@@ -112,8 +112,8 @@ impl Runner {
         let failed = |error: io::Error| Failure::new(spec, "preparing", error.to_string());
         let (ours, theirs) = seqpacket::pair().map_err(failed)?;
         let (reader, writer) = io::pipe().map_err(failed)?;
-        seqpacket::set_nonblocking(ours.as_fd(), true).map_err(failed)?;
-        seqpacket::set_nonblocking(reader.as_fd(), true).map_err(failed)?;
+        seqpacket::set_nonblocking(ours.as_fd()).map_err(failed)?;
+        seqpacket::set_nonblocking(reader.as_fd()).map_err(failed)?;
         let output = Arc::new(Output::of_command(reader.into()).map_err(failed)?);
         let socket = readable(ours).map_err(failed)?;
         let request = StartRequest {

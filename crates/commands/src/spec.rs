@@ -34,8 +34,8 @@ pub struct CommandSpec {
     pub pauses: (Duration, Duration),
     /// Resident bytes beyond which a process is replaced, and beyond which it is killed.
     pub memory: (Option<u64>, Option<u64>),
-    /// The application but for what concerns its workers alone: another one means another process.
-    around: (Common, Special, String),
+    /// The language of the application, and its version: another one means another process.
+    host: (Special, String),
 }
 
 impl CommandSpec {
@@ -87,28 +87,24 @@ impl CommandSpec {
         environment: impl Iterator<Item = (&'a String, &'a String)>,
         (stop_signal, stop_timeout): (StopSignal, Duration),
     ) -> CommandSpec {
-        let common = &application.common;
-        let mut all = common.environment.clone();
-        all.extend(environment.map(|(name, value)| (name.clone(), value.clone())));
-        let start = CommandStart {
-            title: title.clone(),
-            words: command.words.clone(),
-            environment: all,
-            working_directory: common.working_directory.clone(),
-            stdout: common.stdout.clone(),
-            stderr: common.stderr.clone(),
-            stop_signal: number(stop_signal),
-            stop_timeout: u64::try_from(stop_timeout.as_millis()).unwrap_or(u64::MAX),
-        };
         let of_workers = Common::default();
-        let around = Common {
+        let mut common = Common {
             processes: of_workers.processes,
             limits: of_workers.limits,
             request_buffering: of_workers.request_buffering,
             preload: of_workers.preload,
             watch: of_workers.watch,
             mules: of_workers.mules,
-            ..common.clone()
+            ..application.common.clone()
+        };
+        let own = environment.map(|(name, value)| (name.clone(), value.clone()));
+        common.environment.extend(own);
+        let start = CommandStart {
+            title: title.clone(),
+            words: command.words.clone(),
+            common,
+            stop_signal: number(stop_signal),
+            stop_timeout: u64::try_from(stop_timeout.as_millis()).unwrap_or(u64::MAX),
         };
         CommandSpec {
             place: command.pointer.as_str().to_owned(),
@@ -122,8 +118,7 @@ impl CommandSpec {
             stop_timeout,
             pauses: (Duration::ZERO, Duration::ZERO),
             memory: (None, None),
-            around: (
-                around,
+            host: (
                 application.special.clone(),
                 application.module.version.clone(),
             ),
@@ -217,12 +212,15 @@ pub(crate) mod tests {
         let start: CommandStart = serde_json::from_str(&specs[0].start).unwrap();
         assert_eq!(
             (
-                start.environment["A"].as_str(),
-                start.environment["B"].as_str()
+                start.common.environment["A"].as_str(),
+                start.common.environment["B"].as_str()
             ),
             ("1", "2")
         );
-        assert_eq!(start.working_directory.as_deref(), Some(Path::new("/srv")));
+        assert_eq!(
+            start.common.working_directory.as_deref(),
+            Some(Path::new("/srv"))
+        );
         assert_eq!(
             (start.stop_signal, start.stop_timeout),
             (libc::SIGQUIT, 30_000)

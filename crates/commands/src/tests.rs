@@ -54,7 +54,7 @@ impl Around for Stage {
             return Box::pin(async { Ok(None) });
         }
         let pid = self.next.fetch_add(1, Ordering::Relaxed);
-        seqpacket::set_nonblocking(request.control.as_fd(), true).unwrap();
+        seqpacket::set_nonblocking(request.control.as_fd()).unwrap();
         let played = Played {
             pid,
             control: request.control,

@@ -22,7 +22,6 @@ mod guard;
 mod kubernetes;
 mod limit_store;
 mod logs;
-mod request_id;
 mod settings;
 mod source;
 mod stored;
@@ -40,16 +39,15 @@ pub use self::delivery::{ErrorStatus, InternalRoute, Maintenance, Mirror, PageSt
 pub use self::destination::{Destination, Pass};
 pub use self::forwarded::Forwarded;
 pub use self::guard::{
-    Authenticate, Basic, Cors, Forward, Guard, GuardFile, Jwt, KeySource, Limit, Question, Rate,
+    Authenticate, Basic, Cors, Forward, Guard, GuardFile, Jwt, KeySource, Limit, Question,
 };
 pub use self::kubernetes::Kubernetes;
 pub use self::limit_store::{LimitStore, ValkeyAddress};
 pub use self::logs::{AccessLog, LogFormat, LogValue, SlowLog};
-pub use self::request_id::RequestId;
-pub use self::settings::{Http, Settings};
+pub use self::settings::{Http, RequestId, Settings};
 pub use self::source::Source;
 pub use self::stored::StoredName;
-pub use self::telemetry::{Telemetry, TelemetryProtocol};
+pub use self::telemetry::Telemetry;
 pub use self::tls::*;
 pub use self::upstream::{
     Balance, Gateway, GatewayParameter, RequestHeader, RequestHeaderChange, Resolver, Scripts,
@@ -62,12 +60,12 @@ pub use crate::address::{
 };
 pub use crate::cron::{Timetable, written};
 pub use crate::pattern::{OutOfSteps, Pattern, PatternKind, Patterns};
-pub use crate::table::JwtAlgorithm;
 pub use crate::table::{
-    Backlog, ChallengeWord, EarlyHints, EncodedSlashes, Encoding, ForwardedHeaders,
-    HealthCheckOptions, HealthQuestion, Http2, Http3, HttpVersion, LimitFallback, LimitScope,
-    ListenerOptions, ListingFormat, Missed, NameserverOptions, OnDemandOptions, ProxyVersion,
-    ScheduleOptions, SetCookie, SlowLogFormat, SlowLogOptions, SpoolerOptions, TsigAlgorithm,
+    Backlog, ChallengeWord, CollectorProtocol, EarlyHints, EncodedSlashes, Encoding,
+    ForwardedHeaders, ForwardedOptions, HealthCheckOptions, HealthQuestion, Http2, Http3,
+    HttpVersion, JwtAlgorithm, LimitFallback, LimitScope, ListenerOptions, ListingFormat,
+    MirrorOptions, Missed, NameserverOptions, OnDemandOptions, ProxyVersion, Rate, ScheduleOptions,
+    SetCookie, ShareOptions, SlowLogFormat, SlowLogOptions, SpoolerOptions, TsigAlgorithm,
     UpstreamOptions, WebSocket,
 };
 pub use tutti_document::Pointer;
@@ -291,7 +289,7 @@ pub enum ActionKind {
     /// Answer with a status.
     Return(Return),
     /// Serve a file.
-    Share(Share),
+    Share(Arc<Share>),
     /// Send it to a server: an upstream of one, called as the URL was written.
     Proxy(Arc<Upstream>),
 }
@@ -312,30 +310,18 @@ pub struct Share {
     pub paths: Vec<Template>,
     /// Path that the folder stands at, without a slash at its end; empty for none.
     pub prefix: String,
-    /// File tried in a directory.
-    pub index: String,
     /// MIME types that may be served; an unknown type is the empty string.
     pub types: Option<Patterns>,
     /// Paths of requests that there is nothing for.
     pub deny: Option<Patterns>,
-    /// Encodings of files that may stand beside a file.
-    pub precompressed: Vec<Encoding>,
-    /// They may be older than the file.
-    pub precompressed_older: bool,
-    /// The form of lists of files; `None`: there are none.
-    pub listing: Option<ListingFormat>,
-    /// Most entries of a list.
-    pub listing_limit: u32,
     /// The action where there is a file, instead of serving it.
     pub found: Option<Box<Action>>,
     /// The action where no file can be served.
     pub fallback: Option<Box<Action>>,
     /// Directory that confines path resolution.
     pub chroot: Option<Template>,
-    /// Follow symbolic links.
-    pub follow_symlinks: bool,
-    /// Cross mount points.
-    pub traverse_mounts: bool,
+    /// The rest of it.
+    pub options: ShareOptions,
 }
 
 /// One member of `response_headers`, or of `response_headers_always`.

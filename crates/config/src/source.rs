@@ -78,7 +78,7 @@ mod tests {
         let (_, rest) = guide.split_once("```json source\n").unwrap();
         let (file, _) = rest.split_once("```").unwrap();
         let source = of_text(file.as_bytes(), Format::Json).unwrap();
-        assert_eq!(source.name.as_deref(), Some("web-1"));
+        assert_eq!(source.options.name.as_deref(), Some("web-1"));
     }
 
     #[test]
@@ -86,7 +86,7 @@ mod tests {
         let yaml =
             "etcd:\n  endpoints: https://a\nname: web-1\nlabels: {zone: b}\naddress: fd00::7\n";
         let source = of_text(yaml.as_bytes(), Format::Yaml).unwrap();
-        assert_eq!(source.name.as_deref(), Some("web-1"));
+        assert_eq!(source.options.name.as_deref(), Some("web-1"));
         assert_eq!(source.address, "fd00::7".parse().ok());
         assert_eq!(source.labels.get("zone").map(String::as_str), Some("b"));
         for wrong in [

@@ -12,7 +12,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Map, Value, json};
-use tutti_config::table::{HttpOptions, Kind, Opt, ServerOptions, SlowLogOptions};
+use tutti_config::model::{Action, ActionKind};
+use tutti_config::table::{
+    HttpOptions, Kind, MaintenanceOptions, Opt, RequestIdOptions, ServerOptions, SlowLogOptions,
+};
 use tutti_config::{Config, Context, Diagnostics, Document, FaultKind, model, parse, validate};
 use tutti_options::Options;
 
@@ -434,5 +437,63 @@ fn every_number_and_switch_reaches_the_model() {
     each_reaches::<SlowLogOptions>(
         |more| json!({"slow_log": merged(json!({"path": "/slow.log"}), more)}),
         |config| &config.slow_log.as_ref().unwrap().options,
+    );
+    each_reaches(
+        |more| {
+            let forwarded = json!({"source": "192.0.2.1", "client_ip": "X-Forwarded-For"});
+            let listener = json!({"pass": "routes", "forwarded": merged(forwarded, more)});
+            json!({"routes": [], "listeners": {"*:80": listener}})
+        },
+        |config| &config.listeners[0].forwarded.as_ref().unwrap().options,
+    );
+    each_reaches::<RequestIdOptions>(
+        |more| json!({"settings": {"http": {"request_id": more}}}),
+        |config| &config.settings.http.request_id.as_ref().unwrap().options,
+    );
+    each_reaches(
+        |more| {
+            let telemetry = json!({"endpoint": "http://192.0.2.1", "protocol": "http"});
+            json!({"settings": {"telemetry": merged(telemetry, more)}})
+        },
+        |config| &config.settings.telemetry.as_ref().unwrap().options,
+    );
+    each_reaches::<MaintenanceOptions>(
+        |more| json!({"settings": {"maintenance": more}}),
+        |config| &config.settings.maintenance.as_ref().unwrap().options,
+    );
+    fn action(config: &Config) -> &Action {
+        &config.routes.list[0].steps[0].action
+    }
+    let with_action =
+        |action| json!({"upstreams": {"u": {"servers": server()}}, "routes": [{"action": action}]});
+    each_reaches(
+        |more| {
+            let share = json!({"share": "/www$uri", "precompressed": "gzip", "listing": "json"});
+            with_action(merged(share, more))
+        },
+        |config| match &action(config).kind {
+            ActionKind::Share(share) => &share.options,
+            other => panic!("{other:?}"),
+        },
+    );
+    each_reaches(
+        |more| {
+            let mirror = merged(json!({"to": "upstreams/u"}), more);
+            with_action(json!({"return": 200, "mirror": mirror}))
+        },
+        |config| {
+            let delivery = action(config).delivery.as_ref().unwrap();
+            &delivery.mirror.as_ref().unwrap().options
+        },
+    );
+    each_reaches(
+        |more| {
+            let cors = merged(json!({"origins": "https://app.example"}), more);
+            with_action(json!({"return": 200, "cors": cors}))
+        },
+        |config| {
+            let guard = action(config).guard.as_ref().unwrap();
+            &guard.cors.as_ref().unwrap().options
+        },
     );
 }

@@ -138,35 +138,37 @@ fn check_browser(head: &Parts, host: &[u8]) -> Result<(), Answer> {
     let mut has_origin = false;
     for origin in lines(head, ORIGIN) {
         has_origin = true;
-        if !is_same_authority(origin, host, true) {
+        if !is_same_authority(origin, host) {
             return foreign("Origin", origin);
         }
     }
     // Browsers older than these fields still say which page a form is on.
     for referer in lines(head, REFERER) {
-        if !has_origin && !is_same_authority(referer, host, false) {
+        if !has_origin && !is_page_of(referer, host) {
             return foreign("Referer", referer);
         }
     }
     check_media_type(head)
 }
 
-/// True if a URL is one of `host`; an origin has no path.
-pub fn is_same_authority(url: &[u8], host: &[u8], is_origin: bool) -> bool {
-    let rest = url
-        .strip_prefix(b"http://")
-        .or_else(|| url.strip_prefix(b"https://"));
-    let Some(rest) = rest else {
-        return false;
-    };
-    let end = if is_origin {
-        rest.len()
-    } else {
-        let is_end = |byte: &u8| matches!(byte, b'/' | b'?' | b'#');
-        rest.iter().position(is_end).unwrap_or(rest.len())
-    };
-    rest.get(..end)
+/// True if an origin, which has no path, is that of `host`.
+pub fn is_same_authority(origin: &[u8], host: &[u8]) -> bool {
+    behind_scheme(origin).is_some_and(|authority| authority.eq_ignore_ascii_case(host))
+}
+
+/// True if a page is one of `host`.
+fn is_page_of(url: &[u8], host: &[u8]) -> bool {
+    let mut parts = behind_scheme(url)
+        .into_iter()
+        .flat_map(|rest| rest.split(|byte| matches!(byte, b'/' | b'?' | b'#')));
+    parts
+        .next()
         .is_some_and(|authority| authority.eq_ignore_ascii_case(host))
+}
+
+fn behind_scheme(url: &[u8]) -> Option<&[u8]> {
+    url.strip_prefix(b"http://")
+        .or_else(|| url.strip_prefix(b"https://"))
 }
 
 /// Of what a page may POST across sites without being asked first, no tool of ours sends these two. The third,

@@ -10,7 +10,7 @@ use crate::answer::{self, Answer};
 use crate::change::{Change, Changes, Edit};
 use crate::etag::{self, Conditions};
 use crate::maintenance;
-use crate::service::{RestartError, Service};
+use crate::service::{RestartError, Service, StopKind};
 use crate::stored;
 
 const READ_ONLY: &str = "GET, HEAD";
@@ -107,8 +107,8 @@ impl Api {
             ["control", "reload"] => Answer::method("POST"),
             ["control", "maintenance"] => self.maintenance(request).await,
             ["control", "upgrade"] => self.upgrade(request.method).await,
-            ["control", "stop"] => self.stop(request.method, true).await,
-            ["control", "stop", "quick"] => self.stop(request.method, false).await,
+            ["control", "stop"] => self.stop(request.method, StopKind::Graceful).await,
+            ["control", "stop", "quick"] => self.stop(request.method, StopKind::Quick).await,
             ["control", "spoolers", name, path @ ..] => {
                 crate::jobs::answer(&*self.service, request.method, name, path).await
             }
@@ -292,11 +292,11 @@ impl Api {
         }
     }
 
-    async fn stop(&self, method: Method, is_graceful: bool) -> Answer {
+    async fn stop(&self, method: Method, kind: StopKind) -> Answer {
         if method != Method::Post {
             return Answer::method("POST");
         }
-        match self.service.stop(is_graceful).await {
+        match self.service.stop(kind).await {
             Ok(()) => Answer::success("Stopping."),
             Err(reason) => Answer::error(500, "Failed to stop the server.", Some(&reason)),
         }

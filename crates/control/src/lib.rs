@@ -40,7 +40,7 @@ pub use change::{Changes, RefusedChange};
 pub use description::openapi;
 pub use listener::{Listener, serve};
 pub use own::without as without_own;
-pub use service::{BoxFuture, RenewError, RestartError, Service, StoreError};
+pub use service::{BoxFuture, RenewError, RestartError, Service, StopKind, StoreError};
 pub use serving::{
     BodyFault, Request, Response, closing, host, read_body, response, serve_connection,
 };

@@ -43,6 +43,15 @@ pub enum StoreError {
     Failed(Diagnostics),
 }
 
+/// The end of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopKind {
+    /// Requests under way are answered first.
+    Graceful,
+    /// They are not.
+    Quick,
+}
+
 /// The server, as the control API knows it. All calls come from the control thread.
 pub trait Service: Send + Sync + 'static {
     /// The configuration in force.
@@ -164,9 +173,9 @@ pub trait Service: Send + Sync + 'static {
         )))
     }
 
-    /// Stops the server; done when that has begun. `is_graceful`: requests under way are answered first.
-    fn stop(&self, is_graceful: bool) -> BoxFuture<Result<(), String>> {
-        let _ = is_graceful;
+    /// Stops the server; done when that has begun.
+    fn stop(&self, kind: StopKind) -> BoxFuture<Result<(), String>> {
+        let _ = kind;
         Box::pin(std::future::ready(Err(
             "this server cannot be stopped from here".to_owned(),
         )))

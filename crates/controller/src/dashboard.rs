@@ -48,7 +48,7 @@ impl Inner {
         certificates: &Certificates,
     ) -> Result<Ready, Diagnostic> {
         let at = |option: &str| wanted.pointer.child(option);
-        let token = match &wanted.token_file {
+        let token = match &wanted.options.token_file {
             None => None,
             Some(file) => {
                 let token = self.read_token(file).await;

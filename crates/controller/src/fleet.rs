@@ -209,7 +209,7 @@ fn status(news: &SourceNews) -> Value {
         "wanted": news.wanted,
         "of": news.selector,
         "since": news.since.map(at),
-        "nodes": news.nodes,
+        "nodes": news.nodes.unwrap_or_default(),
         "purge": news.purge,
         "lag": news.wanted_since.filter(|_| is_behind).map_or(0, |since| {
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use tutti_config::model::Maintenance;
 use tutti_config::{Config, Context, Diagnostic, Diagnostics, Document, FaultKind, Pointer};
-use tutti_control::{BoxFuture, RenewError, RestartError, Service, StoreError};
+use tutti_control::{BoxFuture, RenewError, RestartError, Service, StopKind, StoreError};
 use tutti_log::Log;
 use tutti_metrics::Format;
 use tutti_protocol::{
@@ -405,8 +405,8 @@ impl Inner {
 }
 
 fn maintenance_status(maintenance: &Maintenance) -> Value {
-    let mut status = json!({"retry_after": maintenance.retry_after});
-    if let Some(page) = &maintenance.page {
+    let mut status = json!({"retry_after": maintenance.options.retry_after});
+    if let Some(page) = &maintenance.options.page {
         status["page"] = page.to_string_lossy().into();
     }
     status
@@ -535,7 +535,8 @@ impl Service for ControllerService {
         Box::pin(async move { upgraded.await.map(drop).map_err(|refused| refused.message) })
     }
 
-    fn stop(&self, is_graceful: bool) -> BoxFuture<Result<(), String>> {
+    fn stop(&self, kind: StopKind) -> BoxFuture<Result<(), String>> {
+        let is_graceful = kind == StopKind::Graceful;
         let make = move |id| FromController::Stop { id, is_graceful };
         let begun = self.0.link.request(&make, Vec::new());
         Box::pin(async move { begun.await.map(drop).map_err(|refused| refused.message) })

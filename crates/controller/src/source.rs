@@ -25,10 +25,10 @@ pub(super) fn plan(source: &Source) -> SourcePlan {
     let etcd = &source.etcd;
     let tls = &source.tls;
     SourcePlan {
-        name: source.name.clone(),
+        name: source.options.name.clone(),
         labels: source.labels.clone(),
         address: source.address,
-        secret_file: source.secret_file.clone(),
+        secret_file: source.options.secret_file.clone(),
         etcd: EtcdPlan {
             members: source.members.clone(),
             prefix: etcd.prefix.clone(),

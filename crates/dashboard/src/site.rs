@@ -265,7 +265,7 @@ fn not_allowed(allow: &'static str) -> Reply {
 /// True if a form is on a page of ours, or comes from no browser.
 fn is_from_here(request: &Request) -> bool {
     if let Some(origin) = &request.origin {
-        return is_same_authority(origin, &request.host, true);
+        return is_same_authority(origin, &request.host);
     }
     let site = request.fetch_site.as_deref();
     site.is_none_or(|site| matches!(site, b"same-origin" | b"none"))

@@ -35,7 +35,7 @@ pub(crate) async fn follow(purger: Purger, longest_pause: Duration) {
     loop {
         // The reason is told by whoever follows the heads.
         let Err(_) = purger.follow_once(&mut backoff).await;
-        purger.node.knows_purges(false);
+        purger.node.set_purged(false);
         sleep(backoff.after_failure()).await;
     }
 }
@@ -47,7 +47,7 @@ impl Purger {
         backoff.reset();
         loop {
             let is_done = self.make_due(&entries).await;
-            self.node.knows_purges(is_done);
+            self.node.set_purged(is_done);
             let pause = (!is_done).then_some(AGAIN);
             entries = next_or_again(&mut *following, entries, pause).await?;
         }

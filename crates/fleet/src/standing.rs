@@ -24,13 +24,13 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// A number of nodes that does not fall because of the store.
 #[derive(Debug)]
 struct Count {
-    known: u32,
+    known: Option<u32>,
     /// Since when the store is there.
     since: Option<Instant>,
 }
 
 impl Count {
-    fn new(known: u32) -> Count {
+    fn new(known: Option<u32>) -> Count {
         Count { known, since: None }
     }
 
@@ -38,10 +38,9 @@ impl Count {
     fn seen(&mut self, number: u64, now: Instant, life: Duration) -> u32 {
         let number = u32::try_from(number).unwrap_or(u32::MAX).max(1);
         let since = *self.since.get_or_insert(now);
-        if number >= self.known || now.duration_since(since) >= life {
-            self.known = number;
-        }
-        self.known
+        let is_over = now.duration_since(since) >= life;
+        let known = self.known.filter(|known| *known > number && !is_over);
+        *self.known.insert(known.unwrap_or(number))
     }
 
     /// The store is not there.
@@ -64,7 +63,7 @@ pub(crate) async fn count(
             Ok(number) => {
                 backoff.reset();
                 let nodes = count.seen(number, Instant::now(), life);
-                if nodes != node.nodes() {
+                if node.nodes() != Some(nodes) {
                     node.has_nodes(nodes);
                     controller.keep_beside(FleetText::Nodes, nodes.to_string());
                 }
@@ -113,7 +112,7 @@ mod tests {
         let life = Duration::from_secs(15);
         let begin = Instant::now();
         let at = |seconds| begin + Duration::from_secs(seconds);
-        let mut count = Count::new(3);
+        let mut count = Count::new(Some(3));
         // The answers of the others are not there yet.
         assert_eq!(count.seen(1, at(0), life), 3);
         assert_eq!(count.seen(2, at(10), life), 3);

@@ -102,8 +102,8 @@ struct State {
     purged: Mark,
     /// All purges that the store has are made.
     is_purged: bool,
-    /// Nodes that are there; 0: not known.
-    nodes: u32,
+    /// Nodes that are there, once that is known.
+    nodes: Option<u32>,
 }
 
 impl State {
@@ -176,7 +176,7 @@ impl Node {
             let mut state = self.state();
             let purged = purged.and_then(|text| serde_json::from_str(text).ok());
             state.purged = purged.unwrap_or_default();
-            state.nodes = nodes.unwrap_or_default();
+            state.nodes = nodes;
         }
         self
     }
@@ -192,27 +192,27 @@ impl Node {
     }
 
     /// All purges that the store has are made, or nobody knows.
-    pub(crate) fn knows_purges(&self, is_purged: bool) {
+    pub(crate) fn set_purged(&self, is_purged: bool) {
         if self.state().is_purged != is_purged {
             self.change(|state| state.is_purged = is_purged);
         }
     }
 
-    /// The number of nodes when it was known last; 0: it never was.
-    pub(crate) fn nodes(&self) -> u32 {
+    /// The number of nodes when it was known last.
+    pub(crate) fn nodes(&self) -> Option<u32> {
         self.state().nodes
     }
 
     /// There are so many.
     pub(crate) fn has_nodes(&self, nodes: u32) {
-        self.change(|state| state.nodes = nodes);
+        self.change(|state| state.nodes = Some(nodes));
     }
 
     /// The fleet, for the router.
     pub(crate) fn standing(&self) -> FleetStanding {
         let state = self.state();
         FleetStanding {
-            nodes: state.nodes.max(1),
+            nodes: state.nodes.unwrap_or(1),
             is_purged: state.is_purged,
         }
     }

@@ -20,7 +20,7 @@ const KEYS: u32 = 1_000_000;
 
 fn main() {
     let rate = Rate {
-        requests: 10,
+        requests: NonZeroU32::new(10).unwrap(),
         per: Duration::from_secs(1),
     };
     let before = resident_kib();

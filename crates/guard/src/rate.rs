@@ -211,10 +211,13 @@ impl RateLimiter {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::num::NonZeroU32;
+
     use super::*;
 
     fn limiter(requests: u32, burst: u32) -> RateLimiter {
         let per = Duration::from_secs(1);
+        let requests = NonZeroU32::new(requests).unwrap();
         RateLimiter::new(Rate { requests, per }, burst, 1024)
     }
 
@@ -361,7 +364,7 @@ mod tests {
     fn cost() {
         let limiter = RateLimiter::new(
             Rate {
-                requests: 10,
+                requests: NonZeroU32::new(10).unwrap(),
                 per: Duration::from_secs(1),
             },
             20,
@@ -413,7 +416,14 @@ mod models {
     fn threads_take_nothing_twice() {
         loom::model(|| {
             let per = Duration::from_secs(1);
-            let limiter = Arc::new(RateLimiter::new(Rate { requests: 1, per }, 1, WAYS));
+            let limiter = Arc::new(RateLimiter::new(
+                Rate {
+                    requests: NonZeroU32::MIN,
+                    per,
+                },
+                1,
+                WAYS,
+            ));
             let now = Instant::now();
             assert!(matches!(limiter.take(b"a", now), Taken::Admitted { .. }));
             let threads: Vec<_> = (0..2)

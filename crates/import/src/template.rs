@@ -2,6 +2,8 @@
 //!
 //! A text that plain variables can say becomes a plain template; else it is a JavaScript template literal, which sees the same variables.
 
+use tutti_config::pattern::Case;
+
 /// A piece of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
@@ -154,7 +156,7 @@ pub(crate) fn quoted(text: &str) -> String {
 }
 
 /// A regular expression of JavaScript, from one of PCRE. `None` where the two mean different things.
-pub(crate) fn regex(source: &str, ignore_case: bool) -> Option<String> {
+pub(crate) fn regex(source: &str, case: Case) -> Option<String> {
     // Possessive quantifiers, atomic groups, recursion, \A, \Z, POSIX classes: JavaScript has none of them.
     let unknown = [
         "(?>", "(?#", "(?R", "(?&", "(?(", "\\A", "\\Z", "\\z", "\\G", "\\Q", "\\K", "\\h", "[[:",
@@ -210,7 +212,7 @@ pub(crate) fn regex(source: &str, ignore_case: bool) -> Option<String> {
         return None;
     }
     script.push('/');
-    if ignore_case || inner_case {
+    if case == Case::Ignore || inner_case {
         script.push('i');
     }
     // `.` is any character in a path, but a line feed; PCRE's own default is the same.
@@ -226,8 +228,8 @@ pub(crate) fn script_text(script: String) -> Text {
 }
 
 /// The expression for the captures of a regular expression in a text.
-pub(crate) fn captures(pattern: &str, ignore_case: bool, subject: &Text) -> Option<String> {
-    let expression = regex(pattern, ignore_case)?;
+pub(crate) fn captures(pattern: &str, case: Case, subject: &Text) -> Option<String> {
+    let expression = regex(pattern, case)?;
     Some(format!("{expression}.exec({})", subject.expression()))
 }
 
@@ -241,6 +243,14 @@ pub(crate) fn escaped(text: &str) -> String {
         escaped.push(character);
     }
     escaped
+}
+
+/// The case of an expression with a flag that says whether to ignore it.
+pub(crate) fn case(is_ignored: bool) -> Case {
+    match is_ignored {
+        true => Case::Ignore,
+        false => Case::Exact,
+    }
 }
 
 #[cfg(test)]
@@ -269,10 +279,10 @@ mod tests {
     #[test]
     fn expressions_are_carried_over_or_refused() {
         assert_eq!(
-            regex("^/a/(.*)$", false).as_deref(),
+            regex("^/a/(.*)$", Case::Exact).as_deref(),
             Some("/^\\/a\\/(.*)$/")
         );
-        assert_eq!(regex("(?i)x", false).as_deref(), Some("/x/i"));
-        assert_eq!(regex("(?>a)", false), None);
+        assert_eq!(regex("(?i)x", Case::Exact).as_deref(), Some("/x/i"));
+        assert_eq!(regex("(?>a)", Case::Exact), None);
     }
 }

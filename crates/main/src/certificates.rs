@@ -49,7 +49,7 @@ impl Supervisor {
             (None, _) => {
                 self.acme.kill();
                 self.wishes_unanswered();
-                self.tell_of_sharing(false);
+                self.tell_of_sharing();
             }
             (Some(plan), true) => {
                 let plan = plan.clone();
@@ -80,11 +80,11 @@ impl Supervisor {
                 let text = format!("automatic certificates: started as process {}", process.pid);
                 self.log(Level::Info, &text);
                 self.acme.process = Some(process);
-                self.tell_of_sharing(true);
+                self.tell_of_sharing();
             }
             Err(error) => {
                 self.log(Level::Alert, &error.to_string());
-                self.acme.restarts.ended(Instant::now(), false);
+                self.acme.restarts.ended(None);
             }
         }
     }
@@ -253,14 +253,14 @@ impl Supervisor {
         };
         self.acme.kill();
         self.wishes_unanswered();
-        self.tell_of_sharing(false);
+        self.tell_of_sharing();
         if !self.is_stopping() && self.acme.plan.is_some() {
             let text = format!(
                 "process {pid} for automatic certificates {ended}; certificates stay as they are until the next"
             );
             self.log(Level::Alert, &text);
             // All that it has begun is kept, so it is always worth another.
-            self.acme.restarts.ended(process.started, true);
+            self.acme.restarts.ended(Some(process.started));
         }
         true
     }

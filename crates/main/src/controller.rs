@@ -35,7 +35,7 @@ impl Supervisor {
             }
             Err(error) if self.life.has_served() => {
                 self.log(Level::Alert, &error.to_string());
-                self.controller_restarts.ended(Instant::now(), true);
+                self.controller_restarts.ended(Some(Instant::now()));
             }
             Err(error) => self.give_up(&error.to_string()),
         }
@@ -136,7 +136,7 @@ impl Supervisor {
         let started = controller.process.started;
         let is_worth_it = self
             .controller_restarts
-            .ended(started, controller.is_serving);
+            .ended(controller.is_serving.then_some(started));
         if !is_worth_it && !self.life.has_served() {
             self.give_up(
                 "the controller ends again and again before it serves; see the log for what it said last",

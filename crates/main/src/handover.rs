@@ -204,16 +204,16 @@ impl Handover {
         };
         let mut all = self.descriptors();
         all.push(document.as_raw_fd());
-        let keep = |stays: bool| {
+        let set_kept = |stays: bool| {
             all.iter()
                 .try_for_each(|&number| handover::keep_number(number, stays))
         };
-        let done = keep(true).and_then(|()| {
+        let done = set_kept(true).and_then(|()| {
             let mut words = plain_arguments(arguments);
             words.push(format!("{FLAG}={}", document.as_raw_fd()).into());
             handover::become_program(program, &words)
         });
-        let _ = keep(false);
+        let _ = set_kept(false);
         match done {
             Err(error) => error,
             Ok(never) => match never {},

@@ -256,7 +256,7 @@ fn read_description(asked: Asked) -> Result<Vec<Module>, String> {
 fn read_available(pipe: io::PipeReader) -> String {
     use std::os::fd::AsFd;
     let mut text = Vec::new();
-    if tutti_sys::seqpacket::set_nonblocking(pipe.as_fd(), true).is_ok() {
+    if tutti_sys::seqpacket::set_nonblocking(pipe.as_fd()).is_ok() {
         let _ = pipe.take(LONGEST_ANSWER).read_to_end(&mut text);
     }
     String::from_utf8_lossy(&text).into_owned()

@@ -160,7 +160,7 @@ impl<In: DeserializeOwned> OwnProcess<In> {
         longest: u64,
     ) -> io::Result<OwnProcess<In>> {
         let (ours, theirs) = seqpacket::pair()?;
-        seqpacket::set_nonblocking(ours.as_fd(), true)?;
+        seqpacket::set_nonblocking(ours.as_fd())?;
         let mut spawn = Spawn::new(OWN_PROGRAM)?
             .argument_zero(title)?
             .new_session()
@@ -179,19 +179,21 @@ impl<In: DeserializeOwned> OwnProcess<In> {
                 io::Error::new(e.source.kind(), e.to_string()),
             )
         })?;
-        Ok(OwnProcess::of(pid, ours, longest, false))
+        Ok(OwnProcess::of(pid, ours, longest))
     }
 
     fn adopt(pid: i32, socket: RawFd, longest: u64) -> io::Result<OwnProcess<In>> {
-        Ok(OwnProcess::of(pid, inherited(socket)?, longest, true))
+        let mut adopted = OwnProcess::of(pid, inherited(socket)?, longest);
+        adopted.is_foreign = true;
+        Ok(adopted)
     }
 
-    fn of(pid: i32, socket: OwnedFd, longest: u64, is_foreign: bool) -> OwnProcess<In> {
+    fn of(pid: i32, socket: OwnedFd, longest: u64) -> OwnProcess<In> {
         OwnProcess {
             pid,
             started: Instant::now(),
             closed: None,
-            is_foreign,
+            is_foreign: false,
             longest,
             socket,
             waiting: VecDeque::new(),

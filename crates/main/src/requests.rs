@@ -471,8 +471,8 @@ impl Holdings {
         let start: Start = serde_json::from_str(&grant.start).map_err(io::Error::from)?;
         // Wrong ones spoil the router's own application.
         let start = Start {
-            threads,
-            workers,
+            threads: Some(threads),
+            workers: Some(workers),
             ..start
         };
         self.children.start(Prototype {

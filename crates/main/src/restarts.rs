@@ -25,11 +25,14 @@ pub(super) struct Restarts {
 }
 
 impl Restarts {
-    /// One has ended that was started then and was of use or not; false if it is not worth trying any more.
-    pub(super) fn ended(&mut self, started: Instant, was_of_use: bool) -> bool {
-        let was_stable = was_of_use && started.elapsed() >= STABLE_AFTER;
+    /// One has ended, which was of use since it was started at `useful_from`, or of none; false if it is not worth trying any more.
+    pub(super) fn ended(&mut self, useful_from: Option<Instant>) -> bool {
+        let was_stable = useful_from.is_some_and(|started| started.elapsed() >= STABLE_AFTER);
         self.failures = if was_stable { 0 } else { self.failures + 1 };
-        self.fruitless = if was_of_use { 0 } else { self.fruitless + 1 };
+        self.fruitless = match useful_from {
+            Some(_) => 0,
+            None => self.fruitless + 1,
+        };
         // The first time at once: whoever connects meanwhile waits in the socket's queue.
         let pause = match self.failures {
             0 | 1 => Duration::ZERO,

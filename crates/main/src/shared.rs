@@ -49,9 +49,10 @@ impl Supervisor {
     }
 
     /// There is a process for automatic certificates, or none any more: nobody waits for what the one before has asked.
-    pub(super) fn tell_of_sharing(&mut self, is_there: bool) {
+    pub(super) fn tell_of_sharing(&mut self) {
         self.fleet.shared.clear();
-        let is_there = is_there && self.acme.is_shared;
+        let acme = &self.acme;
+        let is_there = acme.plan.is_some() && acme.process.is_some() && acme.is_shared;
         self.tell_fleet(&ToFleet::Sharing { is_there }, Vec::new());
         if is_there && self.fleet.process().is_none() {
             self.nothing_is_shared();
@@ -77,7 +78,7 @@ impl Supervisor {
             self.wishes_unanswered();
             self.start_acme();
         } else {
-            self.tell_of_sharing(self.acme.process.is_some());
+            self.tell_of_sharing();
         }
     }
 }

@@ -80,11 +80,11 @@ impl Supervisor {
                 self.log(Level::Info, &text);
                 self.fleet.process = Some(process);
                 self.begin_with_nodes(&kept, &plan);
-                self.tell_of_sharing(self.acme.process.is_some());
+                self.tell_of_sharing();
             }
             Err(error) => {
                 self.log(Level::Alert, &error.to_string());
-                self.fleet.restarts.ended(Instant::now(), false);
+                self.fleet.restarts.ended(None);
             }
         }
     }
@@ -206,7 +206,7 @@ impl Supervisor {
             );
             self.log(Level::Alert, &text);
             // The document that it has put in force is kept, so it is always worth another.
-            self.fleet.restarts.ended(process.started, true);
+            self.fleet.restarts.ended(Some(process.started));
         }
         // Nobody can tell others any more that this node leaves.
         if self.fleet.nodes.is_leaving() {

@@ -395,12 +395,12 @@ impl Supervisor {
         }
         self.log(Level::Alert, &format!("router process {pid} {ended}"));
         let started = router.process.started;
-        self.restart_router(started, router.is_ready);
+        self.restart_router(router.is_ready.then_some(started));
     }
 
     /// Has another router started, now or after a pause, unless it is not worth trying any more.
-    fn restart_router(&mut self, started: Instant, was_of_use: bool) {
-        if !self.router_restarts.ended(started, was_of_use) {
+    fn restart_router(&mut self, useful_from: Option<Instant>) {
+        if !self.router_restarts.ended(useful_from) {
             self.give_up(
                 "the router ends again and again before it serves; see the log for what it said last",
             );
@@ -428,7 +428,7 @@ impl Supervisor {
             // Descriptors or memory may be short for a moment.
             Err(error) if self.life.has_served() => {
                 self.log(Level::Alert, &format!("starting a router: {error}"));
-                self.restart_router(Instant::now(), false);
+                self.restart_router(None);
             }
             Err(error) => self.give_up(&error.to_string()),
         }

@@ -117,7 +117,7 @@ pub(super) fn start(program: &Path, handover: &Handover) -> io::Result<(i32, io:
 
 pub(super) fn words_of(output: io::PipeReader) -> String {
     let mut text = Vec::new();
-    if seqpacket::set_nonblocking(output.as_fd(), true).is_ok() {
+    if seqpacket::set_nonblocking(output.as_fd()).is_ok() {
         let _ = output.take(LONGEST_WORDS as u64).read_to_end(&mut text);
     }
     String::from_utf8_lossy(&text).trim().replace('\n', " ")

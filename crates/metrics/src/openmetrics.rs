@@ -16,7 +16,7 @@ pub(crate) fn write(page: &Page) -> String {
         }
         out.push_str(&format!("# HELP {name} "));
         // Here quotation marks are escaped in a help text too.
-        text::escape(family.help, true, &mut out);
+        text::escape(family.help, text::Quotes::Escaped, &mut out);
         out.push('\n');
         for one in series {
             text::sample(family, one, &mut out);

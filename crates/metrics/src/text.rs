@@ -16,7 +16,7 @@ pub(crate) fn write(page: &Page) -> String {
             kind => kind,
         };
         out.push_str(&format!("# HELP {name}{suffix} "));
-        escape(family.help, false, &mut out);
+        escape(family.help, Quotes::Kept, &mut out);
         out.push_str(&format!("\n# TYPE {name}{suffix} {}\n", kind.word()));
         for one in series {
             sample(family, one, &mut out);
@@ -67,7 +67,7 @@ fn line(family: &Family, series: &Series, suffix: &str, bound: Option<&str>, out
         out.push(separator);
         out.push_str(name);
         out.push_str("=\"");
-        escape(value, true, out);
+        escape(value, Quotes::Escaped, out);
         out.push('"');
         separator = ',';
     }
@@ -83,13 +83,20 @@ fn push_real(number: f64, out: &mut String) {
     out.push_str(&format!("{number:?}"));
 }
 
+/// Quotation marks in a text.
+#[derive(PartialEq)]
+pub(crate) enum Quotes {
+    Kept,
+    Escaped,
+}
+
 /// Writes text so that it stays on its line, and within its quotation marks.
-pub(crate) fn escape(text: &str, is_quoted: bool, out: &mut String) {
+pub(crate) fn escape(text: &str, quotes: Quotes, out: &mut String) {
     for letter in text.chars() {
         match letter {
             '\\' => out.push_str("\\\\"),
             '\n' => out.push_str("\\n"),
-            '"' if is_quoted => out.push_str("\\\""),
+            '"' if quotes == Quotes::Escaped => out.push_str("\\\""),
             other => out.push(other),
         }
     }

@@ -63,6 +63,7 @@ const CERTIFICATES: Kind = Kind::OneOf(&[
 
 options! {
     /// Session cache and tickets of a listener
+    #[derive(Eq)]
     pub struct TlsSessionOptions: TLS_SESSION = "tls session" {
         /// Sessions kept; 0: none
         cache_size: usize [kind(Kind::Integer(0, 1 << 31)), default("0"), unit("sessions")],
@@ -86,6 +87,7 @@ words! {
 
 options! {
     /// TLS with servers
+    #[derive(Eq, Hash)]
     pub struct UpstreamTlsOptions: UPSTREAM_TLS = "upstream tls" {
         /// Have a server show a certificate that holds; without, anybody on the way can read and change everything, and
         /// the log warns

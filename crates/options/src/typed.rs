@@ -476,7 +476,7 @@ impl<T: Typed + Default + PartialEq> Typed for Limit<T> {
 }
 
 /// An option whose value has no type of its own: its use reads the tree, under the name of the row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Unread;
 
 impl Typed for Unread {

@@ -42,8 +42,8 @@ impl LaunchRequest {
     /// The start document: descriptor 6.
     pub fn start_document(&self) -> io::Result<OwnedFd> {
         let start = Start {
-            threads: self.threads,
-            workers: self.workers,
+            threads: Some(self.threads),
+            workers: Some(self.workers),
             ..self.spec.start()
         };
         tutti_sys::memfd::document("tutti-start", &encode(&start))

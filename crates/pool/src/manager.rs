@@ -20,7 +20,7 @@ use crate::launcher::{ExitStatus, Launcher, LogSink};
 use crate::scheduling::{Clocks, Scheduling, SystemClocks};
 use crate::shared::Shared;
 use crate::spec::AppSpec;
-use crate::supervisor::{Event, Handle, MAX_PROCESSES, Started, Supervisor};
+use crate::supervisor::{Event, Handle, MAX_PROCESSES, OnFailure, Started, Supervisor};
 use crate::tally::Tally;
 
 /// The applications of the server.
@@ -106,7 +106,7 @@ impl Manager {
     /// # Errors
     /// Every application that failed to start. All that had been started for this configuration has ended by then.
     pub async fn prepare(&self, specs: Vec<AppSpec>) -> Result<Prepared, Vec<StartFailure>> {
-        let (mut prepared, starts) = self.bring_up(specs, false);
+        let (mut prepared, starts) = self.bring_up(specs, OnFailure::End);
         let mut failures = starts.failed;
         for (spec, started) in starts.under_way {
             match started.await {
@@ -136,10 +136,10 @@ impl Manager {
     /// its limits. One that cannot be started is kept: its requests are refused with the reason (503), and its start is tried
     /// again and again.
     pub fn prepare_at_once(&self, specs: Vec<AppSpec>) -> (Prepared, Starts) {
-        self.bring_up(specs, true)
+        self.bring_up(specs, OnFailure::TryAgain)
     }
 
-    fn bring_up(&self, specs: Vec<AppSpec>, is_lenient: bool) -> (Prepared, Starts) {
+    fn bring_up(&self, specs: Vec<AppSpec>, on_failure: OnFailure) -> (Prepared, Starts) {
         let mut prepared = Prepared {
             manager: self.clone(),
             members: BTreeMap::new(),
@@ -158,7 +158,7 @@ impl Manager {
                 prepared.members.insert(Arc::clone(&spec.name), member);
                 continue;
             }
-            match self.start(&spec, is_lenient) {
+            match self.start(&spec, on_failure) {
                 Ok((member, started)) => {
                     prepared
                         .members
@@ -307,7 +307,7 @@ impl Manager {
     fn start(
         &self,
         spec: &Arc<AppSpec>,
-        is_lenient: bool,
+        on_failure: OnFailure,
     ) -> Result<(Member, oneshot::Receiver<Started>), StartFailure> {
         let most = MAX_PROCESSES / spec.special.threads();
         if spec.common.processes.max() > most {
@@ -343,7 +343,7 @@ impl Manager {
             .map_err(|error| failed("create shared memory", error))?;
         let app = Application::new(shared, generation, spool);
         let (handle, started) =
-            Supervisor::spawn(Arc::clone(&app), Arc::clone(context), is_lenient);
+            Supervisor::spawn(Arc::clone(&app), Arc::clone(context), on_failure);
         let mut state = self.state();
         state.handles.retain(|handle| !handle.has_ended());
         state.handles.push(handle.clone());

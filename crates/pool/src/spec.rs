@@ -64,7 +64,7 @@ impl AppSpec {
         }
     }
 
-    /// The document that a host is started with, but for the numbers that only a router knows: `threads` and `workers` are 0.
+    /// The document that a host is started with, but for `threads` and `workers`, which only a router knows.
     pub fn start(&self) -> Start {
         let mut config = Map::new();
         self.common.write(&mut config);
@@ -73,8 +73,8 @@ impl AppSpec {
             name: self.name.to_string(),
             kind: self.kind.clone(),
             config: config.into(),
-            threads: 0,
-            workers: 0,
+            threads: None,
+            workers: None,
             concurrency: self.concurrency(),
             worker_events: self.special.may_run_event_loops(),
             worker_threads: self.special.threads(),

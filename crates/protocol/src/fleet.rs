@@ -204,9 +204,8 @@ pub struct SourceNews {
     pub selector: Option<String>,
     /// Somebody has changed the configuration since.
     pub differs: bool,
-    /// Nodes that are there, with this one; 0: nobody has counted yet.
-    #[serde(default)]
-    pub nodes: u32,
+    /// Nodes that are there, with this one, once they have been counted.
+    pub nodes: Option<u32>,
     /// The number of the purge of caches that was made last; 0: none.
     #[serde(default)]
     pub purge: u64,

@@ -66,7 +66,7 @@ pub struct ApplicationGrant {
     pub group: Option<String>,
     /// Its isolation from the system.
     pub isolation: Option<Isolation>,
-    /// The start document but for the numbers that only a router knows: `threads` and `workers` are 0.
+    /// The start document but for `threads` and `workers`, which only a router knows.
     pub start: String,
 }
 

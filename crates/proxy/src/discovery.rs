@@ -116,8 +116,8 @@ fn access(api: &Kubernetes, variable: impl Fn(&str) -> Option<String>) -> Option
     Some(Access {
         host,
         port,
-        ca: api.ca.clone(),
-        token_file: api.token_file.clone(),
+        ca: api.options.ca.clone(),
+        token_file: api.options.token_file.clone(),
     })
 }
 
@@ -155,14 +155,18 @@ impl<S: Fn(NameEvent, &str)> Telling<S> {
                     _ => None,
                 };
                 if let Some(text) = text {
-                    self.say(why.is_some(), &text);
+                    let event = match why {
+                        Some(_) => NameEvent::Lost,
+                        None => NameEvent::Found,
+                    };
+                    (self.say)(event, &text);
                 }
                 told.nobody = why;
             }
             News::Followed => {
                 if told.lost.take().is_some() {
-                    self.say(
-                        false,
+                    (self.say)(
+                        NameEvent::Found,
                         &format!("the endpoints of the Service `{service}` are followed again"),
                     );
                 }
@@ -176,19 +180,11 @@ impl<S: Fn(NameEvent, &str)> Telling<S> {
                     let text = format!(
                         "the endpoints of the Service `{service}` cannot be followed: {why}{kept}"
                     );
-                    self.say(true, &text);
+                    (self.say)(NameEvent::Lost, &text);
                 }
                 told.lost = Some(why);
             }
         }
-    }
-
-    fn say(&self, is_lost: bool, text: &str) {
-        let event = match is_lost {
-            true => NameEvent::Lost,
-            false => NameEvent::Found,
-        };
-        (self.say)(event, text);
     }
 }
 

@@ -170,7 +170,7 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
     let how = wait_for_stop(stop.clone()).await;
     if how == Stop::Retire {
         let (stop, link) = (stop.clone(), &link);
-        let resting = rest(&jobs, &server, LAST_DELIVERIES, true);
+        let resting = rest(&jobs, &server, LAST_DELIVERIES, how);
         if retire(stop, link, (&service, &log), &server, &manager).await {
             let _ = resting.await;
             exporters.end(LAST_SPANS).await;
@@ -204,7 +204,7 @@ async fn stop_serving(
             .drain_timeout(Http::STOP_TIME)
             .unwrap_or(Duration::MAX),
     };
-    let resting = rest(jobs, server, longest, false);
+    let resting = rest(jobs, server, longest, how);
     let drained = end(how, stop, (service, log), server, manager);
     match how {
         // Main does not wait for long.
@@ -233,10 +233,10 @@ async fn end_quickly(exporters: &Exporters, resting: JoinHandle<()>) {
 }
 
 /// Lets go of what is on disk: of jobs when their deliveries have ended, or after `longest`; of caches when what is in memory is written.
-fn rest(jobs: &Jobs, server: &Server, longest: Duration, has_successor: bool) -> JoinHandle<()> {
+fn rest(jobs: &Jobs, server: &Server, longest: Duration, how: Stop) -> JoinHandle<()> {
     let (jobs, caches) = (jobs.clone(), server.rest_caches());
     tokio::spawn(async move {
-        tokio::join!(jobs.rest(longest, has_successor), caches);
+        tokio::join!(jobs.rest(longest, how == Stop::Retire), caches);
     })
 }
 

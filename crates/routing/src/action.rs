@@ -1,12 +1,12 @@
 //! The action that routing chooses for a request.
 
+use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tutti_config::model::{
-    Cache, Condition, Encoding, ListingFormat, Patterns, Pointer, RequestHeader, ResponseHeader,
-    Return, Template, under,
+    self, Cache, Condition, Pointer, RequestHeader, ResponseHeader, Return, Template, under,
 };
 use tutti_http::{OwnedPath, RequestPath};
 
@@ -117,34 +117,19 @@ pub struct ApplicationRef<'r> {
 /// A `share`, compiled.
 #[derive(Debug)]
 pub struct Share {
-    /// Paths, to be tried in order.
-    pub paths: Box<[Template]>,
-    /// Path that the folder stands at, without a slash at its end; empty for none.
-    pub prefix: Box<str>,
-    /// File of a directory.
-    pub index: Box<str>,
-    /// MIME types that may be served.
-    pub types: Option<Patterns>,
-    /// Paths of requests that there is nothing for: 404, and no fallback.
-    pub deny: Option<Patterns>,
-    /// Encodings of files that may stand beside a file.
-    pub precompressed: Box<[Encoding]>,
-    /// They may be older than the file.
-    pub precompressed_older: bool,
-    /// The form of lists of files.
-    pub listing: Option<ListingFormat>,
-    /// Most entries of a list.
-    pub listing_limit: u32,
-    /// Directory that paths cannot leave.
-    pub chroot: Option<Template>,
-    /// Follow symbolic links.
-    pub follow_symlinks: bool,
-    /// Cross mount points.
-    pub traverse_mounts: bool,
+    pub(crate) written: Arc<model::Share>,
     /// Where it was written.
     pub pointer: Pointer,
     pub(crate) found: Option<Box<CompiledAction>>,
     pub(crate) fallback: Option<Box<CompiledAction>>,
+}
+
+impl Deref for Share {
+    type Target = model::Share;
+
+    fn deref(&self) -> &model::Share {
+        &self.written
+    }
 }
 
 impl Share {

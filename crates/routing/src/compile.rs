@@ -131,18 +131,7 @@ impl Router {
                     .map(|fallback| self.action(fallback))
                     .transpose()?;
                 CompiledKind::Share(Box::new(Share {
-                    paths: share.paths.clone().into(),
-                    prefix: share.prefix.as_str().into(),
-                    index: share.index.as_str().into(),
-                    types: share.types.clone(),
-                    deny: share.deny.clone(),
-                    precompressed: share.precompressed.clone().into(),
-                    precompressed_older: share.precompressed_older,
-                    listing: share.listing,
-                    listing_limit: share.listing_limit,
-                    chroot: share.chroot.clone(),
-                    follow_symlinks: share.follow_symlinks,
-                    traverse_mounts: share.traverse_mounts,
+                    written: Arc::clone(share),
                     pointer: action.pointer.clone(),
                     found: found.map(Box::new),
                     fallback: fallback.map(Box::new),

@@ -31,12 +31,12 @@ pub(crate) fn act(request: &Request<'_>) -> Act {
     let mut fields = FieldLines::of("Cache-Control", b"no-store");
     let maintenance = request.snapshot.maintenance.as_deref();
     if let Some(retry_after) = maintenance
-        .map(|one| one.retry_after)
+        .map(|one| one.options.retry_after)
         .filter(|one| *one > 0)
     {
         fields.push_number(b"Retry-After", retry_after.into());
     }
-    if maintenance.is_some_and(|one| one.page.is_some())
+    if maintenance.is_some_and(|one| one.options.page.is_some())
         && let Some(substitute) = instead::of_maintenance(request, fields.clone())
     {
         return Act::Substitute(substitute);
@@ -51,7 +51,7 @@ pub(crate) fn act(request: &Request<'_>) -> Act {
 pub(crate) fn page(request: &Request<'_>) -> Plan {
     request.exchange.answerer.set(Answerer::Maintenance);
     let maintenance = request.snapshot.maintenance.as_deref();
-    let page = maintenance.and_then(|maintenance| maintenance.page.as_deref());
+    let page = maintenance.and_then(|maintenance| maintenance.options.page.as_deref());
     let Some(page) = page else {
         return Plan::new(Act::page(503));
     };

@@ -50,7 +50,7 @@ pub(crate) fn copy(request: &Request<'_>, body: &Collected) {
 /// Part of all requests: by their ids, which are random.
 fn is_chosen(mirror: &Mirror, id: u128) -> bool {
     let place = (id as u64) as f64 / u64::MAX as f64;
-    place < mirror.ratio || mirror.ratio >= 1.0
+    place < mirror.options.ratio || mirror.options.ratio >= 1.0
 }
 
 /// One copy, which owns all that it needs.
@@ -75,12 +75,12 @@ impl Copy {
     ) -> Option<Self> {
         let local = &request.client.local;
         let is_http = matches!(upstream.model().protocol, UpstreamProtocol::Http);
-        if local.copies.get() >= mirror.max_pending || !is_http {
+        if local.copies.get() >= mirror.options.max_pending || !is_http {
             return None;
         }
         let body: &[u8] = match body {
             Collected::None if request.view.body_length() == BodyLength::None => b"",
-            Collected::Memory(bytes) if bytes.len() as u64 <= mirror.max_body_size => bytes,
+            Collected::Memory(bytes) if bytes.len() as u64 <= mirror.options.max_body_size => bytes,
             _ => return None,
         };
         let (head, bytes) = head(request, body.len())?;
@@ -106,7 +106,7 @@ impl Copy {
         );
         let copies = &local.copies;
         copies.set(copies.get() + 1);
-        let timeout = mirror.timeout;
+        let timeout = mirror.options.timeout;
         tokio::task::spawn_local(async move {
             let local = Rc::clone(&self.local);
             // In a box: most of the task is this.
@@ -195,7 +195,7 @@ fn head(request: &Request<'_>, body: usize) -> Option<(Box<RequestHead>, Vec<u8>
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use tutti_config::model::MirrorOptions;
 
     use super::*;
 
@@ -204,10 +204,10 @@ mod tests {
         let chosen = |ratio: f64| {
             let mirror = Mirror {
                 upstream: String::new(),
-                ratio,
-                max_body_size: 0,
-                max_pending: 1,
-                timeout: Duration::ZERO,
+                options: MirrorOptions {
+                    ratio,
+                    ..MirrorOptions::default()
+                },
             };
             let ids = (0..1000).map(|n| (u64::MAX / 1000 * n) as u128);
             ids.filter(|id| is_chosen(&mirror, *id)).count()

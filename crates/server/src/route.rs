@@ -325,15 +325,16 @@ fn serve(request: &Request<'_>, decision: &Decision<'_>, share: &Share) -> Resul
             Some(chroot)
         }
     };
-    let is_bounded = chroot.is_some() || !share.follow_symlinks || !share.traverse_mounts;
+    let is_bounded =
+        chroot.is_some() || !share.options.follow_symlinks || !share.options.traverse_mounts;
     let look = Look {
         request,
         decision,
         share,
         bounds: is_bounded.then_some(Bounds {
             chroot: chroot.as_deref(),
-            follow_symlinks: share.follow_symlinks,
-            traverse_mounts: share.traverse_mounts,
+            follow_symlinks: share.options.follow_symlinks,
+            traverse_mounts: share.options.traverse_mounts,
         }),
     };
     // A share has at least one path.
@@ -396,7 +397,7 @@ impl Look<'_> {
             && !template.is_script()
             && template.source().contains("..");
         let asked = self.decision.path(request);
-        match share::find(request, path, &share.index, self.bounds, may_climb) {
+        match share::find(request, path, &share.options.index, self.bounds, may_climb) {
             Found::File(file) => {
                 if names_directory || share.has_found() || self.is_wanted(&file)? {
                     Ok(Act::File(self.best(file, path)))
@@ -422,11 +423,12 @@ impl Look<'_> {
     /// The form of the file that the client likes best: itself, or a compressed one that stands beside it.
     fn best(&self, file: Rc<CachedFile>, path: &[u8]) -> Served {
         let (request, share) = (self.request, self.share);
-        if share.precompressed.is_empty() || share.has_found() {
+        if share.options.precompressed.is_empty() || share.has_found() {
             return Served::plain(file);
         }
         let local = &request.client.local;
-        let mut offered: SmallVec<[Encoding; 4]> = SmallVec::from_slice(&share.precompressed);
+        let mut offered: SmallVec<[Encoding; 4]> =
+            SmallVec::from_slice(&share.options.precompressed);
         let accepted = || request.view.get_all(b"Accept-Encoding");
         while let Some(encoding) = compression::preferred(accepted(), &offered) {
             let beside = [path, extension(encoding)].concat();
@@ -436,7 +438,7 @@ impl Look<'_> {
             };
             let mime = &request.snapshot.mime;
             if let Lookup::File(found) = local.files.lookup(place, mime, now_millis())
-                && (share.precompressed_older || found.modified >= file.modified)
+                && (share.options.precompressed_older || found.modified >= file.modified)
             {
                 return Served {
                     file: found.as_sibling(&file, encoding),
@@ -456,7 +458,7 @@ impl Look<'_> {
     /// The list of what is in the folder, where there are lists and it is one. Nobody is told of a folder that is denied.
     fn listing(&self, folder: Vec<u8>) -> Option<Act> {
         let (request, share) = (self.request, self.share);
-        let format = share.listing.filter(|_| !share.has_found())?;
+        let format = share.options.listing.filter(|_| !share.has_found())?;
         let climbs = folder.split(|byte| *byte == b'/').any(|part| part == b"..");
         if climbs || memchr::memchr(0, &folder).is_some() {
             return None;
@@ -468,9 +470,9 @@ impl Look<'_> {
                 .and_then(|bounds| bounds.chroot)
                 .map(<[u8]>::to_vec),
             is_bounded: self.bounds.is_some(),
-            follow_symlinks: share.follow_symlinks,
-            traverse_mounts: share.traverse_mounts,
-            limit: share.listing_limit as usize,
+            follow_symlinks: share.options.follow_symlinks,
+            traverse_mounts: share.options.traverse_mounts,
+            limit: share.options.listing_limit as usize,
         };
         let path = self.decision.path(request);
         // A list of `/a` would have links that lead beside it.
@@ -544,7 +546,7 @@ fn is_index_denied(request: &Request<'_>, share: &Share, path: &[u8]) -> Result<
         return Ok(false);
     }
     let folder = path.strip_suffix(b"/").unwrap_or(path);
-    let index = share.index.as_bytes();
+    let index = share.options.index.as_bytes();
     is_denied(request, share, &[folder, b"/", index].concat())
 }
 

@@ -256,7 +256,7 @@ impl Server {
     /// Says which upstreams are new whose servers may be anybody.
     fn warn_of_unverified(&self, snapshot: &Snapshot, previous: &Snapshot) {
         for upstream in &snapshot.upstreams {
-            let is_unverified = |tls: &Arc<UpstreamTls>| !tls.is_verified;
+            let is_unverified = |tls: &Arc<UpstreamTls>| !tls.options.verify;
             let is_known = |known: &Arc<Upstream>| Arc::ptr_eq(known, upstream);
             if upstream.model().tls.as_ref().is_some_and(is_unverified)
                 && !previous.upstreams.iter().any(is_known)

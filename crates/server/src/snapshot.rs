@@ -171,8 +171,8 @@ impl Snapshot {
         };
         let websocket = SessionOptions {
             max_message: http.websocket.max_frame_size,
-            read_timeout: millis(http.websocket.read_timeout),
-            keepalive: millis(http.websocket.keepalive_interval),
+            read_timeout: http.websocket.read_timeout.0.map(millis),
+            keepalive: http.websocket.keepalive_interval.0.map(millis),
         };
         let kept = previous.filter(|previous| previous.mime_source == http.mime_types);
         let mime = kept.map_or_else(

@@ -42,9 +42,9 @@ pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     .map_err(|e| context("creating a message socket pair", e))
 }
 
-/// Makes a descriptor non-blocking (or blocking again).
-pub fn set_nonblocking(fd: BorrowedFd<'_>, on: bool) -> io::Result<()> {
-    Ok(rustix::io::ioctl_fionbio(fd, on)?)
+/// Makes a descriptor non-blocking.
+pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(rustix::io::ioctl_fionbio(fd, true)?)
 }
 
 /// Sends one message with descriptors. On a non-blocking socket `WouldBlock` means nothing was sent.

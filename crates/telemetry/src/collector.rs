@@ -11,7 +11,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
 };
 use prost::Message;
 use rustls::RootCertStore;
-use tutti_config::model::{Telemetry, TelemetryProtocol};
+use tutti_config::model::{CollectorProtocol, Telemetry};
 use tutti_dialer::{
     HttpClient, HttpUse, client_config, error_chain, http_client, system_authorities,
 };
@@ -64,7 +64,7 @@ impl Failure {
 pub(crate) struct Collector {
     client: HttpClient<Full<Bytes>>,
     uri: Uri,
-    protocol: TelemetryProtocol,
+    protocol: CollectorProtocol,
 }
 
 impl Collector {
@@ -74,9 +74,9 @@ impl Collector {
             .url
             .parse()
             .map_err(|error| format!("`{}` is no URL: {error}", settings.url))?;
-        let kind = match settings.protocol {
-            TelemetryProtocol::Http => HttpUse::Http1,
-            TelemetryProtocol::Grpc => HttpUse::Http2,
+        let kind = match settings.options.protocol {
+            CollectorProtocol::Http | CollectorProtocol::Https => HttpUse::Http1,
+            CollectorProtocol::Grpc => HttpUse::Http2,
         };
         let roots = match settings.is_tls() {
             true => system_authorities()?,
@@ -86,7 +86,7 @@ impl Collector {
         Ok(Self {
             client,
             uri,
-            protocol: settings.protocol,
+            protocol: settings.options.protocol,
         })
     }
 
@@ -96,8 +96,8 @@ impl Collector {
         spans: &ExportTraceServiceRequest,
     ) -> Result<Option<(u64, String)>, Failure> {
         let message = match self.protocol {
-            TelemetryProtocol::Http => self.post(spans).await?,
-            TelemetryProtocol::Grpc => self.call(spans).await?,
+            CollectorProtocol::Http | CollectorProtocol::Https => self.post(spans).await?,
+            CollectorProtocol::Grpc => self.call(spans).await?,
         };
         // A collector that has taken everything may say nothing.
         let answer = ExportTraceServiceResponse::decode(message).unwrap_or_default();

@@ -75,7 +75,7 @@ impl Exporters {
     /// Authorities of the system that are needed and cannot be read.
     pub fn start(&self, settings: &Telemetry) -> Result<Arc<Tracer>, String> {
         let collector = Collector::new(settings)?;
-        let wanted = settings.batch_size.saturating_mul(BATCHES);
+        let wanted = settings.options.batch_size.saturating_mul(BATCHES);
         let (queue, spans) = channel(wanted.clamp(SMALLEST_QUEUE, LARGEST_QUEUE));
         let wake = Arc::new(Notify::new());
         let tracer = Tracer::new(
@@ -85,7 +85,7 @@ impl Exporters {
             Arc::clone(&wake),
         );
         let exporter = Exporter {
-            batch_size: settings.batch_size.min(spans.max_capacity()),
+            batch_size: settings.options.batch_size.min(spans.max_capacity()),
             url: settings.url.clone(),
             service_name: service_name(),
             collector,

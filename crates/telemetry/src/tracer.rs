@@ -41,7 +41,7 @@ impl Tracer {
     ) -> Self {
         Self {
             settings: settings.clone(),
-            batch_size: settings.batch_size.min(queue.max_capacity()),
+            batch_size: settings.options.batch_size.min(queue.max_capacity()),
             queue,
             dropped,
             bell: Bell(wake),
@@ -56,7 +56,12 @@ impl Tracer {
     /// The place of a request with this parent, or without one. `trace_id` and `span_id` are new and random; the former is not needed
     /// where there is a parent.
     pub fn place(&self, parent: Option<Parent>, trace_id: u128, span_id: u64) -> Context {
-        Context::new(parent, trace_id, span_id, self.settings.sampling_ratio)
+        Context::new(
+            parent,
+            trace_id,
+            span_id,
+            self.settings.options.sampling_ratio,
+        )
     }
 
     /// Hands a span over. Never waits: where there is no room it is dropped and counted. Wakes the exporter only when a batch is full.

@@ -33,8 +33,6 @@ impl Program {
     pub fn start(program: &Path) -> Program {
         let (mut wire, theirs) = Wire::new(16, WORKERS);
         let start = Start {
-            threads: 1,
-            workers: WORKERS,
             worker_events: true,
             concurrency: NonZeroU32::MIN.saturating_add(6),
             ..Start::default()

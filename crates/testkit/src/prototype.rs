@@ -49,7 +49,7 @@ impl DerefMut for Prototype {
 impl Prototype {
     /// Starts the host; does not wait until it is ready.
     pub fn launch(host: &Path, start: &Start) -> Prototype {
-        let (mut wire, theirs) = Wire::new(64, start.workers);
+        let (mut wire, theirs) = Wire::new(64, start.workers.unwrap());
         let (keep, give) = lifeline::pair().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let spool = UnnamedFile::create(folder.path()).unwrap().file;
@@ -69,7 +69,7 @@ impl Prototype {
             .start()
             .unwrap();
         if start.worker_events {
-            let events: Vec<OwnedFd> = (0..start.workers)
+            let events: Vec<OwnedFd> = (0..start.workers.unwrap())
                 .map(|_| EventFd::new().unwrap().into_fd())
                 .collect();
             for (first, batch) in (0..).step_by(3).zip(events.chunks(3)) {

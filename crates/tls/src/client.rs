@@ -66,7 +66,7 @@ impl Client {
         };
         let basis = Basis {
             settings: tls.clone(),
-            roots: if tls.is_verified {
+            roots: if tls.options.verify {
                 roots(tls, find, system)?
             } else {
                 Vec::new()
@@ -90,7 +90,7 @@ impl Client {
 
     /// The name that is asked for, if it is not that of the server's address.
     pub fn server_name(&self) -> Option<&str> {
-        self.basis.settings.server_name.as_deref()
+        self.basis.settings.options.server_name.as_deref()
     }
 }
 
@@ -101,7 +101,7 @@ fn config(basis: &Basis) -> Result<ClientConfig, OfferError> {
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&provider::versions(&tls.protocol))
         .map_err(fault)?;
-    let builder = if tls.is_verified {
+    let builder = if tls.options.verify {
         let roots = RootCertStore {
             roots: basis.roots.clone(),
         };

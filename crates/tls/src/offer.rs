@@ -121,7 +121,7 @@ impl Offer {
             Some(memory) if memory.settings == tls.session && memory.rule == rule => memory.clone(),
             _ => memory(tls, rule)?,
         };
-        config.session_storage = match memory.settings.cache_size {
+        config.session_storage = match memory.settings.options.cache_size {
             0 => Arc::new(NoServerSessionStorage {}),
             _ => memory.sessions.clone(),
         };
@@ -186,7 +186,7 @@ impl Offer {
 }
 
 fn memory(tls: &Tls, rule: [u8; 32]) -> Result<Memory, OfferError> {
-    let timeout = tls.session.timeout;
+    let timeout = tls.session.options.timeout;
     let tickets = match &tls.session.tickets {
         Tickets::Off => None,
         Tickets::Keys(keys) => Some(TicketKeys::given(keys, timeout, rule)),
@@ -198,7 +198,7 @@ fn memory(tls: &Tls, rule: [u8; 32]) -> Result<Memory, OfferError> {
     Ok(Memory {
         settings: tls.session.clone(),
         rule,
-        sessions: Arc::new(Sessions::new(tls.session.cache_size, timeout)),
+        sessions: Arc::new(Sessions::new(tls.session.options.cache_size, timeout)),
         tickets: tickets.map(Arc::new),
     })
 }

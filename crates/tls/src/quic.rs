@@ -67,11 +67,11 @@ impl QuicOffer {
         let kept = previous.and_then(|previous| previous.early.clone());
         let early = kept.filter(|kept| kept.promised == promised);
         let early = early.unwrap_or_else(|| {
-            let size = match settings.cache_size {
+            let size = match settings.options.cache_size {
                 0 => EARLY_SESSIONS,
                 size => size,
             };
-            let sessions = Arc::new(Sessions::new(size, settings.timeout));
+            let sessions = Arc::new(Sessions::new(size, settings.options.timeout));
             Early { promised, sessions }
         });
         let mut config = ServerConfig::clone(&self.config);

@@ -11,24 +11,24 @@ const HTTPS: u16 = 443;
 
 /// Warns of certificates for which nobody answers the authority that asks whether the names are ours.
 pub fn warnings(config: &Config) -> Diagnostics {
-    let has_port = |port: u16, has_tls: bool| {
+    let has_port = |port: u16| {
         let is_there = |listener: &&Listener| {
             let at = match listener.address {
                 ListenAddress::Any(port) => Some(port),
                 ListenAddress::Ip(address) => Some(address.port()),
                 ListenAddress::Unix(_) | ListenAddress::Abstract(_) => None,
             };
-            at == Some(port) && listener.tls.is_some() == has_tls
+            at == Some(port) && listener.tls.is_some() == (port == HTTPS)
         };
         config.listeners.iter().any(|listener| is_there(&listener))
     };
     let warning = |certificate: &tutti_config::model::AcmeCertificate| {
         let account = config.settings.acme.get(&certificate.account)?;
         let message = match account.options.challenge {
-            ChallengeWord::Http if !has_port(HTTP, false) => {
+            ChallengeWord::Http if !has_port(HTTP) => {
                 "no listener has port 80, where the authority asks by `http-01` whether the names are ours"
             }
-            ChallengeWord::TlsAlpn if !has_port(HTTPS, true) => {
+            ChallengeWord::TlsAlpn if !has_port(HTTPS) => {
                 "no listener with `tls` has port 443, where the authority asks by `tls-alpn-01` whether the names are ours"
             }
             _ => return None,

@@ -46,7 +46,7 @@ pub fn of(config: &Config) -> Grants {
     let files = files.map(|file| file.path.clone());
     let kubernetes = Some(&config.settings.kubernetes).filter(|_| config.follows_kubernetes());
     let papers = kubernetes.into_iter();
-    let papers = papers.flat_map(|api| [api.ca.clone(), api.token_file.clone()]);
+    let papers = papers.flat_map(|api| [api.options.ca.clone(), api.options.token_file.clone()]);
     let stores = config.settings.limit_stores.values();
     let stores = stores.flat_map(|store| store.files().map(Path::to_owned));
     let spool = config.settings.http.body_temp_path.iter().cloned();
@@ -163,7 +163,7 @@ mod tests {
         assert!(site.isolation.as_ref().unwrap().namespaces.pid);
         let start: tutti_wire::control::Start = serde_json::from_str(&site.start).unwrap();
         assert_eq!(start.config["environment"]["A"], "b");
-        assert_eq!((start.threads, start.workers), (0, 0));
+        assert_eq!((start.threads, start.workers), (None, None));
         // The same configuration gives the same text: the router finds its applications by it.
         assert_eq!(of(&config), grants);
     }

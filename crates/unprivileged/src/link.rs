@@ -157,7 +157,7 @@ pub struct Link<To, From> {
 impl<To: Serialize, From: FromMain> Link<To, From> {
     /// Takes over the socket; inside a runtime.
     pub fn new(socket: OwnedFd) -> io::Result<Link<To, From>> {
-        seqpacket::set_nonblocking(socket.as_fd(), true)?;
+        seqpacket::set_nonblocking(socket.as_fd())?;
         // `register` wants a promise, in unsafe, that the descriptor stays open: an `OwnedFd` keeps it.
         #[expect(
             deprecated,

@@ -3,10 +3,8 @@
 //!
 //! A runner is of the application's user: the router takes what it says as news, never as a right.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
+use tutti_options::application::Common;
 
 use crate::control::ExitStatus;
 
@@ -17,23 +15,14 @@ pub const RUN: &str = "--run-command";
 pub const LOOK: &str = "--look-at-command";
 
 /// The start document.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CommandStart {
     /// As whom it is known to people: `"app" mule "queue"`.
     pub title: String,
     /// The program and its arguments.
     pub words: Vec<String>,
-    /// Added to the environment.
-    pub environment: BTreeMap<String, String>,
-    /// Where to run.
-    #[serde(default)]
-    pub working_directory: Option<PathBuf>,
-    /// File to append the output to.
-    #[serde(default)]
-    pub stdout: Option<PathBuf>,
-    /// File to append errors to.
-    #[serde(default)]
-    pub stderr: Option<PathBuf>,
+    /// The options of the application that concern its commands; the environment has what is added for this one.
+    pub common: Common,
     /// The number of the signal that tells it to end.
     pub stop_signal: i32,
     /// Milliseconds from then until it is killed.

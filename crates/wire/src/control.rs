@@ -44,10 +44,12 @@ pub struct Start {
     pub kind: String,
     /// The application object of the configuration, defaults applied. Hosts read their options here.
     pub config: serde_json::Value,
-    /// Router threads, and so events from descriptor 8 on.
-    pub threads: u32,
-    /// Worker numbers of the segment.
-    pub workers: u32,
+    /// Router threads, for programs of older SDKs; `None` in a grant, since only a router knows it. Others read it in the segment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
+    /// Worker numbers, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<u32>,
     /// True if [`ToPrototype::WorkerEvents`] come before anything else, until each worker number has an event.
     #[serde(default)]
     pub worker_events: bool,
@@ -69,8 +71,8 @@ impl Default for Start {
             name: String::new(),
             kind: String::new(),
             config: serde_json::Value::Object(serde_json::Map::new()),
-            threads: 0,
-            workers: 0,
+            threads: None,
+            workers: None,
             worker_events: false,
             worker_threads: NonZeroU32::MIN,
             concurrency: NonZeroU32::MIN,

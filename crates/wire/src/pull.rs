@@ -84,22 +84,21 @@ impl Puller {
                 self.retire(field);
                 return None;
             }
-            if self.is_surplus(field) {
-                before_sleep();
-                self.sleep(field, true);
-                continue;
+            let is_surplus = self.is_surplus(field);
+            if !is_surplus {
+                let claimed = field
+                    .queue()
+                    .and_then(|queue| queue.claim(self.worker as u16, |slot| field.state(slot)));
+                if claimed.is_some() {
+                    self.settle(field);
+                    return claimed;
+                }
+                if self.spin(field) {
+                    continue;
+                }
             }
-            let claimed = field
-                .queue()
-                .and_then(|queue| queue.claim(self.worker as u16, |slot| field.state(slot)));
-            if claimed.is_some() {
-                self.settle(field);
-                return claimed;
-            }
-            if !self.spin(field) {
-                before_sleep();
-                self.sleep(field, false);
-            }
+            before_sleep();
+            self.sleep(field, is_surplus);
         }
     }
 

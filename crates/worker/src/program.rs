@@ -73,13 +73,14 @@ impl Process {
                 .collect::<io::Result<Vec<_>>>()
         };
         let segment = Attached::open(spawn::inherited(FD_SEGMENT)?.as_fd())?;
+        let layout = segment.layout();
         let workers = if start.worker_events {
-            events(FD_EVENTS + start.threads as i32, segment.layout().workers)?
+            events(FD_EVENTS + layout.threads as i32, layout.workers)?
         } else {
             Vec::new()
         };
         let descriptors = Descriptors {
-            threads: events(FD_EVENTS, start.threads)?,
+            threads: events(FD_EVENTS, layout.threads)?,
             workers,
             spool: if_there("spool", FD_SPOOL)?,
         };

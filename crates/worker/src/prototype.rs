@@ -94,7 +94,7 @@ pub(crate) fn run<H: Host>() -> io::Result<ExitCode> {
     let outcome = Prototype {
         control: &control,
         workers: BTreeMap::new(),
-        most: inherited.start.workers,
+        most: inherited.segment.layout().workers,
         around_fork: (H::before_fork, H::after_fork),
         fork: H::fork,
         start_program: &start_program,
@@ -180,11 +180,12 @@ fn prepare<H: Host>(control: &OwnedFd) -> Result<(Inherited, H::App), StartError
     let segment_file = inherit(FD_SEGMENT, "segment")?;
     let segment = Attached::open(segment_file.as_fd())
         .map_err(|error| StartError::new("mapping the segment", error))?;
-    let events = (0..start.threads)
+    let layout = segment.layout();
+    let events = (0..layout.threads)
         .map(|thread| inherit(FD_EVENTS + thread as i32, "router's events"))
         .collect::<Result<Vec<_>, _>>()?;
     let workers = if start.worker_events {
-        receive_events(control, start.workers)
+        receive_events(control, layout.workers)
             .map_err(|error| StartError::new("taking over the workers' events", error))?
     } else {
         Vec::new()

@@ -131,12 +131,17 @@ fn begin(control: &OwnedFd, is_look: bool) -> Result<Option<Begun>, StartError> 
     }
     lifeline::tie_own_group_to_tell(lifeline.as_fd()).map_err(at("tying the lifeline"))?;
     process::become_subreaper().map_err(at("becoming subreaper"))?;
-    output::redirect(start.stdout.as_deref(), start.stderr.as_deref(), |reason| {
-        crate::log::line(Level::Warn, "", reason.as_bytes());
-    });
-    become_program::enter(start.working_directory.as_deref())?;
+    let common = &start.common;
+    output::redirect(
+        common.stdout.as_deref(),
+        common.stderr.as_deref(),
+        |reason| {
+            crate::log::line(Level::Warn, "", reason.as_bytes());
+        },
+    );
+    become_program::enter(common.working_directory.as_deref())?;
     let name = start.words.first().map_or("", String::as_str);
-    let path = start.environment.get("PATH").map(Into::into);
+    let path = start.common.environment.get("PATH").map(Into::into);
     let found = program::find(name, path.or_else(|| std::env::var_os("PATH")))?;
     if is_look {
         return Ok(None);
@@ -177,12 +182,12 @@ fn spawn(start: &CommandStart, program: &std::path::Path) -> io::Result<Spawn> {
         let is_replaced = name == MODULE_VARIABLE
             || name
                 .to_str()
-                .is_some_and(|name| start.environment.contains_key(name));
+                .is_some_and(|name| start.common.environment.contains_key(name));
         if !is_replaced {
             spawn = spawn.variable(name, value)?;
         }
     }
-    for (name, value) in &start.environment {
+    for (name, value) in &start.common.environment {
         spawn = spawn.variable(name, value)?;
     }
     Ok(spawn

@@ -17,7 +17,7 @@ use tutti_wire::{BodyRef, Fate, Opcode, SlotId};
 fn looping(concurrency: u32) -> Prototype {
     let pool = launch(&Start {
         worker_events: true,
-        workers: 8,
+        workers: Some(8),
         concurrency: concurrency.try_into().unwrap(),
         ..start()
     });
@@ -27,7 +27,7 @@ fn looping(concurrency: u32) -> Prototype {
 
 fn threaded(threads: u32) -> Prototype {
     let pool = launch(&Start {
-        workers: 8,
+        workers: Some(8),
         worker_threads: threads.try_into().unwrap(),
         ..start()
     });

@@ -182,7 +182,7 @@ fn every_request_is_accounted_for_when_event_loops_are_killed() {
 #[test]
 fn every_request_is_accounted_for_when_processes_with_threads_are_killed() {
     run(Start {
-        workers: 12,
+        workers: Some(12),
         worker_threads: 3.try_into().unwrap(),
         ..start()
     });

@@ -35,8 +35,8 @@ fn start(options: Value) -> Start {
         name: "site".to_owned(),
         kind: "php".to_owned(),
         config: json!({"type": "php", "root": scripts(), "options": options}),
-        threads: 1,
-        workers: 4,
+        threads: Some(1),
+        workers: Some(4),
         ..Start::default()
     }
 }

@@ -40,7 +40,7 @@ impl Line {
     /// A new one, and what the program needs at the other end; `None` where there is no place to be handed over.
     pub(crate) fn lay(process: &Process) -> io::Result<Option<(Self, Handover)>> {
         let (own, other) = seqpacket::pair()?;
-        seqpacket::set_nonblocking(own.as_fd(), true)?;
+        seqpacket::set_nonblocking(own.as_fd())?;
         let handover = process.hand_over(&other)?;
         Ok(handover.map(|handover| (Self(own), handover)))
     }
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn the_words_of_the_program() {
         let (own, other) = seqpacket::pair().unwrap();
-        seqpacket::set_nonblocking(own.as_fd(), true).unwrap();
+        seqpacket::set_nonblocking(own.as_fd()).unwrap();
         let line = Line(own);
         assert_eq!(line.heard(), Heard::Nothing);
         for (word, heard) in [

@@ -14,7 +14,7 @@ use super::index::{Dead, Index};
 use super::reading;
 use super::shared::{Inner, Order, Report};
 use super::thread::Thread;
-use super::tier::{Loaded, Tier, TierCounts, TierStatus};
+use super::tier::{Loaded, Tier, TierCounts, TierStatus, Waiting};
 use crate::key::Key;
 use crate::purge::Purge;
 use crate::store::DiskLimits;
@@ -90,14 +90,14 @@ impl Tier for Disk {
         self.inner.index().has_alike(stored)
     }
 
-    fn keep(&self, stored: &Arc<Stored>, may_refuse: bool) {
+    fn keep(&self, stored: &Arc<Stored>, waiting: Waiting) {
         let mut index = self.inner.index();
         if index.is_closed() {
             return;
         }
         let dead = index.remove_alike(stored);
         let is_refused = stored.body.len() > self.inner.object
-            || (may_refuse && index.pending_bytes() > MOST_PENDING);
+            || (waiting == Waiting::Bounded && index.pending_bytes() > MOST_PENDING);
         match is_refused {
             true => Inner::count(&self.inner.counts.failed, 1),
             false => {

@@ -5,7 +5,7 @@ use tempfile::NamedTempFile;
 use tutti_http::FieldLines;
 
 use super::file_tier::Disk;
-use super::tier::{Loaded, Tier};
+use super::tier::{Loaded, Tier, Waiting};
 use crate::store::tests::{fresh, key};
 use crate::{DiskLimits, Purge, Stored, Vary};
 
@@ -49,7 +49,7 @@ fn of_two_one_has_the_file_and_purges_of_the_other_count() {
     let file = NamedTempFile::new().unwrap();
     let first = start(&file);
     for text in ["a", "b", "c"] {
-        first.keep(&stored(text, 1000), true);
+        first.keep(&stored(text, 1000), Waiting::Bounded);
     }
     settle(&first);
     let second = start(&file);
@@ -57,7 +57,7 @@ fn of_two_one_has_the_file_and_purges_of_the_other_count() {
     second.purge(&Purge::Key(b"a".to_vec()));
     second.purge(&Purge::Tag(b"b".to_vec()));
     // A newer one is kept while the file is another's, and stands in place of the one there.
-    second.keep(&stored("c", 2000), true);
+    second.keep(&stored("c", 2000), Waiting::Bounded);
     assert_eq!(body(&second, "c"), Some(2000));
     first.close().blocking_recv().unwrap();
     assert!(!first.status().is_open && body(&first, "a").is_none());
@@ -77,7 +77,7 @@ fn responses_are_found_again_and_replaced_ones_are_not() {
         let disk = start(&file);
         settle(&disk);
         assert_eq!(body(&disk, "a"), (round > 0).then_some(1000 + round - 1));
-        disk.keep(&stored("a", 1000 + round), true);
+        disk.keep(&stored("a", 1000 + round), Waiting::Bounded);
         settle(&disk);
         assert_eq!(disk.status().entries, 1);
         disk.close().blocking_recv().unwrap();
@@ -91,7 +91,7 @@ fn the_oldest_go_and_the_index_is_bounded() {
     // Keys so long that the index is full before the file is.
     let text = |number: usize| format!("{number:04} {}", "k".repeat(4000));
     for number in 0..400 {
-        disk.keep(&stored(&text(number), 10), false);
+        disk.keep(&stored(&text(number), 10), Waiting::Unbounded);
     }
     settle(&disk);
     let status = disk.status();

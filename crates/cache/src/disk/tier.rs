@@ -10,6 +10,15 @@ use crate::key::Key;
 use crate::purge::Purge;
 use crate::stored::Stored;
 
+/// The bound of what waits to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// Beyond the bound a response is refused.
+    Bounded,
+    /// Every response is taken.
+    Unbounded,
+}
+
 /// Responses on disk. All but [`read`](Self::read) are short and may be called on listen threads.
 pub(crate) trait Tier: Debug + Send + Sync {
     /// Bytes of the largest body that it keeps.
@@ -21,8 +30,8 @@ pub(crate) trait Tier: Debug + Send + Sync {
     /// True if it has a response that the same requests would get.
     fn has_alike(&self, stored: &Stored) -> bool;
 
-    /// Keeps a response, in place of those that the same requests would get. `may_refuse`: not if too many wait to be written.
-    fn keep(&self, stored: &Arc<Stored>, may_refuse: bool);
+    /// Keeps a response, in place of those that the same requests would get.
+    fn keep(&self, stored: &Arc<Stored>, waiting: Waiting);
 
     /// Removes responses; how many there were.
     fn purge(&self, purge: &Purge) -> usize;

@@ -33,10 +33,10 @@ impl<'d> Builder<'d> {
         let dashboard = Dashboard {
             pointer: reader.pointer,
             address,
-            token_file: options.token_file,
             tls,
+            options,
         };
-        if dashboard.token_file.is_none() && !dashboard.verifies_clients() {
+        if dashboard.options.token_file.is_none() && !dashboard.verifies_clients() {
             let fault = Diagnostic::new(
                 dashboard.pointer.clone(),
                 "a dashboard needs a `token_file`, or `tls` with `client_ca` that requires a certificate of each client",

@@ -121,15 +121,11 @@ impl<'d> Builder<'d> {
 
     fn mirror(&mut self, reader: &Reader<'d>) -> Option<Mirror> {
         let reader = reader.inner(&DeliveryOptions::mirror)?;
-        let options: MirrorOptions = reader.read();
         let (node, pointer) = reader.get(&MirrorOptions::to)?;
         match self.pass(node, pointer.clone())? {
             Pass::Fixed(Destination::Upstream(upstream)) => Some(Mirror {
                 upstream,
-                ratio: options.ratio,
-                max_body_size: options.max_body_size,
-                max_pending: options.max_pending,
-                timeout: options.timeout,
+                options: reader.read(),
             }),
             _ => {
                 let diagnostic = Diagnostic::new(pointer, "copies of requests go to an upstream");
@@ -154,12 +150,11 @@ impl<'d> Builder<'d> {
             self.faults.value(diagnostic.suggest(hint), node);
         }
         Some(Maintenance {
-            retry_after: options.retry_after,
-            page: options.page,
             except: reader
                 .addresses(&MaintenanceOptions::except)
                 .unwrap_or_default(),
             pointer: reader.pointer,
+            options,
         })
     }
 

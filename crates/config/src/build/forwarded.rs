@@ -33,21 +33,20 @@ impl<'d> Builder<'d> {
             self.faults.name(diagnostic, member);
         }
         if let Some(newer) = newer {
-            let options: ForwardedOptions = newer.read();
             return Some(Forwarded {
                 source: newer.addresses(&ForwardedOptions::source)?,
-                client_ip: options.client_ip,
-                recursive: options.recursive,
-                protocol: options.protocol,
+                options: newer.read(),
             });
         }
         let older = older?;
         let options: ClientIp = older.read();
         Some(Forwarded {
             source: older.addresses(&ClientIp::source)?,
-            client_ip: Some(options.header).filter(|field| !field.is_empty()),
-            recursive: options.recursive,
-            protocol: None,
+            options: ForwardedOptions {
+                client_ip: Some(options.header).filter(|field| !field.is_empty()),
+                recursive: options.recursive,
+                ..ForwardedOptions::default()
+            },
         })
     }
 }

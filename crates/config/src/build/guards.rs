@@ -1,13 +1,14 @@
 //! Guards of an action: bounds on requests, answers to other origins.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 use tutti_document::{Diagnostic, Node, Pointer, Value, shorten, suggest};
 
 use super::builder::Builder;
 use super::reader::{Reader, each, strings};
-use crate::model::{Cors, Guard, Limit, Rate};
-use crate::table::{ActionOptions, CASELESS, CorsOptions, LimitOptions, RateOptions, RootOptions};
+use crate::model::{Cors, Guard, Limit};
+use crate::table::{ActionOptions, CASELESS, CorsOptions, LimitOptions, Rate, RootOptions};
 
 /// The longest wait of a request that `delay` holds back. Clients give up sooner or later, and what waits is memory.
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
@@ -118,11 +119,8 @@ impl<'d> Builder<'d> {
         let rate = match &node.value {
             Value::String(text) => written_rate(text),
             _ => {
-                let options: RateOptions = Reader::new(node, place.clone()).read();
-                (options.requests > 0 && !options.per.is_zero()).then_some(Rate {
-                    requests: options.requests,
-                    per: options.per,
-                })
+                let rate: Rate = Reader::new(node, place.clone()).read();
+                (!rate.per.is_zero()).then_some(rate)
             }
         };
         if rate.is_none() && node.as_str().is_some() {
@@ -158,10 +156,10 @@ impl<'d> Builder<'d> {
 /// `10r/s`, with `s`, `m`, `h` or `d`.
 fn written_rate(text: &str) -> Option<Rate> {
     let (requests, unit) = text.split_once("r/")?;
-    let requests = requests
-        .parse()
-        .ok()
-        .filter(|number| (1..=1_000_000).contains(number))?;
+    let requests: NonZeroU32 = requests.parse().ok()?;
+    if requests.get() > 1_000_000 {
+        return None;
+    }
     let seconds = match unit {
         "s" => 1,
         "m" => 60,
@@ -182,6 +180,7 @@ mod tests {
     #[test]
     fn a_rate_is_a_number_and_a_unit() {
         let rate = |requests, seconds| {
+            let requests = NonZeroU32::new(requests).unwrap();
             let per = Duration::from_secs(seconds);
             Some(Rate { requests, per })
         };

@@ -73,9 +73,8 @@ impl<'d> Builder<'d> {
         let file = options.file.as_deref();
         Some(Basic {
             file: file.and_then(|path| self.guard_file(reader, &BasicOptions::file, path)),
-            realm: options.realm,
             users,
-            field: options.field,
+            options,
         })
     }
 

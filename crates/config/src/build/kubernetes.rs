@@ -25,11 +25,7 @@ impl<'d> Builder<'d> {
             );
             self.faults.value(fault, node);
         }
-        Kubernetes {
-            server,
-            ca: options.ca,
-            token_file: options.token_file,
-        }
+        Kubernetes { server, options }
     }
 }
 

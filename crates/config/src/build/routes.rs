@@ -10,7 +10,9 @@ use crate::model::{
     Routes, Share, Step,
 };
 use crate::pattern::{Case, Syntax, percent_decode};
-use crate::table::{ActionOptions, CASELESS, DECODED, MatchOptions, PLAIN, QUERY, StepOptions};
+use crate::table::{
+    ActionOptions, CASELESS, DECODED, MatchOptions, PLAIN, QUERY, ShareOptions, StepOptions,
+};
 use crate::template::Template;
 use tutti_options::prefix;
 
@@ -74,7 +76,7 @@ impl<'d> Builder<'d> {
         } else if reader.has(&ActionOptions::proxy) {
             self.proxy(&reader).map(ActionKind::Proxy)
         } else if let Some((node, pointer)) = reader.get(&ActionOptions::share) {
-            Some(self.share(&reader, &options, node, pointer))
+            Some(self.share(&reader, node, pointer))
         } else {
             None
         };
@@ -95,13 +97,7 @@ impl<'d> Builder<'d> {
         })
     }
 
-    fn share(
-        &mut self,
-        reader: &Reader<'d>,
-        options: &ActionOptions,
-        node: &'d Node,
-        pointer: Pointer,
-    ) -> ActionKind {
+    fn share(&mut self, reader: &Reader<'d>, node: &'d Node, pointer: Pointer) -> ActionKind {
         if matches!(&node.value, Value::Array(paths) if paths.is_empty()) {
             let diagnostic = Diagnostic::new(pointer, "the array of paths is empty");
             let hint = "write a path, for example `\"/srv/www$uri\"`";
@@ -111,36 +107,31 @@ impl<'d> Builder<'d> {
             .into_iter()
             .filter_map(|path| Template::parse(path).ok())
             .collect();
-        self.check_prefix(reader, options);
+        let options: ShareOptions = reader.read();
+        self.check_prefix(reader, &options);
         let found = reader
-            .inner(&ActionOptions::found)
+            .inner(&ShareOptions::found)
             .and_then(|reader| self.action(reader));
         let fallback = reader
-            .inner(&ActionOptions::fallback)
+            .inner(&ShareOptions::fallback)
             .and_then(|reader| self.action(reader));
-        ActionKind::Share(Share {
+        ActionKind::Share(Arc::new(Share {
             paths,
             prefix: prefix::trimmed(options.prefix.as_deref()).to_owned(),
-            index: options.index.clone(),
-            types: reader.patterns(&ActionOptions::types, CASELESS),
-            deny: reader.patterns(&ActionOptions::deny, DECODED),
-            precompressed: options.precompressed.clone(),
-            precompressed_older: options.precompressed_older,
-            listing: options.listing,
-            listing_limit: options.listing_limit,
+            types: reader.patterns(&ShareOptions::types, CASELESS),
+            deny: reader.patterns(&ShareOptions::deny, DECODED),
             found: found.map(Box::new),
             fallback: fallback.map(Box::new),
-            chroot: reader.some_template(&ActionOptions::chroot),
-            follow_symlinks: options.follow_symlinks,
-            traverse_mounts: options.traverse_mounts,
-        })
+            chroot: reader.some_template(&ShareOptions::chroot),
+            options,
+        }))
     }
 
-    fn check_prefix(&mut self, reader: &Reader<'d>, options: &ActionOptions) {
+    fn check_prefix(&mut self, reader: &Reader<'d>, options: &ShareOptions) {
         let prefix = options.prefix.as_deref();
         if let (Some(prefix), Some((node, pointer))) = (
             prefix.filter(|prefix| !prefix.starts_with('/')),
-            reader.get(&ActionOptions::prefix),
+            reader.get(&ShareOptions::prefix),
         ) {
             let diagnostic = Diagnostic::new(pointer, "`prefix` must begin with a slash");
             self.faults
@@ -152,10 +143,10 @@ impl<'d> Builder<'d> {
     fn response_headers(&mut self, reader: &Reader<'d>) -> Vec<ResponseHeader> {
         let mut changes = Vec::new();
         if let Some((node, _)) = reader.get(&ActionOptions::response_headers) {
-            changes.extend(response_headers(node, false));
+            changes.extend(response_headers(node));
         }
         if let Some((node, pointer)) = reader.get(&ActionOptions::response_headers_always) {
-            for (member, change) in node.members().iter().zip(response_headers(node, true)) {
+            for (member, change) in node.members().iter().zip(response_headers(node)) {
                 let same = |other: &ResponseHeader| other.name.eq_ignore_ascii_case(&change.name);
                 if changes.iter().any(|other| !other.always && same(other)) {
                     let pointer = pointer.child(&change.name);
@@ -164,16 +155,19 @@ impl<'d> Builder<'d> {
                     let hint = "leave it out there: what stands here is for every status";
                     self.faults.value(diagnostic.suggest(hint), &member.node);
                 }
-                changes.push(change);
+                changes.push(ResponseHeader {
+                    always: true,
+                    ..change
+                });
             }
         }
         changes
     }
 }
 
-fn response_headers(node: &Node, always: bool) -> impl Iterator<Item = ResponseHeader> {
-    node.members().iter().map(move |member| ResponseHeader {
-        always,
+fn response_headers(node: &Node) -> impl Iterator<Item = ResponseHeader> {
+    node.members().iter().map(|member| ResponseHeader {
+        always: false,
         name: member.name.to_string(),
         value: member
             .node

@@ -61,11 +61,8 @@ impl<'d> Builder<'d> {
         let source = reader
             .inner(&HttpOptions::request_id)
             .and_then(|given| given.addresses(&RequestIdOptions::source));
-        let request_id = options.request_id.clone().on().map(|given| RequestId {
-            header: given.header,
-            source,
-            is_in_responses: given.response,
-        });
+        let request_id = options.request_id.clone().on();
+        let request_id = request_id.map(|options| RequestId { source, options });
         Http {
             options,
             compression: self.compression(reader),

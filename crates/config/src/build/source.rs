@@ -49,13 +49,12 @@ impl<'d> Builder<'d> {
             self.faults.name(fault, member);
         }
         Some(Source {
-            name: options.name,
             labels,
             address,
-            secret_file: options.secret_file,
             members,
             etcd: etcd.read(),
             tls: tls.read(),
+            options,
         })
     }
 

@@ -5,7 +5,7 @@ use tutti_document::{Diagnostic, shorten};
 
 use super::builder::Builder;
 use super::reader::Reader;
-use crate::model::{Telemetry, TelemetryProtocol};
+use crate::model::Telemetry;
 use crate::table::{CollectorProtocol, TelemetryOptions};
 
 /// Where collectors take traces, if the endpoint names no place (OTLP specification, "OTLP/HTTP Request").
@@ -18,23 +18,15 @@ impl<'d> Builder<'d> {
     pub(super) fn telemetry(&mut self, reader: Reader<'d>) -> Option<Telemetry> {
         let (node, place) = reader.get(&TelemetryOptions::endpoint)?;
         let endpoint = node.as_str()?;
-        let word = reader.text(&TelemetryOptions::protocol)?;
-        let word = CollectorProtocol::from_word(word);
-        let protocol = match word {
-            Some(CollectorProtocol::Grpc) => TelemetryProtocol::Grpc,
-            _ => TelemetryProtocol::Http,
-        };
         if self.faults.has(reader.node) {
             return None;
         }
         let options: TelemetryOptions = reader.read();
-        match url(endpoint, protocol, word == Some(CollectorProtocol::Https)) {
+        match url(endpoint, options.protocol) {
             Ok(url) => Some(Telemetry {
-                url,
-                protocol,
-                batch_size: options.batch_size,
-                sampling_ratio: options.sampling_ratio,
                 pointer: reader.pointer,
+                url,
+                options,
             }),
             Err((message, hint)) => {
                 let fault = Diagnostic::new(place, message).suggest(hint);
@@ -46,11 +38,7 @@ impl<'d> Builder<'d> {
 }
 
 /// The URL that spans are posted to; or what is wrong with `endpoint`, and the cure.
-fn url(
-    endpoint: &str,
-    protocol: TelemetryProtocol,
-    must_be_tls: bool,
-) -> Result<String, (String, &'static str)> {
+fn url(endpoint: &str, protocol: CollectorProtocol) -> Result<String, (String, &'static str)> {
     let shown = shorten(endpoint);
     let no_url = || {
         (
@@ -75,21 +63,21 @@ fn url(
     if !matches!(scheme, "http" | "https") || host.is_empty() || is_port_wrong {
         return Err(no_url());
     }
-    if must_be_tls && scheme == "http" {
+    if protocol == CollectorProtocol::Https && scheme == "http" {
         return Err((
             format!("`protocol` is `https`, but `{shown}` is not"),
             "begin the endpoint with `https://`, or say `http`",
         ));
     }
     match protocol {
-        TelemetryProtocol::Grpc if !matches!(uri.path(), "" | "/") || uri.query().is_some() => {
+        CollectorProtocol::Grpc if !matches!(uri.path(), "" | "/") || uri.query().is_some() => {
             Err((
                 format!("`{shown}` has a path, which gRPC has no use for"),
                 "give scheme, host and port, usually 4317; or say `http` in `protocol`",
             ))
         }
-        TelemetryProtocol::Grpc => Ok(format!("{scheme}://{authority}{GRPC_PATH}")),
-        TelemetryProtocol::Http => {
+        CollectorProtocol::Grpc => Ok(format!("{scheme}://{authority}{GRPC_PATH}")),
+        CollectorProtocol::Http | CollectorProtocol::Https => {
             let path = match uri.path() {
                 "" | "/" => HTTP_PATH,
                 path => path,
@@ -108,7 +96,7 @@ mod tests {
 
     #[test]
     fn endpoints_are_completed() {
-        use TelemetryProtocol::{Grpc, Http};
+        use CollectorProtocol::{Grpc, Http};
         for (endpoint, protocol, whole) in [
             (
                 "http://127.0.0.1:4318",
@@ -128,13 +116,13 @@ mod tests {
                 "http://[::1]:4317/opentelemetry.proto.collector.trace.v1.TraceService/Export",
             ),
         ] {
-            assert_eq!(url(endpoint, protocol, false).as_deref(), Ok(whole));
+            assert_eq!(url(endpoint, protocol).as_deref(), Ok(whole));
         }
     }
 
     #[test]
     fn what_is_no_endpoint_is_refused() {
-        use TelemetryProtocol::{Grpc, Http};
+        use CollectorProtocol::{Grpc, Http};
         for (endpoint, protocol) in [
             ("", Http),
             ("127.0.0.1:4318", Http),
@@ -152,8 +140,8 @@ mod tests {
             ("http://host:4317/v1/traces", Grpc),
             ("http://host:4317/?a", Grpc),
         ] {
-            assert!(url(endpoint, protocol, false).is_err(), "{endpoint}");
+            assert!(url(endpoint, protocol).is_err(), "{endpoint}");
         }
-        assert!(url("http://host", Http, true).is_err());
+        assert!(url("http://host", CollectorProtocol::Https).is_err());
     }
 }

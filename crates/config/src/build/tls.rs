@@ -53,11 +53,10 @@ impl<'d> Builder<'d> {
         let reader = options.inner_or_nothing(&UpstreamOptions::tls);
         let written: UpstreamTlsOptions = reader.read();
         let settings = self.commands(reader.get(&UpstreamTlsOptions::conf_commands));
-        let is_verified = written.verify;
         let authorities = reader
             .get(&UpstreamTlsOptions::ca)
             .map(|(node, pointer)| self.authorities(node, &pointer));
-        if !is_verified {
+        if !written.verify {
             let message = "`ca` has no effect with `\"verify\": false`";
             self.refuse(&reader, &UpstreamTlsOptions::ca, message);
         }
@@ -75,8 +74,6 @@ impl<'d> Builder<'d> {
         }
         UpstreamTls {
             authorities,
-            is_verified,
-            server_name: written.server_name,
             certificate,
             protocol: settings.protocol,
             resumes: settings.tickets != Some(false),
@@ -84,6 +81,7 @@ impl<'d> Builder<'d> {
                 Some((_, pointer)) => pointer.into(),
                 None => origin.clone().into(),
             },
+            options: written,
         }
     }
 
@@ -225,8 +223,7 @@ impl<'d> Builder<'d> {
             None => Tickets::Off,
         };
         TlsSession {
-            cache_size: options.cache_size,
-            timeout: options.timeout,
+            options,
             tickets: if commanded == Some(false) {
                 Tickets::Off
             } else {

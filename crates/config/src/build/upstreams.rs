@@ -147,7 +147,7 @@ impl<'d> Builder<'d> {
                 UpstreamAddress::Unix(_) | UpstreamAddress::Abstract(_)
             )
         };
-        if !tls.is_verified || tls.server_name.is_some() {
+        if !tls.options.verify || tls.options.server_name.is_some() {
             return;
         }
         if let Some(server) = servers.iter().find(is_nameless) {

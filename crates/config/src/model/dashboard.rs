@@ -1,10 +1,10 @@
 //! The dashboard.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use tutti_document::Pointer;
 
 use super::tls::Tls;
+use crate::table::DashboardOptions;
 
 /// `settings.dashboard`.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,10 +13,10 @@ pub struct Dashboard {
     pub pointer: Pointer,
     /// Where it listens; without TLS an address of this machine alone.
     pub address: SocketAddr,
-    /// The file of the token; `None` only where each client has to show a certificate.
-    pub token_file: Option<PathBuf>,
     /// `None`: it speaks plain HTTP.
     pub tls: Option<Tls>,
+    /// The rest of it; without a file of a token only where each client has to show a certificate.
+    pub options: DashboardOptions,
 }
 
 impl Dashboard {

@@ -1,10 +1,9 @@
 //! How answers are delivered: pages for errors, answers by internal routes, early hints, copies of requests, maintenance.
 
-use std::path::PathBuf;
-use std::time::Duration;
 use tutti_document::Pointer;
 
 use crate::address::AddressSet;
+use crate::table::{MaintenanceOptions, MirrorOptions};
 
 /// One status of an error, or all of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,14 +62,8 @@ pub struct InternalRoute {
 pub struct Mirror {
     /// The name of the upstream that gets them.
     pub upstream: String,
-    /// Part of the requests that is copied.
-    pub ratio: f64,
-    /// Largest body.
-    pub max_body_size: u64,
-    /// Copies under way at once, of one thread.
-    pub max_pending: u32,
-    /// Time for each.
-    pub timeout: Duration,
+    /// The rest of it.
+    pub options: MirrorOptions,
 }
 
 /// Requests get 503.
@@ -78,12 +71,10 @@ pub struct Mirror {
 pub struct Maintenance {
     /// Where it was written.
     pub pointer: Pointer,
-    /// Seconds; 0: no `Retry-After`.
-    pub retry_after: u32,
-    /// File with the page.
-    pub page: Option<PathBuf>,
     /// Clients that are served as ever.
     pub except: AddressSet,
+    /// The rest of it.
+    pub options: MaintenanceOptions,
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@ use super::destination::Pass;
 
 use crate::pattern::Patterns;
 use crate::table::{
-    CorsOptions, ForwardOptions, JwksOptions, JwtAlgorithm, JwtOptions, LimitOptions,
+    BasicOptions, CorsOptions, ForwardOptions, JwksOptions, JwtAlgorithm, JwtOptions, LimitOptions,
+    Rate,
 };
 use crate::template::Template;
 
@@ -58,7 +59,9 @@ impl Guard {
     pub fn fields(&self) -> Vec<&str> {
         match &self.authenticate {
             None => Vec::new(),
-            Some(Authenticate::Basic(basic)) => basic.field.as_deref().into_iter().collect(),
+            Some(Authenticate::Basic(basic)) => {
+                basic.options.field.as_deref().into_iter().collect()
+            }
             Some(Authenticate::Forward(forward)) => {
                 forward.options.copy.iter().map(String::as_str).collect()
             }
@@ -92,14 +95,12 @@ pub struct GuardFile {
 /// Names and passwords.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Basic {
-    /// The realm: the purpose of the passwords.
-    pub realm: String,
     /// By name.
     pub users: BTreeMap<String, PasswordHash>,
     /// More of them.
     pub file: Option<GuardFile>,
-    /// The field that tells the name.
-    pub field: Option<String>,
+    /// The rest of it.
+    pub options: BasicOptions,
 }
 
 /// Signed tokens.
@@ -161,22 +162,6 @@ pub struct Limit {
     pub rate: Option<Rate>,
     /// The rest of it.
     pub options: LimitOptions,
-}
-
-/// So many requests in so much time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
-    /// At least one.
-    pub requests: u32,
-    /// Not zero.
-    pub per: Duration,
-}
-
-impl Rate {
-    /// The time that each request has to itself.
-    pub fn interval(&self) -> Duration {
-        (self.per / self.requests).max(Duration::from_nanos(1))
-    }
 }
 
 /// Which pages of other origins may read answers.

@@ -14,12 +14,12 @@ use super::dashboard::Dashboard;
 use super::delivery::Maintenance;
 use super::kubernetes::Kubernetes;
 use super::limit_store::LimitStore;
-use super::request_id::RequestId;
 use super::source::Source;
 use super::stored::StoredName;
 use super::telemetry::Telemetry;
 use super::upstream::Resolver;
-use crate::table::HttpOptions;
+use crate::address::AddressSet;
+use crate::table::{HttpOptions, RequestIdOptions};
 
 /// `settings`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -63,6 +63,15 @@ pub struct Http {
     pub mime_types: BTreeMap<String, String>,
     /// `None`: nobody is told the ids of requests.
     pub request_id: Option<RequestId>,
+}
+
+/// `settings.http.request_id`: the requests that bring their id, and the recipients of ids.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RequestId {
+    /// The clients whose requests bring their id; `None`: no client's.
+    pub source: Option<AddressSet>,
+    /// The rest of it.
+    pub options: RequestIdOptions,
 }
 
 impl Deref for Http {

@@ -2,27 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::PathBuf;
 
 use tutti_options::source::Member;
 
-use crate::table::{EtcdOptions, EtcdTlsOptions};
+use crate::table::{EtcdOptions, EtcdTlsOptions, SourceOptions};
 
 /// `settings.source`, or what `--source` says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Source {
-    /// The name of this node; `None`: the machine's.
-    pub name: Option<String>,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// Where other nodes reach it; `None`: where it comes from to the store.
     pub address: Option<IpAddr>,
-    /// The file with the keys of its certificates.
-    pub secret_file: Option<PathBuf>,
     /// The members of the etcd.
     pub members: Vec<Member>,
     /// Texts and paths of the etcd.
     pub etcd: EtcdOptions,
     /// How members are reached over TLS.
     pub tls: EtcdTlsOptions,
+    /// The rest of it.
+    pub options: SourceOptions,
 }

@@ -2,6 +2,8 @@
 
 use tutti_document::Pointer;
 
+use crate::table::TelemetryOptions;
+
 /// `settings.telemetry`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Telemetry {
@@ -9,12 +11,8 @@ pub struct Telemetry {
     pub pointer: Pointer,
     /// Whole URL that spans are posted to: `http://127.0.0.1:4318/v1/traces`.
     pub url: String,
-    /// The protocol of the collector.
-    pub protocol: TelemetryProtocol,
-    /// As many spans are sent at once; at least 1.
-    pub batch_size: usize,
-    /// Part of the requests that begin a trace which is recorded, 0 to 1.
-    pub sampling_ratio: f64,
+    /// The rest of it.
+    pub options: TelemetryOptions,
 }
 
 impl Telemetry {
@@ -22,13 +20,4 @@ impl Telemetry {
     pub fn is_tls(&self) -> bool {
         self.url.starts_with("https://")
     }
-}
-
-/// The transports of OTLP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TelemetryProtocol {
-    /// A POST of protobuf.
-    Http,
-    /// A unary call over HTTP/2.
-    Grpc,
 }

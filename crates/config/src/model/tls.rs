@@ -9,6 +9,7 @@ pub use crate::openssl::TlsProtocol;
 
 use super::stored::StoredName;
 use super::written_at::WrittenAt;
+use crate::table::{TlsSessionOptions, UpstreamTlsOptions};
 
 /// `tls` of a listener.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,25 +67,21 @@ pub struct UpstreamTls {
     pub pointer: WrittenAt,
     /// Who vouches for servers; `None`: the authorities of the system.
     pub authorities: Option<Vec<Authority>>,
-    /// A server must show a certificate that holds.
-    pub is_verified: bool,
-    /// The name that is asked for and must be in the certificate; `None`: that of the server's address.
-    pub server_name: Option<String>,
     /// The bundle to show to servers that want a certificate.
     pub certificate: Option<StoredName>,
     /// Versions and ciphers.
     pub protocol: TlsProtocol,
     /// Sessions are taken up again.
     pub resumes: bool,
+    /// The rest of it.
+    pub options: UpstreamTlsOptions,
 }
 
 /// `tls.session` of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsSession {
-    /// Sessions kept; 0: none.
-    pub cache_size: usize,
-    /// How long one can be taken up again.
-    pub timeout: Duration,
+    /// How many are kept, and how long.
+    pub options: TlsSessionOptions,
     /// Keys of tickets.
     pub tickets: Tickets,
 }

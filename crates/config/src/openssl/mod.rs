@@ -97,8 +97,8 @@ pub(crate) fn command(name: &str, value: &str, settings: &mut Settings) -> Resul
     };
     let protocol = &mut settings.protocol;
     match *known {
-        "MinProtocol" => limit(value, protocol, true),
-        "MaxProtocol" => limit(value, protocol, false),
+        "MinProtocol" => limit(value, protocol, Bound::Least),
+        "MaxProtocol" => limit(value, protocol, Bound::Most),
         "Protocol" => protocols(value, protocol),
         "CipherString" => {
             protocol.tls12_suites = Some(ciphers::tls12(value)?);
@@ -161,15 +161,22 @@ fn too_old(word: &str) -> Refusal {
     .expect("`TLSv1.2` or `TLSv1.3`")
 }
 
-fn limit(value: &str, protocol: &mut TlsProtocol, is_least: bool) -> Result<(), Refusal> {
+/// The two bounds of the versions.
+#[derive(PartialEq)]
+enum Bound {
+    Least,
+    Most,
+}
+
+fn limit(value: &str, protocol: &mut TlsProtocol, bound: Bound) -> Result<(), Refusal> {
     if value.eq_ignore_ascii_case("None") {
         return Ok(());
     }
     match version(value) {
         None => return Err(Refusal::new("no version of TLS").expect("`TLSv1.2` or `TLSv1.3`")),
         Some(Version::Old) => return Err(too_old(value)),
-        Some(Version::Tls13) if is_least => protocol.allows_tls12 = false,
-        Some(Version::Tls12) if !is_least => protocol.allows_tls13 = false,
+        Some(Version::Tls13) if bound == Bound::Least => protocol.allows_tls12 = false,
+        Some(Version::Tls12) if bound == Bound::Most => protocol.allows_tls13 = false,
         Some(_) => {}
     }
     check_versions(protocol)

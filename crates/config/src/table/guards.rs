@@ -1,5 +1,6 @@
 //! Options that stand before an action: bounds on requests, answers to other origins.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use tutti_options::table::{CASELESS, Kind, Names, Referent, Text};
@@ -60,15 +61,23 @@ words! {
 
 options! {
     /// A rate
-    pub struct RateOptions: RATE_OBJECT = "rate" {
+    #[derive(Copy, Eq)]
+    pub struct Rate: RATE_OBJECT = "rate" {
         /// So many requests
-        requests: u32 [kind(Kind::Integer(1, 1_000_000)), beyond(), required(), unit("requests")],
+        requests: NonZeroU32 [kind(Kind::Integer(1, 1_000_000)), beyond(), required(), unit("requests")],
         /// in so much time
         per: Duration [kind(Kind::Number(0.001, 86_400.0)), beyond(), required(), unit("seconds")],
     }
 }
 
-const RATE: Kind = Kind::OneOf(&[Kind::String(Text::NotEmpty), RateOptions::KIND]);
+impl Rate {
+    /// The time that each request has to itself.
+    pub fn interval(&self) -> Duration {
+        (self.per / self.requests.get()).max(Duration::from_nanos(1))
+    }
+}
+
+const RATE: Kind = Kind::OneOf(&[Kind::String(Text::NotEmpty), Rate::KIND]);
 
 /// The name of one of `limits`, or a bound of its own.
 const ONE_LIMIT: Kind = Kind::OneOf(&[

@@ -21,7 +21,7 @@ pub use cache::{
 pub use delivery::{EarlyHints, MAINTENANCE, MIRROR, MaintenanceOptions, MirrorOptions};
 pub use gateways::{FASTCGI, FastCgi, SCGI, Scgi, UWSGI, Uwsgi};
 pub use guards::{
-    CORS, CorsOptions, LIMIT, LimitFallback, LimitOptions, LimitScope, RATE_OBJECT, RateOptions,
+    CORS, CorsOptions, LIMIT, LimitFallback, LimitOptions, LimitScope, RATE_OBJECT, Rate,
 };
 pub use identity::{
     AUTHENTICATE, AuthenticateOptions, BASIC, BasicOptions, FORWARD, ForwardOptions, JWKS, JWT,
@@ -42,7 +42,7 @@ pub use logs::{
 pub use root::{ROOT, RootOptions};
 pub use routes::{
     ACTION, ADDED, ActionOptions, AddedHeader, CONDITIONS, DELIVERY, DeliveryOptions, ERRORS,
-    ErrorOptions, ListingFormat, MatchOptions, STEP, StepOptions,
+    ErrorOptions, ListingFormat, MatchOptions, SHARE_OPTIONS, STEP, ShareOptions, StepOptions,
 };
 pub use settings::{
     COMPRESSION, COMPRESSOR, CollectorProtocol, CompressionOptions, CompressorOptions, DASHBOARD,

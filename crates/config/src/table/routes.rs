@@ -54,7 +54,7 @@ options! {
 options! {
     /// The action for a request: one of `pass`, `proxy`, `return`, `share`
     pub struct ActionOptions: ACTION = "action", exactly_one ["pass", "proxy", "return", "share"],
-        followed_by [ErrorOptions::ROWS, DeliveryOptions::ROWS] {
+        followed_by [ShareOptions::ROWS, ErrorOptions::ROWS, DeliveryOptions::ROWS] {
         /// Hand it to `routes`, `routes/NAME`, `applications/NAME`, `applications/NAME/TARGET`, `upstreams/NAME` or `metrics`
         pass: Unread [kind(Kind::String(Text::Pass))],
         /// Send it to another server: `http://ADDRESS:PORT`, `http://[IPV6]:PORT`, `http://unix:PATH`; the same with
@@ -73,37 +73,6 @@ options! {
         location: Unread [kind(Kind::String(Text::TemplateOrEmpty)), needs(&["return"])],
         /// Serve the first file that exists of these paths
         share: Unread [kind(TEMPLATES)],
-        /// File to serve for a directory; empty: none
-        index: String [kind(Kind::String(Text::Argument)), default("\"index.html\""), needs(SHARE)],
-        /// Path that the folder stands at, as Apache's `Alias` has it: `$uri` in `share` and `chroot` is without it, and paths that do
-        /// not begin with it name no file here. Begins with a slash
-        prefix: Option<String> [kind(Kind::String(Text::Argument)), beyond(), needs(SHARE)],
-        /// The action where there is a file, instead of serving it: a test, as nginx's `try_files` has it. Whatever the method and
-        /// the type; a folder is no file, but one that ends with a slash and has its `index`
-        found: Unread [kind(ActionOptions::KIND), beyond(), needs(SHARE)],
-        /// The action where no file can be served
-        fallback: Unread [kind(ActionOptions::KIND), needs(SHARE)],
-        /// MIME types that may be served, whatever their case; others get 403
-        types: Unread [kind(CASELESS_PATTERNS), needs(SHARE)],
-        /// Paths of requests, patterns as those of `match.uri`, for which there is nothing here: 404, whatever file
-        /// there is, and no `fallback`. With `index` in a path that ends with `/` too
-        deny: Unread [kind(DECODED_PATTERNS), beyond(), needs(SHARE)],
-        /// Serve a file that stands beside the file, compressed, to clients that take it: `style.css.br`, `.zst` or `.gz` beside
-        /// `style.css`; of several that a client likes alike, the first named here
-        precompressed: Vec<Encoding> [kind(PRECOMPRESSED), beyond(), needs(SHARE)],
-        /// Serve it also where it is older than the file
-        precompressed_older: bool [beyond(), default("false"), needs(&["precompressed"])],
-        /// Answer for a folder without `index` with a list of what is in it, as HTML or JSON, or as which of both the client likes
-        /// better. Names that begin with a period are left out, and what the share would not serve
-        listing: Option<ListingFormat> [beyond(), needs(SHARE)],
-        /// Most entries of such a list; where there are more, the list says so
-        listing_limit: u32 [kind(Kind::Integer(1, 100_000)), beyond(), default("2000"), unit("entries"), needs(&["listing"])],
-        /// Directory that paths and links cannot leave; empty: none
-        chroot: Unread [kind(Kind::String(Text::TemplateOrEmpty)), needs(SHARE)],
-        /// Follow symbolic links
-        follow_symlinks: bool [default("true"), needs(SHARE)],
-        /// Cross mount points
-        traverse_mounts: bool [default("true"), needs(SHARE)],
         /// New path, before acting; a `?` begins a new query, which the client's other arguments follow. Without one the query string
         /// stays. Empty: the path stays too
         rewrite: Unread [kind(Kind::String(Text::TemplateOrEmpty))],
@@ -141,6 +110,43 @@ const REQUEST_CHANGE: Kind = Kind::OneOf(&[
     Kind::Null,
     AddedHeader::KIND,
 ]);
+
+options! {
+    /// How `share` serves files
+    pub struct ShareOptions: SHARE_OPTIONS = "share" {
+        /// File to serve for a directory; empty: none
+        index: String [kind(Kind::String(Text::Argument)), default("\"index.html\""), needs(SHARE)],
+        /// Path that the folder stands at, as Apache's `Alias` has it: `$uri` in `share` and `chroot` is without it, and paths that do
+        /// not begin with it name no file here. Begins with a slash
+        prefix: Option<String> [kind(Kind::String(Text::Argument)), beyond(), needs(SHARE)],
+        /// The action where there is a file, instead of serving it: a test, as nginx's `try_files` has it. Whatever the method and
+        /// the type; a folder is no file, but one that ends with a slash and has its `index`
+        found: Unread [kind(ActionOptions::KIND), beyond(), needs(SHARE)],
+        /// The action where no file can be served
+        fallback: Unread [kind(ActionOptions::KIND), needs(SHARE)],
+        /// MIME types that may be served, whatever their case; others get 403
+        types: Unread [kind(CASELESS_PATTERNS), needs(SHARE)],
+        /// Paths of requests, patterns as those of `match.uri`, for which there is nothing here: 404, whatever file
+        /// there is, and no `fallback`. With `index` in a path that ends with `/` too
+        deny: Unread [kind(DECODED_PATTERNS), beyond(), needs(SHARE)],
+        /// Serve a file that stands beside the file, compressed, to clients that take it: `style.css.br`, `.zst` or `.gz` beside
+        /// `style.css`; of several that a client likes alike, the first named here
+        precompressed: Vec<Encoding> [kind(PRECOMPRESSED), beyond(), needs(SHARE)],
+        /// Serve it also where it is older than the file
+        precompressed_older: bool [beyond(), default("false"), needs(&["precompressed"])],
+        /// Answer for a folder without `index` with a list of what is in it, as HTML or JSON, or as which of both the client likes
+        /// better. Names that begin with a period are left out, and what the share would not serve
+        listing: Option<ListingFormat> [beyond(), needs(SHARE)],
+        /// Most entries of such a list; where there are more, the list says so
+        listing_limit: u32 [kind(Kind::Integer(1, 100_000)), beyond(), default("2000"), unit("entries"), needs(&["listing"])],
+        /// Directory that paths and links cannot leave; empty: none
+        chroot: Unread [kind(Kind::String(Text::TemplateOrEmpty)), needs(SHARE)],
+        /// Follow symbolic links
+        follow_symlinks: bool [default("true"), needs(SHARE)],
+        /// Cross mount points
+        traverse_mounts: bool [default("true"), needs(SHARE)],
+    }
+}
 
 options! {
     /// A field that is added, whatever fields of that name there are

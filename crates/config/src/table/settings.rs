@@ -6,7 +6,7 @@ use std::time::Duration;
 use tutti_options::acme::AcmeOptions;
 use tutti_options::source::SourceOptions;
 use tutti_options::table::{CASELESS, Kind, Names, Referent, Text};
-use tutti_options::{Switch, Typed as _, Unread, options, words};
+use tutti_options::{Limit, Switch, Typed as _, Unread, options, words};
 
 use super::cache::CacheStoreOptions;
 use super::delivery::{EarlyHints, MaintenanceOptions};
@@ -210,9 +210,9 @@ options! {
         /// Longest message of a client, over all its frames; else 1009
         max_frame_size: u64 [kind(Kind::Size(0, i64::MAX)), default("1048576"), unit("bytes")],
         /// Silence, pongs included, after which a connection is closed; 0: never
-        read_timeout: Duration [kind(Kind::Integer(0, MAX_SECONDS)), default("60"), unit("seconds")],
+        read_timeout: Limit<Duration> [kind(Kind::Integer(0, MAX_SECONDS)), default("60"), unit("seconds")],
         /// Silence after which a client is pinged; 0: never
-        keepalive_interval: Duration [kind(Kind::Integer(0, MAX_SECONDS)), default("30"), unit("seconds")],
+        keepalive_interval: Limit<Duration> [kind(Kind::Integer(0, MAX_SECONDS)), default("30"), unit("seconds")],
     }
 }
 

@@ -118,7 +118,8 @@ impl StoreArguments {
             }
         }
         if self.secret_file.is_some() {
-            source.secret_file.clone_from(&self.secret_file);
+            let file = &mut source.options.secret_file;
+            file.clone_from(&self.secret_file);
         }
         if self.user.is_some() {
             etcd.user.clone_from(&self.user);
@@ -196,7 +197,7 @@ impl Fleet {
         let store = Arc::new(EtcdStore::new(options, &source.etcd.prefix, patience()));
         Ok(Fleet {
             store: Arc::new(store),
-            secret_file: source.secret_file,
+            secret_file: source.options.secret_file,
         })
     }
 

@@ -14,7 +14,7 @@ use super::messages::{
     LeaseRevoke, LeaseRevokeAnswer, Put, PutAnswer, Range, RangeAnswer, Request, RequestOp, Txn,
     TxnAnswer, VALUE,
 };
-use super::pairs::{Pair, end_of};
+use super::pairs::Pair;
 use super::transport::{Endpoint, Options, Transport};
 use super::watch::Watch;
 
@@ -98,34 +98,31 @@ impl Client {
 
     /// All keys that begin with these bytes, and the revision that they are of.
     pub async fn list(&self, prefix: &[u8]) -> Result<(Vec<Pair>, i64), Error> {
-        self.range(prefix, false).await
+        self.range(Range::of(prefix)).await
     }
 
     /// The names of all keys that begin with these bytes.
     pub async fn keys(&self, prefix: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
-        let (pairs, _) = self.range(prefix, true).await?;
+        let question = Range {
+            keys_only: true,
+            ..Range::of(prefix)
+        };
+        let (pairs, _) = self.range(question).await?;
         Ok(pairs.into_iter().map(|pair| pair.key).collect())
     }
 
     /// The number of keys that begin with these bytes.
     pub async fn count(&self, prefix: &[u8]) -> Result<u64, Error> {
         let question = Range {
-            key: prefix.to_vec(),
-            end: end_of(prefix),
             keys_only: true,
             count_only: true,
+            ..Range::of(prefix)
         };
         let answer: RangeAnswer = self.calls.call("etcdserverpb.KV/Range", &question).await?;
         u64::try_from(answer.count).map_err(|_| foreign("a number of keys is negative"))
     }
 
-    async fn range(&self, prefix: &[u8], keys_only: bool) -> Result<(Vec<Pair>, i64), Error> {
-        let question = Range {
-            key: prefix.to_vec(),
-            end: end_of(prefix),
-            keys_only,
-            count_only: false,
-        };
+    async fn range(&self, question: Range) -> Result<(Vec<Pair>, i64), Error> {
         let answer: RangeAnswer = self.calls.call("etcdserverpb.KV/Range", &question).await?;
         let revision = answer.header.unwrap_or_default().revision;
         // The next one is asked for.
@@ -135,7 +132,11 @@ impl Client {
         if answer.more || usize::try_from(answer.count) != Ok(answer.pairs.len()) {
             return Err(foreign("a list is not whole"));
         }
-        if !answer.pairs.iter().all(|pair| pair.key.starts_with(prefix)) {
+        if !answer
+            .pairs
+            .iter()
+            .all(|pair| pair.key.starts_with(&question.key))
+        {
             return Err(foreign("a list has keys that were not asked for"));
         }
         let pairs = answer.pairs.into_iter().map(|pair| Pair {

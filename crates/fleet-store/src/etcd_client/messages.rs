@@ -3,6 +3,8 @@
 
 use prost::{Message, Oneof};
 
+use super::pairs::end_of;
+
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Header {
     #[prost(uint64, tag = "1")]
@@ -29,6 +31,17 @@ pub(crate) struct Range {
     pub(crate) keys_only: bool,
     #[prost(bool, tag = "9")]
     pub(crate) count_only: bool,
+}
+
+impl Range {
+    /// All keys that begin with these bytes, and their values.
+    pub(crate) fn of(prefix: &[u8]) -> Range {
+        Range {
+            key: prefix.to_vec(),
+            end: end_of(prefix),
+            ..Range::default()
+        }
+    }
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -21,10 +21,10 @@ type Millis = u64;
 pub struct SessionOptions {
     /// Longest message.
     pub max_message: u64,
-    /// Milliseconds without a byte from the client; 0 for no bound.
-    pub read_timeout: u64,
-    /// Milliseconds between two pings to a silent client; 0 for none.
-    pub keepalive: u64,
+    /// Milliseconds without a byte from the client; `None`: no bound.
+    pub read_timeout: Option<u64>,
+    /// Milliseconds between two pings to a silent client; `None`: there are none.
+    pub keepalive: Option<u64>,
 }
 
 /// How long either side may take for its part of the closing handshake.
@@ -502,13 +502,9 @@ impl Session {
     }
 }
 
-/// The time `wait` after `since`; never, if it is 0.
-fn after(since: Millis, wait: Millis) -> Millis {
-    if wait == 0 {
-        Millis::MAX
-    } else {
-        since.saturating_add(wait)
-    }
+/// The time `wait` after `since`; never, if there is none.
+fn after(since: Millis, wait: Option<Millis>) -> Millis {
+    wait.map_or(Millis::MAX, |wait| since.saturating_add(wait))
 }
 
 fn frame(out: &mut Vec<u8>, opcode: Opcode, is_final: bool, payload: &[u8]) {

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::grammar::Directive;
-use super::section::{Mapping, Section, Where};
+use super::section::{Extent, Mapping, Section, Where};
 use crate::finding::Findings;
 use crate::output::{one_or_many, step};
 
@@ -440,7 +440,7 @@ pub(super) fn rules(
 ) -> Vec<Rule> {
     let mut rules = Vec::new();
     for section in sections.iter().rev() {
-        let Some(wide) = section.place(mapping, true) else {
+        let Some(wide) = section.place(mapping, Extent::Wide) else {
             continue;
         };
         let Some(mut who) = ask(section, findings) else {
@@ -450,7 +450,7 @@ pub(super) fn rules(
             who = Who::Nobody;
         }
         let is_last = wide.is_everywhere() && !section.is_unknown;
-        rules.push(match section.place(mapping, false) {
+        rules.push(match section.place(mapping, Extent::Narrow) {
             Some(place) => Rule { place, wide, who },
             // It holds only sometimes: it may refuse, and lets nobody in.
             None => {

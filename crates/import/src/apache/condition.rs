@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tutti_config::pattern::Case;
+
 use super::grammar::Directive;
 use super::section::Mapping;
-use crate::template::{Piece, Text, regex};
-use crate::template::{QUERY, captures, script_text};
+use crate::template::{Piece, QUERY, Text, captures, case, regex, script_text};
 
 /// The meaning of texts where they stand.
 #[derive(Clone, Debug)]
@@ -254,10 +255,10 @@ pub(super) fn compile(
         return Err(format!("`{pattern}` compares in order"));
     }
     let unwritable = || format!("`{pattern}` cannot be written in JavaScript");
-    let captures = captures(pattern, ignore_case, &text).ok_or_else(unwritable)?;
+    let captures = captures(pattern, case(ignore_case), &text).ok_or_else(unwritable)?;
     let is_path = text == Text(vec![Piece::Variable("uri".to_owned())]);
     if is_path {
-        let expression = anchored("", pattern, ignore_case).ok_or_else(unwritable)?;
+        let expression = anchored("", pattern, case(ignore_case)).ok_or_else(unwritable)?;
         return done(
             Condition::Path {
                 expression,
@@ -266,7 +267,7 @@ pub(super) fn compile(
             Some(captures),
         );
     }
-    let expression = regex(pattern, ignore_case).ok_or_else(unwritable)?;
+    let expression = regex(pattern, case(ignore_case)).ok_or_else(unwritable)?;
     let test = format!("{expression}.test({})", text.expression());
     done(Condition::Test(not(test)), Some(captures))
 }
@@ -308,7 +309,7 @@ fn file_test(
 
 /// An expression that is looked for in what follows `base` and a slash (in the whole path, where `base` is `""` and no folder's), so that it
 /// begins where a path begins. Its groups keep their numbers.
-pub(super) fn anchored(base: &str, source: &str, ignore_case: bool) -> Option<String> {
+pub(super) fn anchored(base: &str, source: &str, case: Case) -> Option<String> {
     let mut parts = Vec::new();
     for one in super::section::alternatives_of(source) {
         let (begins, body) = match one.strip_prefix('^') {
@@ -333,7 +334,7 @@ pub(super) fn anchored(base: &str, source: &str, ignore_case: bool) -> Option<St
         [only] => only.clone(),
         _ => format!("(?:{})", parts.join("|")),
     };
-    let body = if ignore_case {
+    let body = if case == Case::Ignore {
         format!("(?i:{body})")
     } else {
         body
@@ -363,7 +364,7 @@ mod tests {
             ("/", "[^/]+", Some("/.*?[^/]+")),
         ] {
             assert_eq!(
-                anchored(base, source, false).as_deref(),
+                anchored(base, source, Case::Exact).as_deref(),
                 expected,
                 "{base} {source}"
             );

@@ -6,8 +6,8 @@ use tutti_config::table::DECODED;
 
 use super::access;
 use super::grammar::Directive;
-use super::headers::Variant;
-use super::section::{Mapping, Section, Stage, Where};
+use super::headers::{AnswerOf, Variant};
+use super::section::{Extent, Mapping, Section, Stage, Where};
 use super::site::{Compiler, Spot};
 use crate::output::{step, when};
 use crate::template::{Piece, Text, quoted};
@@ -56,7 +56,7 @@ impl Compiler<'_> {
         for one in &handled {
             match &one.handler {
                 Handler::Files => {
-                    for variant in self.variants(spot, &one.place, true) {
+                    for variant in self.variants(spot, &one.place, AnswerOf::Files) {
                         let share = self.files(spot, &fallback, &variant);
                         steps.push(step(variant.place.conditions(), share));
                     }
@@ -75,7 +75,7 @@ impl Compiler<'_> {
             let chain = self.index_chain(spot, &index, &handled, last);
             steps.push(step(when("uri", "*/"), chain));
         }
-        for variant in self.variants(spot, &Where::default(), true) {
+        for variant in self.variants(spot, &Where::default(), AnswerOf::Files) {
             let share = self.files(spot, &fallback, &variant);
             steps.push(step(variant.place.conditions(), share));
         }
@@ -91,7 +91,7 @@ impl Compiler<'_> {
             .rev()
             .filter(|section| section.stage != Stage::Server)
         {
-            let Some(place) = section.place(&spot.sub, false) else {
+            let Some(place) = section.place(&spot.sub, Extent::Narrow) else {
                 continue;
             };
             for directive in section
@@ -119,13 +119,13 @@ impl Compiler<'_> {
             place.begins(r".*\.php(?:/|$)");
         }
         let action = self.php(spot, &handled.handler, directive);
-        for variant in self.variants(spot, &place, false) {
+        for variant in self.variants(spot, &place, AnswerOf::Application) {
             let mut action = match action.clone() {
                 Some(action) => action,
                 // It has been told.
                 None => when("return", 503),
             };
-            self.fields(spot, &mut action, true, &variant);
+            self.fields(spot, &mut action, AnswerOf::Application, &variant);
             let action = Value::Object(action);
             match fallback {
                 None => steps.push(step(variant.place.conditions(), action)),
@@ -252,7 +252,7 @@ impl Compiler<'_> {
         // Where a rule takes slashes away, a redirect that adds one would go round in circles.
         if let (Some(fallback), true) = (fallback, strips_slashes(spot)) {
             let mut served = share.clone();
-            self.fields(spot, &mut served, false, variant);
+            self.fields(spot, &mut served, AnswerOf::Files, variant);
             share.insert("found".to_owned(), served.into());
             share.insert("fallback".to_owned(), fallback.clone());
             return share.into();
@@ -260,7 +260,7 @@ impl Compiler<'_> {
         if let Some(fallback) = fallback {
             share.insert("fallback".to_owned(), fallback.clone());
         }
-        self.fields(spot, &mut share, false, variant);
+        self.fields(spot, &mut share, AnswerOf::Files, variant);
         share.into()
     }
 
@@ -314,12 +314,12 @@ impl Compiler<'_> {
                 action = share.into();
             } else {
                 share.insert("fallback".to_owned(), action);
-                let variants = self.variants(spot, &Where::default(), true);
+                let variants = self.variants(spot, &Where::default(), AnswerOf::Files);
                 let variant = variants
                     .into_iter()
                     .find(|variant| variant.is_for(name))
                     .unwrap_or_default();
-                self.fields(spot, &mut share, false, &variant);
+                self.fields(spot, &mut share, AnswerOf::Files, &variant);
                 action = share.into();
             }
         }
@@ -338,9 +338,10 @@ impl Compiler<'_> {
                 if let Some(names) = names {
                     inner.file = Some(names);
                 }
-                let (Some(wide), place) =
-                    (inner.place(&spot.sub, true), inner.place(&spot.sub, false))
-                else {
+                let (Some(wide), place) = (
+                    inner.place(&spot.sub, Extent::Wide),
+                    inner.place(&spot.sub, Extent::Narrow),
+                ) else {
                     continue;
                 };
                 let is_plain = inner.file.as_deref().is_some_and(is_plain_php)
@@ -371,7 +372,7 @@ impl Compiler<'_> {
             file: Some(PHP_NAMES.to_owned()),
             ..Section::default()
         };
-        let wide = inner.place(&spot.sub, true)?;
+        let wide = inner.place(&spot.sub, Extent::Wide)?;
         let mut sections = spot.site.sections.iter();
         let names_php = |directive: &&Directive| {
             directive.key.starts_with("php_")
@@ -553,7 +554,7 @@ fn is_named(spot: &Spot, name: &str) -> bool {
         .iter()
         .filter(|section| section.file.is_some() || section.location.is_some())
         .any(|section| {
-            let Some(place) = section.place(&spot.sub, true) else {
+            let Some(place) = section.place(&spot.sub, Extent::Wide) else {
                 return false;
             };
             !place.is_everywhere() && may_hold(&place, &sample)

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::content::Handler;
 use super::grammar::Directive;
+use super::headers::{AnswerOf, Variant};
 use super::section::{Folder, Mapping, Section, below};
 use super::site::{Compiler, Site, Spot};
 use crate::output::{literal, slug, step, unused, when, within};
@@ -218,8 +219,8 @@ impl Compiler<'_> {
             self.fields(
                 &spot,
                 &mut action,
-                true,
-                &super::headers::Variant::default(),
+                AnswerOf::Application,
+                &Variant::default(),
             );
             let part = format!(
                 "{}-{}",

@@ -8,7 +8,7 @@ use tutti_config::pattern::Pattern;
 use tutti_config::table::DECODED;
 
 use super::grammar::Directive;
-use super::section::Where;
+use super::section::{Extent, Where};
 use super::site::{Compiler, Spot};
 use crate::template::{Piece, Text};
 
@@ -47,12 +47,19 @@ impl Variant {
     }
 }
 
+/// The kinds of answers that fields are set in.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum AnswerOf {
+    Files,
+    Application,
+}
+
 /// Sections that set fields for some files only: each doubles the steps.
 const MOST_CONDITIONS: usize = 3;
 
 impl Compiler<'_> {
     /// The parts of a place with fields of their own, the last of which is all of it.
-    pub(super) fn variants(&mut self, spot: &Spot, base: &Where, of_files: bool) -> Vec<Variant> {
+    pub(super) fn variants(&mut self, spot: &Spot, base: &Where, answer: AnswerOf) -> Vec<Variant> {
         let mut conditions: Vec<(usize, Where)> = Vec::new();
         for (number, section) in spot.site.sections.iter().enumerate() {
             let Some(header) = section
@@ -63,7 +70,7 @@ impl Compiler<'_> {
                 continue;
             };
             let Some(place) = section
-                .place(&spot.sub, false)
+                .place(&spot.sub, Extent::Narrow)
                 .filter(|place| !place.is_everywhere())
             else {
                 continue;
@@ -80,7 +87,7 @@ impl Compiler<'_> {
             }
             conditions.push((number, place));
         }
-        let ages = if of_files {
+        let ages = if answer == AnswerOf::Files {
             self.expires(spot)
         } else {
             Vec::new()
@@ -117,13 +124,13 @@ impl Compiler<'_> {
         &mut self,
         spot: &Spot,
         action: &mut Map<String, Value>,
-        is_application: bool,
+        answer: AnswerOf,
         variant: &Variant,
     ) {
         let mut fields: Vec<Field> = Vec::new();
         for (number, section) in spot.site.sections.iter().enumerate() {
             let holds = section
-                .place(&spot.sub, false)
+                .place(&spot.sub, Extent::Narrow)
                 .is_some_and(|place| place.is_everywhere())
                 || variant.active.contains(&number);
             for directive in section
@@ -151,7 +158,7 @@ impl Compiler<'_> {
             let value = field
                 .value
                 .map_or(Value::Null, |text| text.template().into());
-            if field.is_always || is_application {
+            if field.is_always || answer == AnswerOf::Application {
                 sometimes.remove(&field.name);
                 always.insert(field.name, value);
             } else if !is_error {

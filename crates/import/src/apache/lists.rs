@@ -6,9 +6,9 @@
 use serde_json::Value;
 
 use super::grammar::Directive;
-use super::headers::Variant;
+use super::headers::{AnswerOf, Variant};
 use super::rule::rules_of;
-use super::section::{Folder, Location, Section, Stage, alternatives_of, of_glob};
+use super::section::{Extent, Folder, Location, Section, Stage, alternatives_of, of_glob};
 use super::site::{Compiler, Site, Spot};
 use crate::output::one_or_many;
 
@@ -61,7 +61,7 @@ impl Compiler<'_> {
         if let Some(fallback) = fallback {
             share.insert("fallback".to_owned(), fallback.clone());
         }
-        self.fields(spot, &mut share, false, &Variant::default());
+        self.fields(spot, &mut share, AnswerOf::Files, &Variant::default());
         Some(share.into())
     }
 
@@ -71,7 +71,7 @@ impl Compiler<'_> {
             let is_pattern = matches!(section.folder, Some(Folder::Match(_)))
                 || matches!(section.location, Some(Location::Match(_)));
             let is_elsewhere = || {
-                let place = section.place(&spot.sub, false);
+                let place = section.place(&spot.sub, Extent::Narrow);
                 place.is_none_or(|place| place.is_everywhere())
             };
             if !is_pattern || lists(section) != Some(true) || is_elsewhere() {
@@ -145,7 +145,7 @@ fn hidden(spot: &Spot) -> Result<Vec<String>, Directive> {
         .iter()
         .filter(|section| section.stage != Stage::Server)
     {
-        let Some(place) = section.place(&spot.sub, true) else {
+        let Some(place) = section.place(&spot.sub, Extent::Wide) else {
             continue;
         };
         if is_of_hidden_names(section) {

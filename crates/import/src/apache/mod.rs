@@ -65,10 +65,10 @@ pub(crate) fn import(
             own.push(path);
         }
     }
-    let mut reader = Reader::new(sources, false);
+    let mut reader = Reader::new(sources);
     let mut all = read(&mut reader, &own)?;
     if !reader.has_modules() {
-        reader = Reader::new(sources, true);
+        reader = Reader::new(sources).with_modules();
         all = read(&mut reader, &own)?;
     }
     let mut compiler = Compiler {

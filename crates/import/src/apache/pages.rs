@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::grammar::Directive;
-use super::section::{Mapping, Stage};
+use super::section::{Extent, Mapping, Stage};
 use super::site::{Compiler, Site};
 use crate::template::Text;
 
@@ -26,7 +26,7 @@ impl Compiler<'_> {
             if section.stage == Stage::Server {
                 continue;
             }
-            let place = section.place(&whole, false);
+            let place = section.place(&whole, Extent::Narrow);
             let is_whole = place.is_some_and(|place| place.is_everywhere());
             for directive in section.directives.iter().rev() {
                 if !directive.is("errordocument") {

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use serde_json::{Map, Value, json};
 
 use super::grammar::Directive;
+use super::headers::{AnswerOf, Variant};
 use super::section::{Location, Mapping, Section, Stage, Where};
 use super::site::{Compiler, Site, Spot};
 use crate::output::{slug, step};
@@ -62,8 +63,8 @@ impl Compiler<'_> {
                     self.fields(
                         &spot,
                         &mut action,
-                        true,
-                        &super::headers::Variant::default(),
+                        AnswerOf::Application,
+                        &Variant::default(),
                     );
                     Value::Object(action)
                 }

@@ -1,6 +1,7 @@
 //! `Redirect` and its kin.
 
 use serde_json::{Value, json};
+use tutti_config::pattern::Case;
 
 use super::grammar::Directive;
 use super::section::Where;
@@ -77,7 +78,7 @@ impl Compiler<'_> {
             while let Some((before, after)) = rest.split_once('$') {
                 location.push(before);
                 let digit = after.chars().next().filter(char::is_ascii_digit);
-                let groups = captures(from, false, &uri);
+                let groups = captures(from, Case::Exact, &uri);
                 match (digit, groups) {
                     (Some(digit), Some(groups)) => {
                         location
@@ -125,7 +126,7 @@ impl Compiler<'_> {
             action.insert("location".to_owned(), location.template().into());
         }
         let action = match spot {
-            Some(spot) => self.finish(spot, action, false),
+            Some(spot) => self.finish(spot, action),
             None => json!(action),
         };
         Some(step(place.conditions(), action))

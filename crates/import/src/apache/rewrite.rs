@@ -2,6 +2,7 @@
 //! behind it, refuses everybody.
 
 use serde_json::{Map, Value, json};
+use tutti_config::pattern::Case;
 
 use super::condition::{Captures, Compiled, Condition, anchored, compile, is_everything};
 use super::effect::Effect;
@@ -9,8 +10,7 @@ use super::rule::{Rule, Rules, State};
 use super::section::{Where, is_pattern};
 use super::site::Compiler;
 use crate::output::step;
-use crate::template::script_text;
-use crate::template::{Text, regex};
+use crate::template::{Text, case, regex, script_text};
 
 /// Rules behind rules that change the path; each sees the path that the one before has made.
 const DEEPEST_REST: usize = 12;
@@ -101,29 +101,26 @@ impl Compiler<'_> {
     fn rule(&mut self, rules: &Rules, rule: &Rule, state: &mut State) -> (Vec<Value>, bool) {
         let flags = rule.flags();
         let has = |names: &[&str]| flags.iter().any(|(name, _)| names.contains(&name.as_str()));
-        if has(&["C", "CHAIN", "S", "SKIP", "N", "NEXT"]) {
+        if rule.moves_on() {
             return self.unwritable(
                 rules,
                 rule,
                 "rules that leave out others or begin anew are not carried over",
-                true,
             );
         }
-        let ignore_case = has(&["NC", "NOCASE"]);
+        let case = case(has(&["NC", "NOCASE"]));
         let (negated, pattern) = match rule.directive.argument(0).strip_prefix('!') {
             Some(rest) => (true, rest),
             None => (false, rule.directive.argument(0)),
         };
-        let expression =
-            anchored(&rules.base, pattern, ignore_case).filter(|source| is_pattern(source));
-        let captures = anchored(&rules.base, pattern, false)
-            .and_then(|source| regex(&format!("^{source}"), ignore_case));
+        let expression = anchored(&rules.base, pattern, case).filter(|source| is_pattern(source));
+        let captures = anchored(&rules.base, pattern, Case::Exact)
+            .and_then(|source| regex(&format!("^{source}"), case));
         let (Some(expression), Some(captures)) = (expression, captures) else {
             return self.unwritable(
                 rules,
                 rule,
                 &format!("`{pattern}` cannot be written in JavaScript"),
-                false,
             );
         };
         let captures = format!("{captures}.exec((vars.uri ?? ''))");
@@ -170,7 +167,7 @@ impl Compiler<'_> {
         self.variables(rule, &place, captured, state, &looks);
         let effect = match self.effect(rules, rule, captured, state) {
             Ok(effect) => effect,
-            Err(why) => return self.unwritable(rules, rule, &why, false),
+            Err(why) => return self.unwritable(rules, rule, &why),
         };
         let mut conditions = place.conditions();
         if let Some(scheme) = scheme {
@@ -216,7 +213,6 @@ impl Compiler<'_> {
                     rules,
                     rule,
                     "what must be there and what must not are asked together",
-                    false,
                 );
             }
             (false, true) => {
@@ -248,17 +244,12 @@ impl Compiler<'_> {
                 if has(there, 'f') && has(there, 'd') && ends_rules {
                     self.content(&rules.spot, Some(rest.clone()), Some(rest))
                 } else if has(there, 'd') {
-                    return self.unwritable(rules, rule, "nothing looks for folders alone", false);
+                    return self.unwritable(rules, rule, "nothing looks for folders alone");
                 } else if has(there, 'f') {
                     self.file_test(&rules.spot, &action, &rest)
                 } else {
                     if rule.refuses() {
-                        return self.unwritable(
-                            rules,
-                            rule,
-                            "nothing looks for links alone",
-                            false,
-                        );
+                        return self.unwritable(rules, rule, "nothing looks for links alone");
                     }
                     // A link alone is a file that leads elsewhere; the rules say what happens to files.
                     return (Vec::new(), false);
@@ -342,17 +333,12 @@ impl Compiler<'_> {
         state: &mut State,
     ) -> (Vec<Value>, bool) {
         state.meaning.unknown.extend(rule.sets());
-        self.unwritable(rules, rule, why, false)
+        self.unwritable(rules, rule, why)
     }
 
     /// A rule that is not carried over is told. What it kept requests from is refused.
-    fn unwritable(
-        &mut self,
-        rules: &Rules,
-        rule: &Rule,
-        why: &str,
-        whole: bool,
-    ) -> (Vec<Value>, bool) {
+    fn unwritable(&mut self, rules: &Rules, rule: &Rule, why: &str) -> (Vec<Value>, bool) {
+        let whole = rule.moves_on();
         let flags = rule.flags();
         let has = |names: &[&str]| flags.iter().any(|(name, _)| names.contains(&name.as_str()));
         let target = rule.directive.argument(1);
@@ -371,7 +357,7 @@ impl Compiler<'_> {
         );
         let pattern = rule.directive.argument(0);
         let mut region = Where::default();
-        if let Some(expression) = anchored(&rules.base, pattern, true).filter(|source| {
+        if let Some(expression) = anchored(&rules.base, pattern, Case::Ignore).filter(|source| {
             is_pattern(source) && !whole && !pattern.starts_with('!') && !is_everything(pattern)
         }) {
             region.begins(&expression);
@@ -444,8 +430,8 @@ fn conditions(compiled: &[Compiled], place: &mut Where) -> Result<Option<Asked>,
                         .strip_prefix("(?i:")
                         .and_then(|rest| rest.strip_suffix(')'))
                     {
-                        Some(inner) => (inner, true),
-                        None => (expression.as_str(), false),
+                        Some(inner) => (inner, Case::Ignore),
+                        None => (expression.as_str(), Case::Exact),
                     };
                     let test = regex(&format!("^(?:{expression})"), ignores)
                         .ok_or("an expression cannot be written in JavaScript")?;

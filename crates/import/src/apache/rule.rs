@@ -84,6 +84,14 @@ impl Rule {
         })
     }
 
+    /// True if it leaves out other rules, or begins them anew.
+    pub(super) fn moves_on(&self) -> bool {
+        let others = ["C", "CHAIN", "S", "SKIP", "N", "NEXT"];
+        self.flags()
+            .iter()
+            .any(|(name, _)| others.contains(&name.as_str()))
+    }
+
     /// True if it keeps somebody out.
     pub(super) fn refuses(&self) -> bool {
         self.flags().iter().any(|(name, value)| {

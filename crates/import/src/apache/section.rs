@@ -2,7 +2,7 @@
 //! conditions of a step that mean the same place.
 
 use serde_json::{Map, Value};
-use tutti_config::pattern::Pattern;
+use tutti_config::pattern::{Case, Pattern};
 use tutti_config::table::DECODED;
 
 use super::grammar::Directive;
@@ -174,7 +174,7 @@ impl Where {
         for one in &self.expressions {
             tests.push(format!(
                 "{}.test((vars.uri ?? ''))",
-                regex(&format!("^(?:{one})"), false)?
+                regex(&format!("^(?:{one})"), Case::Exact)?
             ));
         }
         if !self.methods.is_empty() {
@@ -345,8 +345,9 @@ impl Section {
             .flatten()
     }
 
-    /// Where in a mapping it holds; `None` if nowhere. `wide`: rather too much than too little, for what refuses.
-    pub(super) fn place(&self, mapping: &Mapping, wide: bool) -> Option<Where> {
+    /// Where in a mapping it holds; `None` if nowhere.
+    pub(super) fn place(&self, mapping: &Mapping, extent: Extent) -> Option<Where> {
+        let wide = extent == Extent::Wide;
         let mut place = Where::default();
         // A path that is handed to another server has no folder, and no file.
         if mapping.folder.is_empty() && (self.folder.is_some() || self.file.is_some()) {
@@ -369,7 +370,7 @@ impl Section {
                     mapping.at.chars().count()
                 );
                 let cut = if wide { "" } else { ".replace(/[^/]*$/, '')" };
-                match regex(source, false) {
+                match regex(source, Case::Exact) {
                     Some(test) => place.script(format!("[({whole}){cut}, ({whole}).replace(/\\/[^\\/]*$/, '')].some((path) => {test}.test(path))")),
                     None => return wide.then(Where::default),
                 }
@@ -420,6 +421,15 @@ impl Section {
         };
         (self.stage, depth)
     }
+}
+
+/// The place of a section whose bounds cannot be told exactly.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Extent {
+    /// Rather too much, for what refuses.
+    Wide,
+    /// Rather too little.
+    Narrow,
 }
 
 /// True for an expression that can be looked for.

@@ -9,7 +9,7 @@ use crate::output::Output;
 
 use super::condition::Meaning;
 use super::grammar::Directive;
-use super::section::{Mapping, Section};
+use super::section::{Extent, Mapping, Section};
 
 /// Everything that is being made.
 pub(super) struct Compiler<'f> {
@@ -89,7 +89,7 @@ impl Spot {
         let holds = |section: &&Section| {
             section.file.is_none()
                 && section
-                    .place(&self.sub, false)
+                    .place(&self.sub, Extent::Narrow)
                     .is_some_and(|place| place.is_everywhere())
         };
         self.site.sections.iter().rev().filter(holds)

@@ -44,15 +44,23 @@ pub(super) struct Reader<'s> {
 }
 
 impl<'s> Reader<'s> {
-    pub(super) fn new(sources: &'s dyn Sources, assumes_modules: bool) -> Self {
+    pub(super) fn new(sources: &'s dyn Sources) -> Self {
         Reader {
             sources,
             root: Vec::new(),
             defined: BTreeMap::new(),
             modules: BTreeSet::new(),
-            assumes_modules,
+            assumes_modules: false,
             macros: BTreeMap::new(),
             left: MOST_LINES,
+        }
+    }
+
+    /// The same, which takes every module to be loaded.
+    pub(super) fn with_modules(self) -> Self {
+        Reader {
+            assumes_modules: true,
+            ..self
         }
     }
 

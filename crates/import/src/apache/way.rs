@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::access;
 use super::grammar::Directive;
+use super::headers::{AnswerOf, Variant};
 use super::rule::{Rules, State, rules_of};
 use super::section::{Folder, Location, Mapping, Section, Stage, Where, below};
 use super::site::{Compiler, Site, Spot};
@@ -328,18 +329,8 @@ impl Compiler<'_> {
     }
 
     /// Fields of the answer, put into an action that ends a request's way.
-    pub(super) fn finish(
-        &mut self,
-        spot: &Spot,
-        mut action: Map<String, Value>,
-        is_application: bool,
-    ) -> Value {
-        self.fields(
-            spot,
-            &mut action,
-            is_application,
-            &super::headers::Variant::default(),
-        );
+    pub(super) fn finish(&mut self, spot: &Spot, mut action: Map<String, Value>) -> Value {
+        self.fields(spot, &mut action, AnswerOf::Files, &Variant::default());
         action.into()
     }
 }

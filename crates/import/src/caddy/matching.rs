@@ -26,7 +26,7 @@ pub(super) fn of_token(token: &str, named: &[Directive]) -> Option<Map<String, V
         vec![&single]
     };
     for matcher in all {
-        for (name, condition) in one(matcher, false)? {
+        for (name, condition) in one(matcher, "")? {
             let both = match conditions.remove(&name) {
                 None => condition,
                 Some(known) => both(known, condition)?,
@@ -63,8 +63,7 @@ pub(super) fn is_token(token: &str) -> bool {
     token == "*" || token.starts_with(['/', '@'])
 }
 
-fn one(matcher: &Directive, negated: bool) -> Option<Map<String, Value>> {
-    let sign = if negated { "!" } else { "" };
+fn one(matcher: &Directive, sign: &str) -> Option<Map<String, Value>> {
     let signed = |patterns: Vec<String>| {
         one_or_many(
             patterns
@@ -101,7 +100,7 @@ fn one(matcher: &Directive, negated: bool) -> Option<Map<String, Value>> {
                     .collect(),
             ),
         ),
-        "protocol" if !negated && matches!(matcher.argument(0), "http" | "https") => {
+        "protocol" if sign.is_empty() && matches!(matcher.argument(0), "http" | "https") => {
             when("scheme", matcher.argument(0))
         }
         "remote_ip" => {
@@ -132,26 +131,26 @@ fn one(matcher: &Directive, negated: bool) -> Option<Map<String, Value>> {
             }
             when("source", signed(patterns))
         }
-        "header" if !negated && arguments.len() == 2 => {
+        "header" if sign.is_empty() && arguments.len() == 2 => {
             let pattern = matcher.argument(1).to_owned();
             when(
                 "headers",
                 Map::from_iter([(matcher.argument(0).to_owned(), Value::from(pattern))]),
             )
         }
-        "not" if !negated => {
+        "not" if sign.is_empty() => {
             if arguments.is_empty() {
                 let [only] = matcher.inner() else {
                     return None;
                 };
-                return one(only, true);
+                return one(only, "!");
             }
             let inner = Directive {
                 place: matcher.place.clone(),
                 words: arguments.to_vec(),
                 block: None,
             };
-            return one(&inner, true);
+            return one(&inner, "!");
         }
         _ => return None,
     })

@@ -1,7 +1,7 @@
 //! The condition of an `if`, as it is written.
 
 use super::variables::Meaning;
-use crate::template::regex;
+use crate::template::{case, regex};
 
 /// The condition of an `if`.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Condition {
                 let subject = text(variable)?.expression();
                 let test = match operator.contains('~') {
                     true => {
-                        let pattern = regex(value, operator.ends_with('*'))?;
+                        let pattern = regex(value, case(operator.ends_with('*')))?;
                         format!("{pattern}.test({subject})")
                     }
                     false => {

@@ -1,7 +1,7 @@
 //! Locations: how each matches a path, and the order in which nginx finds them.
 
 use serde_json::{Map, Value};
-use tutti_config::pattern::Pattern;
+use tutti_config::pattern::{Case, Pattern};
 use tutti_config::table::DECODED;
 
 use super::tree::Statement;
@@ -14,7 +14,7 @@ pub(super) enum Match {
     Exact(String),
     /// And no regular expression is asked after it.
     Prefix(String, bool),
-    Regex(String, bool),
+    Regex(String, Case),
     Named(String),
     /// An expression that cannot be compiled: it may match any path.
     Unknown,
@@ -26,14 +26,14 @@ impl Match {
         Some(match words {
             [sign, path] if sign == "=" => Match::Exact(two(path)),
             [sign, path] if sign == "^~" => Match::Prefix(two(path), true),
-            [sign, path] if sign == "~" => Match::Regex(two(path), false),
-            [sign, path] if sign == "~*" => Match::Regex(two(path), true),
+            [sign, path] if sign == "~" => Match::Regex(two(path), Case::Exact),
+            [sign, path] if sign == "~*" => Match::Regex(two(path), Case::Ignore),
             [path] => match path.as_bytes() {
                 [b'@', ..] => Match::Named(path.clone()),
                 [b'=', ..] => Match::Exact(path.get(1..)?.to_owned()),
                 [b'^', b'~', ..] => Match::Prefix(path.get(2..)?.to_owned(), true),
-                [b'~', b'*', ..] => Match::Regex(path.get(2..)?.to_owned(), true),
-                [b'~', ..] => Match::Regex(path.get(1..)?.to_owned(), false),
+                [b'~', b'*', ..] => Match::Regex(path.get(2..)?.to_owned(), Case::Ignore),
+                [b'~', ..] => Match::Regex(path.get(1..)?.to_owned(), Case::Exact),
                 _ => Match::Prefix(path.clone(), false),
             },
             _ => return None,
@@ -48,8 +48,8 @@ impl Match {
         match self {
             Match::Exact(path) | Match::Named(path) => literal(path),
             Match::Prefix(path, _) => beginning(path),
-            Match::Regex(source, true) => format!("~(?i){source}"),
-            Match::Regex(source, false) => format!("~{source}"),
+            Match::Regex(source, Case::Ignore) => format!("~(?i){source}"),
+            Match::Regex(source, Case::Exact) => format!("~{source}"),
             Match::Unknown => "*".to_owned(),
         }
     }

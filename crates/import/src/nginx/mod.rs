@@ -32,6 +32,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::Value;
+use tutti_config::pattern::Case;
 
 use crate::finding::Findings;
 use crate::finding::Unreadable;
@@ -256,7 +257,7 @@ fn of_server(outer: &Meaning, statement: &Statement, listens: &[clients::Listen]
         .filter_map(|name| name.strip_prefix('~'))
     {
         let host = Text(vec![crate::template::Piece::Variable("host".to_owned())]);
-        if let Some(captured) = variables::captures(pattern, true, &host) {
+        if let Some(captured) = variables::captures(pattern, Case::Ignore, &host) {
             meaning.groups.extend(variables::groups(pattern, &captured));
         }
     }

@@ -180,11 +180,10 @@ impl Compiler<'_> {
             let name = self.out.upstream(upstream, authority);
             action.insert("pass".to_owned(), format!("upstreams/{name}").into());
         } else {
-            let address = with_port(
-                authority,
-                if protocol == "https" { 443 } else { 80 },
-                is_http,
-            );
+            let address = match is_http {
+                true => with_port(authority, if protocol == "https" { 443 } else { 80 }),
+                false => authority.to_owned(),
+            };
             action.insert("proxy".to_owned(), format!("{protocol}://{address}").into());
             if let (Some(name), Some(gateway)) = (gateway_name, gateway)
                 && !gateway.is_empty()
@@ -278,7 +277,6 @@ impl Compiler<'_> {
                         false => with_port(
                             statement.argument(0),
                             if protocol == "https" { 443 } else { 80 },
-                            true,
                         ),
                     };
                     let mut options = Map::new();
@@ -361,9 +359,9 @@ impl Compiler<'_> {
 }
 
 /// An address with its port; nginx's default is that of the scheme.
-fn with_port(address: &str, port: u16, is_http: bool) -> String {
+fn with_port(address: &str, port: u16) -> String {
     let last = address.rsplit_once(']').map_or(address, |(_, rest)| rest);
-    if address.starts_with("unix:") || last.contains(':') || !is_http {
+    if address.starts_with("unix:") || last.contains(':') {
         address.to_owned()
     } else if !address.contains(['.', ':', '[']) && address.parse::<u16>().is_ok() {
         format!("127.0.0.1:{address}")

@@ -1,7 +1,7 @@
 //! The directives of nginx's rewrite module: `return`, `rewrite`, `set`, `break`, `if`.
 
 use serde_json::{Map, Value, json};
-use tutti_config::pattern::Pattern;
+use tutti_config::pattern::{Case, Pattern};
 use tutti_config::table::DECODED;
 
 use super::condition::Condition;
@@ -11,7 +11,7 @@ use super::tree::Statement;
 use super::variables::{captures, groups, variable_in_script};
 use crate::finding::Place;
 use crate::output::{step, when};
-use crate::template::{Piece, Text, regex};
+use crate::template::{Piece, Text, case, regex};
 
 /// Rewrites that follow one another in a block; each sees the path that the one before has made.
 const DEEPEST_REST: usize = 32;
@@ -132,7 +132,7 @@ impl Compiler<'_> {
             conditions.insert("uri".to_owned(), format!("~{pattern}").into());
         }
         let mut inner = site.clone();
-        if let Some(captured) = captures(pattern, false, &uri) {
+        if let Some(captured) = captures(pattern, Case::Exact, &uri) {
             inner.meaning.groups = groups(pattern, &captured);
             inner.meaning.captures = Some(captured);
         } else if replacement.contains('$') {
@@ -521,7 +521,7 @@ impl Compiler<'_> {
                 };
                 let subject = self.subject(site, variable, place)?;
                 let captured = is_regex
-                    .then(|| captures(value, operator.ends_with('*'), &subject))
+                    .then(|| captures(value, case(operator.ends_with('*')), &subject))
                     .flatten();
                 if let Some(name) = plain_name {
                     if is_regex && !self.is_pattern(&pattern, place, "if") {
@@ -541,7 +541,7 @@ impl Compiler<'_> {
                 let test = if is_regex {
                     format!(
                         "{}.test({})",
-                        regex(value, operator.ends_with('*'))?,
+                        regex(value, case(operator.ends_with('*')))?,
                         subject.expression()
                     )
                 } else {

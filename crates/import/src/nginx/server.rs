@@ -254,15 +254,13 @@ impl Compiler<'_> {
                 self.enter(&mut site, block, Some(path));
                 site.is_exact = true;
             }
-            Match::Regex(source, ignore_case) => {
+            Match::Regex(source, case) => {
                 // An alias of the location around it stands at that one's path.
                 self.enter(&mut site, block, None);
                 let uri = Text(vec![Piece::Variable("uri".to_owned())]);
                 // After a `rewrite` the expression would be asked about the new path: its captures are no longer known.
                 let is_rewritten = block.iter().any(|statement| statement.name() == "rewrite");
-                if let Some(captured) =
-                    captures(source, *ignore_case, &uri).filter(|_| !is_rewritten)
-                {
+                if let Some(captured) = captures(source, *case, &uri).filter(|_| !is_rewritten) {
                     site.meaning.groups.extend(groups(source, &captured));
                     site.meaning.captures = Some(captured);
                 }

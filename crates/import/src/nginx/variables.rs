@@ -1,5 +1,7 @@
 //! Texts of nginx, with its variables, as [`Text`].
 
+use tutti_config::pattern::Case;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::template::{Piece, QUERY, Text, quoted, regex, script_of};
@@ -170,11 +172,11 @@ pub(super) fn map(subject: &Text, entries: &[(String, Text)], default: &Text) ->
     }
     for (source, value) in patterns {
         let pattern = source.trim_start_matches('~');
-        let (ignore_case, pattern) = match source.strip_prefix("~*") {
-            Some(rest) => (true, rest),
-            None => (false, pattern),
+        let (case, pattern) = match source.strip_prefix("~*") {
+            Some(rest) => (Case::Ignore, rest),
+            None => (Case::Exact, pattern),
         };
-        let expression = regex(pattern, ignore_case)?;
+        let expression = regex(pattern, case)?;
         script.push_str(&format!(
             "{expression}.test(value) ? {} : ",
             value.expression()
@@ -221,7 +223,7 @@ mod tests {
     fn captures_are_those_of_the_expression() {
         let subject = Text(vec![Piece::Variable("uri".to_owned())]);
         let meaning = Meaning {
-            captures: captures("^/a/(.*)$", false, &subject),
+            captures: captures("^/a/(.*)$", Case::Exact, &subject),
             ..Meaning::default()
         };
         let text = meaning.text("/b/$1").expect("it is known");

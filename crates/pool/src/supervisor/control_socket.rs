@@ -120,7 +120,7 @@ mod tests {
     #[tokio::test]
     async fn numbers_of_a_pid_namespace_become_ours() {
         let (ours, theirs) = seqpacket::pair().unwrap();
-        seqpacket::set_nonblocking(ours.as_fd(), true).unwrap();
+        seqpacket::set_nonblocking(ours.as_fd()).unwrap();
         let control = ControlSocket::new(ours).unwrap();
         let own = tutti_sys::process::id();
         let pidfd = tutti_sys::process::pidfd(own).unwrap();
@@ -147,7 +147,7 @@ mod tests {
     #[tokio::test]
     async fn a_process_that_has_been_reaped_is_known_by_the_number_it_had() {
         let (ours, theirs) = seqpacket::pair().unwrap();
-        seqpacket::set_nonblocking(ours.as_fd(), true).unwrap();
+        seqpacket::set_nonblocking(ours.as_fd()).unwrap();
         let control = ControlSocket::new(ours).unwrap();
         let own = tutti_sys::process::id();
         let alive = tutti_sys::process::pidfd(own).unwrap();

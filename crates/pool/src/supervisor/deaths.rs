@@ -202,12 +202,11 @@ impl Supervisor {
     pub(super) fn check_violation(&mut self) {
         let generation = self.app.generation.load_full();
         for number in generation.take_offenders() {
-            let pid = self.table.pid_of(&generation, number);
-            if pid == 0 {
+            let Some(pid) = self.table.pid_of(&generation, number) else {
                 // No such worker: what says so is damaged as well.
                 generation.condemn();
                 continue;
-            }
+            };
             let name = self.app.name();
             self.log(
                 Level::Alert,

@@ -26,6 +26,11 @@ const MEASURE_SHARE: u32 = 200;
 /// A look at one worker costs about this much: an open, a read and a close.
 const MEASURE_COST: Duration = Duration::from_micros(10);
 
+/// The number of a process in a message, which a worker that has just ended has no more.
+fn number(pid: Option<i32>) -> String {
+    pid.map_or_else(String::new, |pid| format!(" {pid}"))
+}
+
 impl Supervisor {
     /// Ends requests whose time is over, and workers that do not come back.
     pub(super) fn sweep(&mut self, now: Instant) {
@@ -43,9 +48,11 @@ impl Supervisor {
                     let pid = self.table.pid_of(&current, worker);
                     self.log(
                         Level::Warn,
-                        &format!("\"{name}\" application process {pid} exceeds the time limit with `{line}`; answered 504"),
+                        &format!("\"{name}\" application process{} exceeds the time limit with `{line}`; answered 504", number(pid)),
                     );
-                    self.ask_where(pid);
+                    if let Some(pid) = pid {
+                        self.ask_where(pid);
+                    }
                     if !serves_others {
                         self.replace_late(&current, worker);
                     }
@@ -54,12 +61,12 @@ impl Supervisor {
                     let pid = self.table.pid_of(&current, worker);
                     self.log(
                         Level::Error,
-                        &format!("\"{name}\" application process {pid} does not come back from `{line}` and is killed"),
+                        &format!("\"{name}\" application process{} does not come back from `{line}` and is killed", number(pid)),
                     );
                     if let Some(worker) = self.table.worker_at(&current, worker) {
                         worker.doom = Some(End::Timeout);
                     }
-                    if pid > 0 {
+                    if let Some(pid) = pid {
                         self.context.launcher.kill(pid, SIGKILL);
                     }
                 }
@@ -68,9 +75,7 @@ impl Supervisor {
     }
 
     fn ask_where(&self, pid: i32) {
-        if pid > 0 {
-            self.context.launcher.kill(pid, WHERE_SIGNAL);
-        }
+        self.context.launcher.kill(pid, WHERE_SIGNAL);
     }
 
     /// Has workers say where they are whose requests take long; nothing else happens to them.
@@ -80,8 +85,8 @@ impl Supervisor {
         for generation in former.chain([&current]) {
             for question in generation.take_questions() {
                 let worker = generation.worker_at(question.slot, question.serial);
-                let pid = worker.map_or(0, |worker| self.table.pid_of(generation, worker));
-                if pid > 0 && self.shared.answers.expect(pid) {
+                let pid = worker.and_then(|worker| self.table.pid_of(generation, worker));
+                if let Some(pid) = pid.filter(|pid| self.shared.answers.expect(*pid)) {
                     // Whoever asked may have gone: the answer is forgotten with the next one.
                     let _ = question.reply.send(pid);
                     self.ask_where(pid);

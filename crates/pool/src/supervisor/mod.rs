@@ -40,6 +40,7 @@ pub(crate) use self::event::{Event, Handle, Started};
 use self::exits::{Exits, MissingWorkers};
 use self::mode::Mode;
 use self::scale::Backoff;
+pub(crate) use self::start::OnFailure;
 use self::start::{FirstStart, NextRoll, Roll};
 use self::stopped::Stopped;
 use self::table::ProcessTable;
@@ -114,11 +115,11 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts supervising. The receiver hears once whether the application is up. One that is not ends, unless `is_lenient`.
+    /// Starts supervising. The receiver hears once whether the application is up. One that is not ends, or is tried again.
     pub(crate) fn spawn(
         app: Arc<Application>,
         context: Arc<Context>,
-        is_lenient: bool,
+        on_failure: OnFailure,
     ) -> (Handle, oneshot::Receiver<Started>) {
         let (sender, events) = unbounded_channel();
         let (started, is_started) = oneshot::channel();
@@ -130,7 +131,7 @@ impl Supervisor {
             events,
             sender: sender.clone(),
             mode: Mode::Starting,
-            first_start: FirstStart::new(started, is_lenient),
+            first_start: FirstStart::new(started, on_failure),
             roll: None,
             next_roll: NextRoll::default(),
             waiting_settled: Vec::new(),

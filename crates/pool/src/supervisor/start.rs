@@ -8,6 +8,15 @@ use crate::failure::StartFailure;
 /// Most warnings of one start.
 const MOST_WARNINGS: usize = 100;
 
+/// The fate of an application whose first start fails.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum OnFailure {
+    /// It ends.
+    End,
+    /// It is kept, and its start is tried again.
+    TryAgain,
+}
+
 /// The first start of an application, and who waits to hear of it.
 #[derive(Debug)]
 pub(super) struct FirstStart {
@@ -21,10 +30,10 @@ pub(super) struct FirstStart {
 }
 
 impl FirstStart {
-    pub(super) fn new(reply: oneshot::Sender<Started>, is_lenient: bool) -> Self {
+    pub(super) fn new(reply: oneshot::Sender<Started>, on_failure: OnFailure) -> Self {
         FirstStart {
             reply: Some(reply),
-            is_lenient,
+            is_lenient: on_failure == OnFailure::TryAgain,
             warnings: Vec::new(),
             failure: None,
         }

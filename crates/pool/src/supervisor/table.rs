@@ -91,15 +91,14 @@ impl ProcessTable {
         })
     }
 
-    /// The process of the worker with this number in a segment; 0 when it is not known.
-    pub(super) fn pid_of(&self, generation: &Arc<Generation>, number: u32) -> i32 {
+    /// The process of the worker with this number in a segment, if it is known.
+    pub(super) fn pid_of(&self, generation: &Arc<Generation>, number: u32) -> Option<i32> {
         self.workers
             .iter()
             .find(|worker| {
                 worker.numbers().contains(&number) && Arc::ptr_eq(&worker.generation, generation)
             })
             .and_then(|worker| worker.pid)
-            .unwrap_or(0)
     }
 
     /// Takes a worker out, which has ended.

@@ -26,12 +26,12 @@ pub(crate) async fn ask(
     connection: Connection,
     (uri, authority): (&str, &str),
 ) -> Result<u16, String> {
-    let is_http2 = upstream.options().http_version == HttpVersion::Http2;
+    let version = upstream.options().http_version;
     let mut request = Request::builder()
         .method(Method::GET)
         .header(header::USER_AGENT, AGENT)
         .header(header::ACCEPT, "*/*");
-    request = if is_http2 {
+    request = if version == HttpVersion::Http2 {
         request.uri(format!("{}://{authority}{uri}", scheme(upstream)))
     } else {
         let request = request.uri(uri).header(header::HOST, authority);
@@ -39,7 +39,7 @@ pub(crate) async fn ask(
     };
     let request = request.body(Full::new(Bytes::new()));
     let request = request.map_err(|error| error.to_string())?;
-    let (answer, _driver) = send(upstream, connection, request, is_http2).await?;
+    let (answer, _driver) = send(upstream, connection, request, version).await?;
     let status = answer.status().as_u16();
     // Read to its end, so that no server complains of a client that has gone.
     let body = Limited::new(answer.into_body(), BODY_BYTES).collect().await;
@@ -67,7 +67,7 @@ pub(crate) async fn ask_grpc(
         .header(header::TE, "trailers")
         .body(Full::new(message(service)));
     let request = request.map_err(|error| error.to_string())?;
-    let (answer, _driver) = send(upstream, connection, request, true).await?;
+    let (answer, _driver) = send(upstream, connection, request, HttpVersion::Http2).await?;
     if answer.status() != 200 {
         return Err(format!("its answer is {}", answer.status().as_u16()));
     }
@@ -108,8 +108,9 @@ async fn send(
     upstream: &Upstream,
     connection: Connection,
     request: Request<Full<Bytes>>,
-    is_http2: bool,
+    version: HttpVersion,
 ) -> Result<(Response<Incoming>, JoinSet<hyper::Result<()>>), String> {
+    let is_http2 = version == HttpVersion::Http2;
     let words = |error: hyper::Error| error_chain(&error);
     if is_http2 && upstream.tls().is_some() && connection.protocol() != Some(b"h2") {
         return Err("it does not agree to speak HTTP/2 (ALPN `h2`)".to_owned());

@@ -32,8 +32,10 @@ use crate::wait::{self, Deadline, has_enough};
 
 /// Why an exchange got no further.
 enum ExchangeError {
-    /// The server's fault. True if it may have begun with the request.
-    Server(Failure, bool),
+    /// The server's fault. It may have begun with the request.
+    Server(Failure),
+    /// The server has refused the request without having begun with it.
+    Refused(String),
     Client(Gone),
     /// The request's body is refused with this status.
     Body(u16),
@@ -131,13 +133,16 @@ pub(crate) async fn attempt<C: Client>(
             lease.answered();
             Ok(Done::Answered(ending, None))
         }
-        Err(ExchangeError::Server(failure, may_have_begun)) => {
-            Err(AttemptError::Server(ServerFault {
-                failure,
-                was_sent: may_have_begun || !is_whole,
-                has_begun,
-            }))
-        }
+        Err(ExchangeError::Server(failure)) => Err(AttemptError::Server(ServerFault {
+            failure,
+            was_sent: true,
+            has_begun,
+        })),
+        Err(ExchangeError::Refused(text)) => Err(AttemptError::Server(ServerFault {
+            failure: Failure::Refused(text),
+            was_sent: !is_whole,
+            has_begun,
+        })),
         Err(ExchangeError::Client(gone)) => Err(gone.into()),
         Err(ExchangeError::Body(_)) if has_begun => Err(Gone::Closed.into()),
         Err(ExchangeError::Body(status)) => Err(AttemptError::Body(status)),
@@ -253,7 +258,7 @@ impl<C: Client> Exchange<'_, C> {
                 } else {
                     Failure::SendTimeout(options.send_timeout)
                 };
-                Err(ExchangeError::Server(failure, true))
+                Err(ExchangeError::Server(failure))
             }
         }
     }
@@ -261,29 +266,26 @@ impl<C: Client> Exchange<'_, C> {
     /// Tells whose fault an error of the stream or its connection is.
     fn fault(&mut self, error: &h2::Error) -> ExchangeError {
         if let Some(error) = self.upload.take_error() {
-            return ExchangeError::Server(Failure::Send(error), true);
+            return ExchangeError::Server(Failure::Send(error));
         }
         let reason = error.reason();
         if error.is_remote() && error.is_go_away() {
             // Only requests behind the last one that the server takes end with this (RFC 9113 §6.8).
             let text = format!("it goes, and has not begun with it ({})", name(reason));
-            return ExchangeError::Server(Failure::Refused(text), false);
+            return ExchangeError::Refused(text);
         }
         if error.is_remote() && reason == Some(Reason::REFUSED_STREAM) {
             let text = "it has not begun with it (REFUSED_STREAM)".to_owned();
-            return ExchangeError::Server(Failure::Refused(text), false);
+            return ExchangeError::Refused(text);
         }
         if error.is_remote() && error.is_reset() {
             if let Some(reason) = reason {
                 self.client.note_reset(reason.into());
             }
-            return ExchangeError::Server(
-                Failure::Reset {
-                    reason: name(reason),
-                    is_cancelled: reason == Some(Reason::CANCEL),
-                },
-                true,
-            );
+            return ExchangeError::Server(Failure::Reset {
+                reason: name(reason),
+                is_cancelled: reason == Some(Reason::CANCEL),
+            });
         }
         let failure = match error.get_io() {
             Some(_) if self.count == 0 && !self.has_begun => Failure::Closed,
@@ -292,7 +294,7 @@ impl<C: Client> Exchange<'_, C> {
             },
             None => Failure::Malformed(error.to_string()),
         };
-        ExchangeError::Server(failure, true)
+        ExchangeError::Server(failure)
     }
 }
 
@@ -314,7 +316,7 @@ fn content_length(headers: &HeaderMap) -> Result<Option<u64>, ExchangeError> {
         Some(length) if is_certain => Ok(Some(length)),
         _ => {
             let message = "its content-length is none".to_owned();
-            Err(ExchangeError::Server(Failure::Malformed(message), true))
+            Err(ExchangeError::Server(Failure::Malformed(message)))
         }
     }
 }

@@ -35,8 +35,8 @@ impl Origin {
                 .unwrap_or_default()
         };
         Self {
-            address: client(&fields(&trusted.client_ip), trusted),
-            is_https: fields(&trusted.protocol)
+            address: client(&fields(&trusted.options.client_ip), trusted),
+            is_https: fields(&trusted.options.protocol)
                 .last()
                 .and_then(|value| last_of(value))
                 .and_then(protocol),
@@ -58,7 +58,7 @@ fn client(fields: &[&[u8]], trusted: &Forwarded) -> Option<SocketAddr> {
             break;
         };
         found = Some(address);
-        if !trusted.recursive || !trusted.source.matches(found) {
+        if !trusted.options.recursive || !trusted.source.matches(found) {
             break;
         }
     }
@@ -109,7 +109,7 @@ fn protocol(value: &[u8]) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
-    use tutti_config::model::{AddressPattern, AddressSet};
+    use tutti_config::model::{AddressPattern, AddressSet, ForwardedOptions};
 
     use super::*;
 
@@ -120,9 +120,12 @@ mod tests {
             .collect();
         Forwarded {
             source: AddressSet::new(patterns),
-            client_ip: Some("X-Forwarded-For".to_owned()),
-            recursive,
-            protocol: Some("X-Forwarded-Proto".to_owned()),
+            options: ForwardedOptions {
+                client_ip: Some("X-Forwarded-For".to_owned()),
+                recursive,
+                protocol: Some("X-Forwarded-Proto".to_owned()),
+                ..ForwardedOptions::default()
+            },
         }
     }
 

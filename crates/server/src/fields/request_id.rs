@@ -22,7 +22,7 @@ pub(crate) fn given<'a>(
     if !wanted.source.as_ref()?.matches(client) {
         return None;
     }
-    let mut values = view.get_all(wanted.header.as_bytes());
+    let mut values = view.get_all(wanted.options.header.as_bytes());
     let value = values.next()?;
     // Of several nobody knows which one is in the other logs.
     (values.next().is_none() && is_sound(value)).then_some(value)
@@ -52,9 +52,9 @@ pub(crate) fn add_edit(
     id: impl FnOnce() -> String,
 ) {
     if let Some(wanted) = wanted
-        && !mentions(edits, &wanted.header)
+        && !mentions(edits, &wanted.options.header)
     {
-        edits.push(Edit::set(wanted.header.clone(), id().into_bytes()));
+        edits.push(Edit::set(wanted.options.header.clone(), id().into_bytes()));
     }
 }
 
@@ -65,9 +65,9 @@ pub(crate) fn tell(
     id: impl FnOnce() -> String,
 ) {
     if let Some(wanted) = wanted
-        && wanted.is_in_responses
+        && wanted.options.response
     {
-        let name = wanted.header.as_bytes();
+        let name = wanted.options.header.as_bytes();
         fields.retain(|other, _| !other.eq_ignore_ascii_case(name));
         fields.push(name, id().as_bytes());
     }

@@ -61,7 +61,7 @@ async fn basic(
 ) -> Found {
     let refuse = |reason: &str| {
         refusals::refused(&request.client.local, request, 401, reason);
-        let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", model.realm);
+        let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", model.options.realm);
         Err(Answer {
             fields: FieldLines::of("WWW-Authenticate", challenge.as_bytes()),
             ..Answer::of(401)
@@ -84,7 +84,7 @@ async fn basic(
     match desk.ask(name, question, &source).await {
         Ok(true) => {
             request.exchange.admission.name_user(name.as_bytes());
-            let field = model.field.clone();
+            let field = model.options.field.clone();
             let edit = |field| Edit::own(field, Some(name.as_bytes().to_vec()));
             Ok(field.map(edit).into_iter().collect())
         }

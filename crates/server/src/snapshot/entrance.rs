@@ -79,9 +79,11 @@ pub(crate) fn for_questions(
     let ours = model::AddressPattern::parse("unix").into_iter().collect();
     let forwarded = model::Forwarded {
         source: model::AddressSet::new(ours),
-        client_ip: Some("X-Forwarded-For".to_owned()),
-        protocol: Some("X-Forwarded-Proto".to_owned()),
-        recursive: false,
+        options: model::ForwardedOptions {
+            client_ip: Some("X-Forwarded-For".to_owned()),
+            protocol: Some("X-Forwarded-Proto".to_owned()),
+            ..model::ForwardedOptions::default()
+        },
     };
     let questions = guards.iter().filter_map(|one| one.question());
     let one = |question: &model::Question| {

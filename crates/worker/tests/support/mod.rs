@@ -9,8 +9,8 @@ pub fn start() -> Start {
         name: "demo".to_owned(),
         kind: "sample".to_owned(),
         config: serde_json::json!({}),
-        threads: 1,
-        workers: 4,
+        threads: Some(1),
+        workers: Some(4),
         ..Start::default()
     }
 }

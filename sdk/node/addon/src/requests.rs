@@ -76,7 +76,7 @@ impl Requests {
         let mut process = Process::from_environment()?.ok_or_else(missing)?;
         let watcher = process.control().ok_or_else(missing)?;
         let watcher = watcher.try_clone_to_owned().map_err(failed)?;
-        seqpacket::set_nonblocking(watcher.as_fd(), true).map_err(failed)?;
+        seqpacket::set_nonblocking(watcher.as_fd()).map_err(failed)?;
         let unstarted = process.take_worker().ok_or_else(missing)?;
         let worker = unstarted.into_worker();
         Ok(Self {
@@ -302,7 +302,8 @@ fn describe(exchange: &Exchange, text: &mut Vec<u8>) -> Body {
         BodyRef::Stream { .. } => (framing(&request), Body::Coming),
     };
     text.clear();
-    each_field(&request, framing, None, true, |name, value| {
+    let hides_client = true;
+    each_field(&request, framing, None, hides_client, |name, value| {
         for part in [name, value] {
             text.extend_from_slice(part);
             text.push(0);

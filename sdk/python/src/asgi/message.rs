@@ -14,7 +14,9 @@ pub(super) type Fields<'py> = SmallVec<[(Bound<'py, PyBytes>, Bound<'py, PyBytes
 pub(super) fn headers<'py>(message: &Bound<'py, PyDict>) -> PyResult<Fields<'py>> {
     let py = message.py();
     let mut fields = Fields::new();
-    if let Some(headers) = message.get_item(intern!(py, "headers"))? {
+    if let Some(headers) = message.get_item(intern!(py, "headers"))?
+        && !headers.is_none()
+    {
         for field in headers.try_iter()? {
             let field = field?;
             // A pair is mostly a tuple, and may be a list.
@@ -35,19 +37,12 @@ pub(super) fn headers<'py>(message: &Bound<'py, PyDict>) -> PyResult<Fields<'py>
     Ok(fields)
 }
 
-/// Hands over a head: `status` and `headers` of a message. A field without a value tells the server of trailer fields that the application
-/// will send.
+/// Hands over a head: `status` and fields.
 pub(super) fn start(
     exchange: &Exchange,
     status: u16,
-    message: &Bound<'_, PyDict>,
-    has_trailers: bool,
+    fields: &[(Bound<'_, PyBytes>, Bound<'_, PyBytes>)],
 ) -> PyResult<()> {
-    let mut fields = headers(message)?;
-    if has_trailers {
-        let py = message.py();
-        fields.push((PyBytes::new(py, b"trailer"), PyBytes::new(py, b"")));
-    }
     let pairs = fields
         .iter()
         .map(|(name, value)| (name.as_bytes(), value.as_bytes()));

@@ -143,7 +143,13 @@ impl Response {
             return Err(gone());
         }
         self.has_trailers = is_true(message, intern!(message.py(), "trailers"))?;
-        start(exchange, status, message, self.has_trailers)
+        let mut fields = headers(message)?;
+        if self.has_trailers {
+            // A field without a value tells the server of trailer fields that will come.
+            let py = message.py();
+            fields.push((PyBytes::new(py, b"trailer"), PyBytes::new(py, b"")));
+        }
+        start(exchange, status, &fields)
     }
 
     fn body(

@@ -12,7 +12,7 @@ use tutti_worker::{Exchange, Incoming, Message, Opcode, page};
 use super::awaitable::{Done, Failed, Waiters, Waiting};
 use super::connection::{Connection, Wanted};
 use super::guarded::Guarded;
-use super::message::{bytes_item, gone, kind, out_of_order, start, unknown};
+use super::message::{bytes_item, gone, headers, kind, out_of_order, start, unknown};
 use super::turns::Turns;
 use crate::log;
 
@@ -213,25 +213,15 @@ impl WebSocket {
     }
 
     fn accept(&mut self, py: Python<'_>, message: &Bound<'_, PyDict>) -> PyResult<()> {
+        let mut fields = headers(message)?;
         if let Some(subprotocol) = message.get_item(intern!(py, "subprotocol"))?
             && !subprotocol.is_none()
         {
-            let headers = match message.get_item(intern!(py, "headers"))? {
-                Some(headers) if !headers.is_none() => {
-                    headers.try_iter()?.collect::<PyResult<Vec<_>>>()?
-                }
-                _ => Vec::new(),
-            };
             let name = PyBytes::new(py, b"Sec-WebSocket-Protocol");
             let value = PyBytes::new(py, subprotocol.cast::<PyString>()?.to_str()?.as_bytes());
-            let whole = message.copy()?;
-            let list = pyo3::types::PyList::new(py, headers)?;
-            list.append((name, value))?;
-            whole.set_item(intern!(py, "headers"), list)?;
-            start(&self.exchange, 101, &whole, false)?;
-        } else {
-            start(&self.exchange, 101, message, false)?;
+            fields.push((name, value));
         }
+        start(&self.exchange, 101, &fields)?;
         self.exchange.flush();
         self.state = State::Open;
         // Who waits for a message looks at the exchange only from now on; its news would not be told without that look.
@@ -347,7 +337,7 @@ impl WebSocket {
                 if status == 101 {
                     return Err(PyValueError::new_err("status 101 is `websocket.accept`"));
                 }
-                start(&self.exchange, status, message, false)?;
+                start(&self.exchange, status, &headers(message)?)?;
                 self.state = State::Refusing;
                 Ok(())
             }

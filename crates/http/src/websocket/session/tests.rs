@@ -8,8 +8,8 @@ use super::{CLOSE_WAIT, Next, OUTPUT_BYTES, Session, SessionOptions, Side, Wants
 
 const OPTIONS: SessionOptions = SessionOptions {
     max_message: 100_000,
-    read_timeout: 60_000,
-    keepalive: 30_000,
+    read_timeout: Some(60_000),
+    keepalive: Some(30_000),
 };
 
 type Piece = (Opcode, bool, Vec<u8>);
@@ -431,8 +431,8 @@ fn silence_means_nothing_while_nobody_listens() {
     assert_eq!(run.session.tick(false, &mut run.out, 100_000), 130_000);
     assert_eq!(run.out, b"");
     let off = SessionOptions {
-        read_timeout: 0,
-        keepalive: 0,
+        read_timeout: None,
+        keepalive: None,
         ..OPTIONS
     };
     assert_eq!(
