@@ -23,8 +23,8 @@ ELSEWHERE = {
     "docs/fleet.md": ("tests/e2e/tests/fleet.rs", 'examples(guide, "console")'),
     "docs/http3.md": ("tests/e2e/tests/http3.rs", 'block("console")'),
     "docs/delivery.md": ("tests/e2e/tests/delivery.rs", 'examples(section("Maintenance"), "console")'),
-    "docs/install.md": ("tests/packages/run.py", "in guide():"),
-    "docs/moving-from-unit.md": ("crates/daemon/tests/moving.rs", "guide::commands("),
+    "docs/start/install.md": ("tests/packages/run.py", "in guide():"),
+    "docs/start/moving-from-unit.md": ("crates/daemon/tests/moving.rs", "guide::commands("),
     "docs/kubernetes.md": ("tests/packages/chart.py", "guide_values(page)"),
     "docs/node.md": ("tests/e2e/tests/node.rs", "guide::commands("),
     "docs/sdk.md": ("sdk/c/tests/support/mod.rs", 'line.starts_with("cc ")'),
@@ -82,7 +82,7 @@ SESSIONS = [
         edits={"sudo ": "", "dist/bin/": "", "dist/modules": "/usr/lib/tutti/modules"},
     ),
     Session(
-        "docs/configuration.md",
+        "docs/start/configuration.md",
         before=f'{STOP}; rm -rf /var/lib/tutti/* /etc/tutti/*; printf %s "$PAGE_YAML" >/etc/tutti/site.yaml',
         between={
             "tuttid --config /etc/tutti/site.yaml": STOP,
@@ -96,7 +96,7 @@ SESSIONS = [
     ),
     Session("docs/http2.md", before=f'{START}; printf %s "$PAGE_JSON" >page.json; tutti config put --file page.json'),
     Session(
-        "docs/import.md",
+        "docs/start/import.md",
         before=f"{START}; mkdir -p /srv/shop; touch /srv/shop/index.php",
         # The page's file of passwords, which the machine does not have: the word `staff` by SHA-512.
         between={
@@ -112,7 +112,7 @@ SESSIONS = [
         stays="tuttid --no-daemon",
     ),
     Session("docs/scripting.md"),
-    Session("docs/sites.md", before=f'{START}; printf %s "$PAGE_JSON" >site.json; {CERTIFICATES}; cat cert.pem key.pem >both.pem; tutti cert put site both.pem'),
+    Session("docs/start/sites.md", before=f'{START}; printf %s "$PAGE_JSON" >site.json; {CERTIFICATES}; cat cert.pem key.pem >both.pem; tutti cert put site both.pem'),
     Session(
         "docs/spooler.md",
         before=f"""{START}; mkdir -p /var/www/app; echo '<?php echo "sent";' >/var/www/app/send-mail.php
