@@ -26,9 +26,9 @@ ELSEWHERE = {
     "docs/start/install.md": ("tests/packages/run.py", "in guide():"),
     "docs/start/moving-from-unit.md": ("crates/daemon/tests/moving.rs", "guide::commands("),
     "docs/kubernetes.md": ("tests/packages/chart.py", "guide_values(page)"),
-    "docs/node.md": ("tests/e2e/tests/node.rs", "guide::commands("),
-    "docs/sdk.md": ("sdk/c/tests/support/mod.rs", 'line.starts_with("cc ")'),
-    "docs/wasm.md": ("tests/e2e/tests/wasm.rs", "guide::commands("),
+    "docs/languages/node.md": ("tests/e2e/tests/node.rs", "guide::commands("),
+    "docs/languages/sdk.md": ("sdk/c/tests/support/mod.rs", 'line.starts_with("cc ")'),
+    "docs/languages/wasm.md": ("tests/e2e/tests/wasm.rs", "guide::commands("),
 }
 
 STOP = "! pgrep -f '^tutti: main' >/dev/null || { kill -QUIT $(pgrep -f '^tutti: main'); while pgrep -f '^tutti: ' >/dev/null; do sleep 0.05; done; }"

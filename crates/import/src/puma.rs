@@ -115,7 +115,7 @@ pub(crate) fn import(
                     }
                 }
                 name if NEEDLESS.contains(&name) => findings.note(&place, name, "nothing is written for it", "Tutti does this by itself, or a flag of the server says it (`docs/command-line.md`)"),
-                name => findings.lost(&place, name, "there is no option for it", "`docs/ruby.md` has the hooks of a worker's life, `docs/reference.md` every option"),
+                name => findings.lost(&place, name, "there is no option for it", "`docs/languages/ruby.md` has the hooks of a worker's life, `docs/reference.md` every option"),
             }
         }
     }

@@ -540,7 +540,7 @@ impl Reading {
                 .mounts
                 .first()
                 .map_or_else(|| place.clone(), |(_, _, place)| place.clone());
-            findings.lost(place, "mount", "applications at paths of their own are not carried over", "write a target for each, with its `prefix`, and a step that passes its path there (`docs/python.md`)");
+            findings.lost(place, "mount", "applications at paths of their own are not carried over", "write a target for each, with its `prefix`, and a step that passes its path there (`docs/languages/python.md`)");
         }
         if !self.python.contains_key("module") {
             findings.lost(

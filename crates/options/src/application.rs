@@ -19,7 +19,7 @@ options! {
         processes: Processes [default("1"), unit("processes")],
         /// When a process or a request is ended
         limits: Limits [],
-        /// Read a request's body whole before the application gets the request; `false`: it gets the body as the client sends it (`docs/streaming.md`)
+        /// Read a request's body whole before the application gets the request; `false`: it gets the body as the client sends it (`docs/languages/streaming.md`)
         request_buffering: bool [default("true")],
         /// Load the application once, before its processes are forked (`docs/processes.md`)
         preload: bool [beyond(), default("false")],

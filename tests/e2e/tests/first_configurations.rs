@@ -10,7 +10,7 @@ use tutti_testkit::{Server, ServerOptions, skip};
 
 const README: &str = include_str!("../../../README.md");
 const DEMO: &str = include_str!("../../../packaging/demo");
-const PHP: &str = include_str!("../../../docs/php.md");
+const PHP: &str = include_str!("../../../docs/languages/php.md");
 const FASTCGI: &str = include_str!("../../../docs/fastcgi.md");
 
 /// A server, and a site in it with everything that should not be seen.
@@ -94,7 +94,7 @@ fn the_first_configurations_of_php_run_scripts_and_hand_out_none() {
     for (name, text) in [
         ("README.md", readme),
         ("packaging/demo", demo),
-        ("docs/php.md", &php[0]),
+        ("docs/languages/php.md", &php[0]),
     ] {
         assert_right(&server, &configuration(&server, text), name);
     }

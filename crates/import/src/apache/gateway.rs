@@ -390,7 +390,7 @@ impl Compiler<'_> {
             } else {
                 (
                     "Tutti runs no programs of CGI: the place answers 403",
-                    "make it an application (`docs/external.md`), or leave it to Apache, behind a `proxy`",
+                    "make it an application (`docs/languages/external.md`), or leave it to Apache, behind a `proxy`",
                 )
             };
             self.findings.lost(&alias.place, &alias.name, problem, hint);

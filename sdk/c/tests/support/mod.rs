@@ -13,7 +13,7 @@ fn library() -> PathBuf {
 
 /// Compiles the first sample by the command that the guide has, with the places of this build.
 pub(crate) fn compile_as_in_guide() -> (PathBuf, tempfile::TempDir) {
-    let page = include_str!("../../../../docs/sdk.md");
+    let page = include_str!("../../../../docs/languages/sdk.md");
     let command = page.lines().find(|line| line.starts_with("cc ")).unwrap();
     let command = command.replace("dist/include", "sdk/c/include").replace(
         "dist/lib/libtutti_worker.a",
