@@ -16,13 +16,13 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 # Pages whose commands another test runs: they need a compiler, another server's files, or are the program's own help. The test, and the code in
 # it that takes the commands from the page, which stands there beside the page's name; a comment does not count.
 ELSEWHERE = {
-    "docs/acme.md": ("tests/e2e/tests/acme.rs", "guide_hook(&page"),
-    "docs/cache.md": ("tests/e2e/tests/cache.rs", "guide::commands("),
+    "docs/http/acme.md": ("tests/e2e/tests/acme.rs", "guide_hook(&page"),
+    "docs/http/cache.md": ("tests/e2e/tests/cache.rs", "guide::commands("),
     "docs/command-line.md": ("crates/ctl/src/page.rs", "read_to_string(&path)"),
     "docs/dashboard.md": ("tests/e2e/tests/dashboard.rs", 'examples(guide, "console")'),
     "docs/fleet.md": ("tests/e2e/tests/fleet.rs", 'examples(guide, "console")'),
-    "docs/http3.md": ("tests/e2e/tests/http3.rs", 'block("console")'),
-    "docs/delivery.md": ("tests/e2e/tests/delivery.rs", 'examples(section("Maintenance"), "console")'),
+    "docs/http/http3.md": ("tests/e2e/tests/http3.rs", 'block("console")'),
+    "docs/http/delivery.md": ("tests/e2e/tests/delivery.rs", 'examples(section("Maintenance"), "console")'),
     "docs/start/install.md": ("tests/packages/run.py", "in guide():"),
     "docs/start/moving-from-unit.md": ("crates/daemon/tests/moving.rs", "guide::commands("),
     "docs/kubernetes.md": ("tests/packages/chart.py", "guide_values(page)"),
@@ -94,7 +94,7 @@ SESSIONS = [
         },
         status={"tutti config check": 1},
     ),
-    Session("docs/http2.md", before=f'{START}; printf %s "$PAGE_JSON" >page.json; tutti config put --file page.json'),
+    Session("docs/http/http2.md", before=f'{START}; printf %s "$PAGE_JSON" >page.json; tutti config put --file page.json'),
     Session(
         "docs/start/import.md",
         before=f"{START}; mkdir -p /srv/shop; touch /srv/shop/index.php",
@@ -111,14 +111,14 @@ SESSIONS = [
         between={"tuttid --no-daemon": STOP, "tuttid --log syslog": STOP},
         stays="tuttid --no-daemon",
     ),
-    Session("docs/scripting.md"),
+    Session("docs/http/scripting.md"),
     Session("docs/start/sites.md", before=f'{START}; printf %s "$PAGE_JSON" >site.json; {CERTIFICATES}; cat cert.pem key.pem >both.pem; tutti cert put site both.pem'),
     Session(
         "docs/spooler.md",
         before=f"""{START}; mkdir -p /var/www/app; echo '<?php echo "sent";' >/var/www/app/send-mail.php
 printf %s "$PAGE_JSON" >page.json; tutti config put --file page.json""",
     ),
-    Session("docs/tls.md", before=f"{START}; {CERTIFICATES}"),
+    Session("docs/http/tls.md", before=f"{START}; {CERTIFICATES}"),
     Session("docs/upgrade.md"),
 ]
 

@@ -1049,7 +1049,7 @@ impl Guide {
 
 #[test]
 fn the_guide_of_limits_is_right() {
-    let guide = Guide::new(include_str!("../../../docs/limits.md"));
+    let guide = Guide::new(include_str!("../../../docs/http/limits.md"));
     assert_eq!(guide.examples.len(), 3);
     guide.apply(0, &[]);
     let mut replies = (0..).map(|_| ask(&guide.server, "/page", &[])).take(1_000);
@@ -1089,7 +1089,7 @@ fn the_guide_of_limits_is_right() {
 
 #[test]
 fn the_guide_of_who_is_let_in_is_right() {
-    let guide = Guide::new(include_str!("../../../docs/authentication.md"));
+    let guide = Guide::new(include_str!("../../../docs/http/authentication.md"));
     assert_eq!(guide.examples.len(), 5);
     let right = basic("anna", "secret");
     let file = guide.server.write("staff", format!("anna:{SECRET}\n"));
@@ -1190,7 +1190,7 @@ fn saying(text: &str) -> SocketAddr {
 
 #[test]
 fn the_guide_of_other_origins_is_right() {
-    let guide = Guide::new(include_str!("../../../docs/cors.md"));
+    let guide = Guide::new(include_str!("../../../docs/http/cors.md"));
     assert_eq!(guide.examples.len(), 1);
     guide.apply(0, &[]);
     let origin = |origin: &str| ask(&guide.server, "/api/page", &[("Origin", origin)]);

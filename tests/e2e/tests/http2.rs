@@ -333,7 +333,7 @@ fn chromium_loads_a_site_of_a_hundred_files() {
 
 #[test]
 fn the_guide_is_right() {
-    let guide = include_str!("../../../docs/http2.md");
+    let guide = include_str!("../../../docs/http/http2.md");
     let example = guide.split("```json\n").nth(1).unwrap();
     let example = example.split("```").next().unwrap();
     let server = Server::start(&ServerOptions::default());

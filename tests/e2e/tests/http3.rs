@@ -99,10 +99,10 @@ fn requests_are_answered_like_those_of_other_versions() {
     });
 }
 
-/// The page `docs/http3.md`: its configuration, and what its command says.
+/// The page `docs/http/http3.md`: its configuration, and what its command says.
 #[test]
 fn the_guide_does_what_it_says() {
-    let page = include_str!("../../../docs/http3.md");
+    let page = include_str!("../../../docs/http/http3.md");
     let block = |kind: &str| {
         let (_, rest) = page.split_once(&format!("```{kind}\n")).unwrap();
         rest.split_once("```").unwrap().0

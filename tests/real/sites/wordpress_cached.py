@@ -1,4 +1,4 @@
-"""WordPress behind the cache, as docs/cache.md has it: who is nobody gets what is kept, who is somebody never does, and purges show what is new."""
+"""WordPress behind the cache, as docs/http/cache.md has it: who is nobody gets what is kept, who is somebody never does, and purges show what is new."""
 
 import html
 import json

@@ -10,7 +10,7 @@ use crate::finding::Findings;
 const CLOSING: &[(&[&str], &str)] = &[
     (
         &["sslrequire"],
-        "write it as a `match` with a script (`docs/scripting.md`)",
+        "write it as a `match` with a script (`docs/http/scripting.md`)",
     ),
     (
         &[
@@ -29,7 +29,7 @@ const CLOSING: &[(&[&str], &str)] = &[
             "perltranshandler",
             "perlmaptostoragehandler",
         ],
-        "write the check as a script (`docs/scripting.md`), or as conditions of a `match`",
+        "write the check as a script (`docs/http/scripting.md`), or as conditions of a `match`",
     ),
     (
         &["secruleengine", "securityengine"],

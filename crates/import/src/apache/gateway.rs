@@ -385,7 +385,7 @@ impl Compiler<'_> {
             let (problem, hint) = if alias.is("aliasmatch") {
                 (
                     "a folder that depends on the path is not carried over: the place answers 403",
-                    "write a step with `share`, as a script (`docs/scripting.md`)",
+                    "write a step with `share`, as a script (`docs/http/scripting.md`)",
                 )
             } else {
                 (

@@ -279,7 +279,7 @@ const LOST: &[(&[&str], &str, &str)] = &[
     (
         &["setenvif", "setenvifexpr", "setenvifnocase", "unsetenv"],
         "variables that depend on the request are not there",
-        "`match` and `vars` look at the request itself (`docs/scripting.md`)",
+        "`match` and `vars` look at the request itself (`docs/http/scripting.md`)",
     ),
     (
         &[
@@ -293,7 +293,7 @@ const LOST: &[(&[&str], &str, &str)] = &[
     (
         &["rewritemap"],
         "maps of rewriting are not there",
-        "write it as a script (`docs/scripting.md`)",
+        "write it as a script (`docs/http/scripting.md`)",
     ),
     (
         &["serverpath"],
@@ -303,7 +303,7 @@ const LOST: &[(&[&str], &str, &str)] = &[
     (
         &["userdir"],
         "folders of users are not looked for",
-        "write a step with `share`, as a script (`docs/scripting.md`)",
+        "write a step with `share`, as a script (`docs/http/scripting.md`)",
     ),
     (
         &["cacheenable", "cacheroot", "cachedisable", "cachelock"],

@@ -315,7 +315,7 @@ impl Caddy<'_> {
             false => None,
         };
         if is_tls && tls.is_none() && automatic.is_none() {
-            let hint = "write `tls CERTIFICATE KEY` into the site, or give the listener a certificate (`docs/tls.md`)";
+            let hint = "write `tls CERTIFICATE KEY` into the site, or give the listener a certificate (`docs/http/tls.md`)";
             self.findings.lost(
                 &site.place,
                 address,

@@ -103,7 +103,7 @@ impl Caddy<'_> {
                 place,
                 "tls",
                 "only `tls CERTIFICATE KEY` is carried over",
-                "`docs/tls.md` has what a listener can say",
+                "`docs/http/tls.md` has what a listener can say",
             ),
             "bind" | "tls" => {}
             _ => {}

@@ -10,7 +10,7 @@ use crate::finding::Findings;
 const LOGINS: &[(&[&str], &str)] = &[
     (
         &["auth_jwt", "auth_jwt_require"],
-        "`authenticate` has `jwt` (`docs/authentication.md`)",
+        "`authenticate` has `jwt` (`docs/http/authentication.md`)",
     ),
     (
         &[
@@ -36,13 +36,13 @@ const LOGINS: &[(&[&str], &str)] = &[
 ];
 
 const CHECK_AS_SCRIPT: &str =
-    "write the check as a script (`docs/scripting.md`), or as conditions of a `match`";
+    "write the check as a script (`docs/http/scripting.md`), or as conditions of a `match`";
 
 /// Directives that refuse requests, or answer them in place of the files of a folder. Without them, a place would be open.
 const CLOSING: &[(&[&str], &str)] = &[
     (
         &["secure_link", "secure_link_secret"],
-        "write the check as a script: `docs/scripting.md` has it",
+        "write the check as a script: `docs/http/scripting.md` has it",
     ),
     (
         &[

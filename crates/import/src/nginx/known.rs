@@ -244,7 +244,7 @@ const NEEDLESS: &[(&[&str], &str)] = &[
             "ssl_certificate_cache",
             "ssl_certificate_compression",
         ],
-        "Tutti offers TLS 1.2 and 1.3 with forward secrecy and authenticated ciphers only (`docs/tls.md`)",
+        "Tutti offers TLS 1.2 and 1.3 with forward secrecy and authenticated ciphers only (`docs/http/tls.md`)",
     ),
     (
         &[
@@ -255,7 +255,7 @@ const NEEDLESS: &[(&[&str], &str)] = &[
             "gzip_http_version",
             "gunzip",
         ],
-        "Tutti says `Vary` by itself and compresses for whoever asks (`docs/compression.md`)",
+        "Tutti says `Vary` by itself and compresses for whoever asks (`docs/http/compression.md`)",
     ),
     (
         &[
@@ -299,7 +299,7 @@ const LOST: &[(&[&str], &str)] = &[
     (&["random_index"], "let an application choose"),
     (
         &["proxy_cache_purge", "fastcgi_cache_purge"],
-        "the control API removes what is kept (`docs/cache.md`)",
+        "the control API removes what is kept (`docs/http/cache.md`)",
     ),
     (
         &["limit_rate", "limit_rate_after"],
@@ -347,7 +347,7 @@ const LOST: &[(&[&str], &str)] = &[
             "keyval",
             "keyval_zone",
         ],
-        "write the choice as conditions of a `match` (`source`, `headers`), or as a script (`docs/scripting.md`)",
+        "write the choice as conditions of a `match` (`source`, `headers`), or as a script (`docs/http/scripting.md`)",
     ),
     (
         &[
@@ -392,7 +392,7 @@ const FAMILIES: &[(&[&str], &str)] = &[
     ),
     (
         &["ssl_", "http2_", "http3", "quic_"],
-        "`docs/tls.md`, `docs/http2.md` and `docs/http3.md` have what a listener can say",
+        "`docs/http/tls.md`, `docs/http/http2.md` and `docs/http/http3.md` have what a listener can say",
     ),
     (
         &[
@@ -440,7 +440,7 @@ const FAMILIES: &[(&[&str], &str)] = &[
             "balancer_by_lua",
             "set_",
         ],
-        "write it as a script (`docs/scripting.md`)",
+        "write it as a script (`docs/http/scripting.md`)",
     ),
     (
         &[
