@@ -11,7 +11,7 @@ use tutti_testkit::{Server, ServerOptions, skip};
 const README: &str = include_str!("../../../README.md");
 const DEMO: &str = include_str!("../../../packaging/demo");
 const PHP: &str = include_str!("../../../docs/languages/php.md");
-const FASTCGI: &str = include_str!("../../../docs/fastcgi.md");
+const FASTCGI: &str = include_str!("../../../docs/proxy/fastcgi.md");
 
 /// A server, and a site in it with everything that should not be seen.
 fn site() -> Server {
@@ -110,7 +110,7 @@ fn the_first_configuration_of_fastcgi_runs_scripts_and_hands_out_none() {
     let fpm = Fpm::start(&ini, 2);
     let text = examples(FASTCGI, "json").remove(0);
     let text = text.replace("/run/php/fpm.sock", &fpm.socket().display().to_string());
-    assert_right(&server, &configuration(&server, &text), "docs/fastcgi.md");
+    assert_right(&server, &configuration(&server, &text), "docs/proxy/fastcgi.md");
 }
 
 /// README's last example is a mistake, and the answer is what the server says of it.
