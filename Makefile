@@ -233,7 +233,7 @@ test-packages-debian: ## the same on SUITE (trixie), another Debian, built there
 image: ## the container image of the packages that `make dist` has made (root only), as dist/tutti-image.tar
 	packaging/build-image $(DIST)/deb $(DIST)/tutti-image.tar
 
-test-chart: ## the Helm chart: linted, rendered, held to Kubernetes' schemas and to docs/kubernetes.md
+test-chart: ## the Helm chart: linted, rendered, held to Kubernetes' schemas and to docs/operate/kubernetes.md
 	python3 tests/packages/chart.py
 
 test-image: test-chart ## the image as Compose runs it; the Dockerfile is linted
@@ -294,7 +294,7 @@ bench-instructions: build ## instructions of the router for one request, by call
 	@packaging/install-deps build test
 	python3 bench/instructions.py --dist $(DIST) $(if $(BESIDE),--beside $(BESIDE))
 
-bench-fleet: build ## 1,000 nodes of a fleet on one etcd, without servers: docs/fleet.md (some minutes)
+bench-fleet: build ## 1,000 nodes of a fleet on one etcd, without servers: docs/operate/fleet.md (some minutes)
 	@packaging/install-deps build test bench
 	python3 bench/fleet.py --dist $(DIST) --document
 

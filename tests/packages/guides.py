@@ -19,13 +19,13 @@ ELSEWHERE = {
     "docs/http/acme.md": ("tests/e2e/tests/acme.rs", "guide_hook(&page"),
     "docs/http/cache.md": ("tests/e2e/tests/cache.rs", "guide::commands("),
     "docs/command-line.md": ("crates/ctl/src/page.rs", "read_to_string(&path)"),
-    "docs/dashboard.md": ("tests/e2e/tests/dashboard.rs", 'examples(guide, "console")'),
-    "docs/fleet.md": ("tests/e2e/tests/fleet.rs", 'examples(guide, "console")'),
+    "docs/operate/dashboard.md": ("tests/e2e/tests/dashboard.rs", 'examples(guide, "console")'),
+    "docs/operate/fleet.md": ("tests/e2e/tests/fleet.rs", 'examples(guide, "console")'),
     "docs/http/http3.md": ("tests/e2e/tests/http3.rs", 'block("console")'),
     "docs/http/delivery.md": ("tests/e2e/tests/delivery.rs", 'examples(section("Maintenance"), "console")'),
     "docs/start/install.md": ("tests/packages/run.py", "in guide():"),
     "docs/start/moving-from-unit.md": ("crates/daemon/tests/moving.rs", "guide::commands("),
-    "docs/kubernetes.md": ("tests/packages/chart.py", "guide_values(page)"),
+    "docs/operate/kubernetes.md": ("tests/packages/chart.py", "guide_values(page)"),
     "docs/languages/node.md": ("tests/e2e/tests/node.rs", "guide::commands("),
     "docs/languages/sdk.md": ("sdk/c/tests/support/mod.rs", 'line.starts_with("cc ")'),
     "docs/languages/wasm.md": ("tests/e2e/tests/wasm.rs", "guide::commands("),
@@ -106,7 +106,7 @@ SESSIONS = [
         status={"tutti import nginx": 1},
     ),
     Session(
-        "docs/logs.md",
+        "docs/operate/logs.md",
         before=f"{STOP}; mkdir -p /var/log/tutti",
         between={"tuttid --no-daemon": STOP, "tuttid --log syslog": STOP},
         stays="tuttid --no-daemon",
@@ -114,12 +114,12 @@ SESSIONS = [
     Session("docs/http/scripting.md"),
     Session("docs/start/sites.md", before=f'{START}; printf %s "$PAGE_JSON" >site.json; {CERTIFICATES}; cat cert.pem key.pem >both.pem; tutti cert put site both.pem'),
     Session(
-        "docs/spooler.md",
+        "docs/operate/spooler.md",
         before=f"""{START}; mkdir -p /var/www/app; echo '<?php echo "sent";' >/var/www/app/send-mail.php
 printf %s "$PAGE_JSON" >page.json; tutti config put --file page.json""",
     ),
     Session("docs/http/tls.md", before=f"{START}; {CERTIFICATES}"),
-    Session("docs/upgrade.md"),
+    Session("docs/operate/upgrade.md"),
 ]
 
 

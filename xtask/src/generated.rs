@@ -29,7 +29,7 @@ fn files(root: &Path) -> Result<Vec<(&'static str, String)>> {
 const DESCRIPTION: &str = "spec/openapi.json";
 
 /// The page with the table of families.
-const METRICS: &str = "docs/metrics.md";
+const METRICS: &str = "docs/operate/metrics.md";
 
 /// That page, with the table as the families are declared.
 fn metrics(root: &Path) -> Result<String> {

@@ -163,7 +163,7 @@ const LOST: &[(&[&str], &str, &str)] = &[
             "ping.response",
         ],
         "the pool's own pages are not there",
-        "`tutti status`, `\"pass\": \"metrics\"` (`docs/metrics.md`)",
+        "`tutti status`, `\"pass\": \"metrics\"` (`docs/operate/metrics.md`)",
     ),
     (
         &[
@@ -172,17 +172,17 @@ const LOST: &[(&[&str], &str, &str)] = &[
             "request_slowlog_trace_depth",
         ],
         "the log of slow requests is one of the server",
-        "`slow_log` says where a script stands (`docs/logs.md`)",
+        "`slow_log` says where a script stands (`docs/operate/logs.md`)",
     ),
     (
         &["access.log", "access.format", "access.suppress_path[]"],
         "logs of one application are not written",
-        "`access_log` may be several, each with its `if` (`docs/logs.md`)",
+        "`access_log` may be several, each with its `if` (`docs/operate/logs.md`)",
     ),
     (
         &["chroot"],
         "paths of the site would be others",
-        "see `isolation.rootfs` (`docs/isolation.md`)",
+        "see `isolation.rootfs` (`docs/operate/isolation.md`)",
     ),
 ];
 

@@ -1,4 +1,4 @@
-//! `docs/mules.md`: what a mule is given, when it is started, started again and stopped.
+//! `docs/operate/mules.md`: what a mule is given, when it is started, started again and stopped.
 
 #![allow(
     clippy::expect_used,
@@ -445,7 +445,7 @@ fn requests_do_not_notice_a_mule_that_fails() {
 #[test]
 fn the_guide_works_as_it_stands() {
     let site = Site::empty(&ServerOptions::default());
-    let guide = include_str!("../../../docs/mules.md");
+    let guide = include_str!("../../../docs/operate/mules.md");
     let scripts = examples(guide, "php");
     site.server.write("shop/index.php", &scripts[0]);
     site.server.write("shop/consume.php", &scripts[1]);

@@ -1,4 +1,4 @@
-//! `docs/schedules.md`, by example.
+//! `docs/operate/schedules.md`, by example.
 
 #![allow(
     clippy::expect_used,
@@ -213,7 +213,7 @@ fn every_example_applies() {
         ("/var/www/app", root.to_str().unwrap()),
         ("8080", port.as_str()),
     ];
-    let examples = json_examples(include_str!("../../../docs/schedules.md"), &places);
+    let examples = json_examples(include_str!("../../../docs/operate/schedules.md"), &places);
     assert!(!examples.is_empty());
     for example in examples {
         server.put("/config", &example);

@@ -1,4 +1,4 @@
-//! `docs/spooler.md`, by example.
+//! `docs/operate/spooler.md`, by example.
 
 #![allow(
     clippy::expect_used,
@@ -329,7 +329,7 @@ fn every_example_applies() {
             &format!("127.0.0.1:{}", tutti_testkit::free_port()),
         ),
     ];
-    let examples = json_examples(include_str!("../../../docs/spooler.md"), &places);
+    let examples = json_examples(include_str!("../../../docs/operate/spooler.md"), &places);
     assert!(examples.len() >= 2, "{}", examples.len());
     for example in examples {
         server.put("/config", &example);

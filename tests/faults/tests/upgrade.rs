@@ -1,4 +1,4 @@
-//! Upgrades while requests run: docs/upgrade.md, by example.
+//! Upgrades while requests run: docs/operate/upgrade.md, by example.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

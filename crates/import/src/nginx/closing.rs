@@ -108,7 +108,7 @@ const CLOSING: &[(&[&str], &str)] = &[
             "upload_pass",
             "xslt_stylesheet",
         ],
-        "an application has to answer here; for the state of the server, `\"pass\": \"metrics\"` (`docs/metrics.md`)",
+        "an application has to answer here; for the state of the server, `\"pass\": \"metrics\"` (`docs/operate/metrics.md`)",
     ),
 ];
 

@@ -455,7 +455,7 @@ const FAMILIES: &[(&[&str], &str)] = &[
             "zipkin",
             "datadog",
         ],
-        "`docs/logs.md`, `docs/metrics.md` and `docs/telemetry.md` have what can be logged and measured",
+        "`docs/operate/logs.md`, `docs/operate/metrics.md` and `docs/operate/telemetry.md` have what can be logged and measured",
     ),
     (
         &[
