@@ -106,7 +106,7 @@ def make_site(folder):
     for name, size in (("file-1k.txt", 1024), ("file-100k.txt", 100 * 1024), ("file-10m.bin", 10 * 1024 * 1024)):
         (folder / name).write_bytes((line * (size // len(line) + 1))[:size])
     # Text as people write it, for compression; the same bytes by PHP.
-    (folder / "page-20k.html").write_bytes((ROOT / "docs/reference.md").read_bytes()[:20 * 1024])
+    (folder / "page-20k.html").write_bytes((ROOT / "docs/reference/options.md").read_bytes()[:20 * 1024])
     (folder / "page.php").write_text("<?php readfile(__DIR__ . '/page-20k.html');\n")
     for entry in [folder, *folder.rglob("*")]:
         entry.chmod(0o755 if entry.is_dir() else 0o644)

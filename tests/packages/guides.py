@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 ELSEWHERE = {
     "docs/http/acme.md": ("tests/e2e/tests/acme.rs", "guide_hook(&page"),
     "docs/http/cache.md": ("tests/e2e/tests/cache.rs", "guide::commands("),
-    "docs/command-line.md": ("crates/ctl/src/page.rs", "read_to_string(&path)"),
+    "docs/reference/command-line.md": ("crates/ctl/src/page.rs", "read_to_string(&path)"),
     "docs/operate/dashboard.md": ("tests/e2e/tests/dashboard.rs", 'examples(guide, "console")'),
     "docs/operate/fleet.md": ("tests/e2e/tests/fleet.rs", 'examples(guide, "console")'),
     "docs/http/http3.md": ("tests/e2e/tests/http3.rs", 'block("console")'),

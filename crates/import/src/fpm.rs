@@ -273,7 +273,7 @@ impl Parts {
                     &entry.place,
                     &entry.name,
                     "there is no option for it",
-                    "`docs/reference.md` lists the options of an application",
+                    "`docs/reference/options.md` lists the options of an application",
                 );
                 return;
             }

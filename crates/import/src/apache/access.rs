@@ -456,7 +456,7 @@ pub(super) fn rules(
             None => {
                 let refuses = who != Who::Everybody;
                 if let (true, Some(first)) = (refuses, section.directives.first()) {
-                    let hint = "write it as a `match` (`docs/reference.md`)";
+                    let hint = "write it as a `match` (`docs/reference/options.md`)";
                     findings.lost(
                         &first.place,
                         &first.name,

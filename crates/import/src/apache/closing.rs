@@ -42,7 +42,7 @@ const CLOSING: &[(&[&str], &str)] = &[
             "virtualscriptalias",
             "virtualscriptaliasip",
         ],
-        "`share` may have `$host` in it (`docs/variables.md`)",
+        "`share` may have `$host` in it (`docs/reference/variables.md`)",
     ),
     (
         &[

@@ -365,7 +365,7 @@ impl Compiler<'_> {
         for argument in daemon.arguments.iter().skip(1) {
             let name = argument.split('=').next().unwrap_or_default();
             if !DAEMON_OPTIONS.contains(&name) {
-                let hint = "see `python` in `docs/reference.md`";
+                let hint = "see `python` in `docs/reference/options.md`";
                 let problem = format!("`{name}` has nothing like it");
                 self.findings
                     .note(&daemon.place, &daemon.name, &problem, hint);

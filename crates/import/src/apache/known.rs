@@ -288,7 +288,7 @@ const LOST: &[(&[&str], &str, &str)] = &[
             "remoteipproxiesheader",
         ],
         "the proxies to believe are an option of each listener",
-        "see `forwarded` and `proxy_protocol` in `docs/reference.md`",
+        "see `forwarded` and `proxy_protocol` in `docs/reference/options.md`",
     ),
     (
         &["rewritemap"],
@@ -466,7 +466,7 @@ pub(super) fn lost(key: &str) -> (&'static str, &'static str) {
     found.map_or(
         (
             "there is no option for it",
-            "see `docs/reference.md`; if it is about a module that Tutti has no need of, leave it out",
+            "see `docs/reference/options.md`; if it is about a module that Tutti has no need of, leave it out",
         ),
         |(_, problem, hint)| (*problem, *hint),
     )

@@ -193,7 +193,7 @@ impl Caddy<'_> {
                 "http_port",
                 "https_port",
             ];
-            let hint = "flags of the server are in `docs/command-line.md`, settings in `docs/reference.md`";
+            let hint = "flags of the server are in `docs/reference/command-line.md`, settings in `docs/reference/options.md`";
             if self.certificates.option(option) || self.option_of_all(option) {
                 continue;
             }
@@ -523,7 +523,7 @@ impl Caddy<'_> {
                     &place,
                     other,
                     "there is no option for it",
-                    "`docs/reference.md` lists every option there is",
+                    "`docs/reference/options.md` lists every option there is",
                 );
                 return false;
             }

@@ -96,7 +96,7 @@ impl Caddy<'_> {
                 place,
                 "log",
                 "there is one log for all requests",
-                "write `access_log` (`docs/variables.md`)",
+                "write `access_log` (`docs/reference/variables.md`)",
             ),
             "tls" if directive.argument(0).contains('@') && directive.inner().is_empty() => {}
             "tls" if directive.arguments().len() != 2 => self.findings.lost(

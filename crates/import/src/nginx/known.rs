@@ -153,7 +153,7 @@ const NEEDLESS: &[(&[&str], &str)] = &[
             "env",
             "pcre_jit",
         ],
-        "Tutti has a thread for each processor and takes as many descriptors as it may; its flags say the rest (`docs/command-line.md`)",
+        "Tutti has a thread for each processor and takes as many descriptors as it may; its flags say the rest (`docs/reference/command-line.md`)",
     ),
     (
         &[
@@ -388,7 +388,7 @@ const LOST: &[(&[&str], &str)] = &[
 const FAMILIES: &[(&[&str], &str)] = &[
     (
         &["proxy_", "fastcgi_", "uwsgi_", "scgi_", "grpc_"],
-        "`proxy_options` has what can be said about servers (`docs/reference.md`)",
+        "`proxy_options` has what can be said about servers (`docs/reference/options.md`)",
     ),
     (
         &["ssl_", "http2_", "http3", "quic_"],
@@ -498,7 +498,7 @@ const FAMILIES: &[(&[&str], &str)] = &[
             "health_",
             "mgmt",
         ],
-        "`docs/reference.md` lists every option there is; say what you miss",
+        "`docs/reference/options.md` lists every option there is; say what you miss",
     ),
 ];
 
@@ -534,5 +534,5 @@ pub(super) fn cure(name: &str) -> &'static str {
     found
         .map(|(_, hint)| *hint)
         .or_else(|| family(name))
-        .unwrap_or("`docs/reference.md` lists every option there is; say what you miss")
+        .unwrap_or("`docs/reference/options.md` lists every option there is; say what you miss")
 }
