@@ -282,7 +282,7 @@ fuzz: ## each fuzz target for FUZZ_SECONDS (60); what it found is kept in fuzz/c
 	    RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run $$target fuzz/corpus/$$target $$seeds -- -max_total_time=$(or $(FUZZ_SECONDS),60); \
 	done
 
-bench: build ## every point of docs/performance.md beside nginx, FPM and Apache
+bench: build ## every point of docs/project/performance.md beside nginx, FPM and Apache
 	@packaging/install-deps build bench
 	python3 bench/run.py --dist $(DIST) --document
 

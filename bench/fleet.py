@@ -334,7 +334,7 @@ def main():
     path.write_text(json.dumps(found) + "\n")
     say(f"written: {path}")
     if options.document:
-        subprocess.run(["/usr/bin/python3", ROOT / "bench/harness/fleet_plot.py", path, ROOT / "docs/plots"], check=True)
+        subprocess.run(["/usr/bin/python3", ROOT / "bench/harness/fleet_plot.py", path, ROOT / "docs/project/plots"], check=True)
 
 
 if __name__ == "__main__":

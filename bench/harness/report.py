@@ -1,4 +1,4 @@
-"""Writes what was measured: one JSON file per run, and the table of docs/performance.md."""
+"""Writes what was measured: one JSON file per run, and the table of docs/project/performance.md."""
 
 import json
 import math

@@ -89,7 +89,7 @@ fn contents(root: &Path, documents: &[String]) -> Result<String> {
     text.push_str("\n# Decisions\n\n");
     for document in documents
         .iter()
-        .filter(|document| document.starts_with("docs/decisions/"))
+        .filter(|document| document.starts_with("docs/project/decisions/"))
     {
         let _ = writeln!(text, "- [{}]({document})", title(root, document)?);
     }
@@ -187,7 +187,7 @@ mod tests {
             "See [TLS](tls.md#names), [the journeys](../ARCHITECTURE.md), a [b] and decisions."
         );
         let linked = redirected("docs/a.md", text, &listed, Some("https://example.org/t/"));
-        assert!(linked.contains("[a [b]](https://example.org/t/crates/a.rs) and [decisions](https://example.org/t/docs/decisions)."), "{linked}");
+        assert!(linked.contains("[a [b]](https://example.org/t/crates/a.rs) and [decisions](https://example.org/t/docs/project/decisions)."), "{linked}");
     }
 
     #[test]
