@@ -238,7 +238,7 @@ def run_session(machine, session):
 
 def run(machine):
     """All sessions; a page with commands that nobody runs is a fault. What was served before is served again then."""
-    pages = ["README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md"))]
+    pages = ["README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md"))]
     ours = {session.page for session in SESSIONS}
     for page in pages:
         if commands((ROOT / page).read_text(encoding="utf-8")) and page not in ours:

@@ -187,7 +187,7 @@ mod tests {
             "See [TLS](tls.md#names), [the journeys](../ARCHITECTURE.md), a [b] and decisions."
         );
         let linked = redirected("docs/a.md", text, &listed, Some("https://example.org/t/"));
-        assert!(linked.contains("[a [b]](https://example.org/t/crates/a.rs) and [decisions](https://example.org/t/docs/project/decisions)."), "{linked}");
+        assert!(linked.contains("[a [b]](https://example.org/t/crates/a.rs) and [decisions](https://example.org/t/docs/decisions)."), "{linked}");
     }
 
     #[test]

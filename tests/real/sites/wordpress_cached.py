@@ -9,7 +9,7 @@ from browser import Browser
 from sites.documented import block
 from sites.wordpress import WordPress
 
-PAGE, CHAPTER = "cache.md", "Applications that say nothing"
+PAGE, CHAPTER = "http/cache.md", "Applications that say nothing"
 
 
 class WordPressCached(WordPress):
