@@ -21,7 +21,7 @@ ELSEWHERE = {
     "docs/reference/command-line.md": ("crates/ctl/src/page.rs", "read_to_string(&path)"),
     "docs/operate/dashboard.md": ("tests/e2e/tests/dashboard.rs", 'examples(guide, "console")'),
     "docs/operate/fleet.md": ("tests/e2e/tests/fleet.rs", 'examples(guide, "console")'),
-    "docs/http/http3.md": ("tests/e2e/tests/http3.rs", 'block("console")'),
+    "docs/http/http2-and-http3.md": ("tests/e2e/tests/http3.rs", 'block("console")'),
     "docs/http/delivery.md": ("tests/e2e/tests/delivery.rs", 'examples(section("Maintenance"), "console")'),
     "docs/start/install.md": ("tests/packages/run.py", "in guide():"),
     "docs/start/moving-from-unit.md": ("crates/daemon/tests/moving.rs", "guide::commands("),
@@ -94,7 +94,6 @@ SESSIONS = [
         },
         status={"tutti config check": 1},
     ),
-    Session("docs/http/http2.md", before=f'{START}; printf %s "$PAGE_JSON" >page.json; tutti config put --file page.json'),
     Session(
         "docs/start/import.md",
         before=f"{START}; mkdir -p /srv/shop; touch /srv/shop/index.php",
@@ -114,7 +113,7 @@ SESSIONS = [
     Session("docs/http/scripting.md"),
     Session("docs/start/sites.md", before=f'{START}; printf %s "$PAGE_JSON" >site.json; {CERTIFICATES}; cat cert.pem key.pem >both.pem; tutti cert put site both.pem'),
     Session(
-        "docs/operate/spooler.md",
+        "docs/operate/jobs.md",
         before=f"""{START}; mkdir -p /var/www/app; echo '<?php echo "sent";' >/var/www/app/send-mail.php
 printf %s "$PAGE_JSON" >page.json; tutti config put --file page.json""",
     ),

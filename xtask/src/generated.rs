@@ -18,8 +18,14 @@ fn files(root: &Path) -> Result<Vec<(&'static str, String)>> {
     Ok(vec![
         ("spec/config.schema.json", printed(&tutti_config::schema())?),
         (DESCRIPTION, compact(&tutti_control::openapi())),
-        ("docs/reference/options.md", tutti_config::reference_markdown()),
-        ("docs/reference/variables.md", tutti_config::variables_markdown()),
+        (
+            "docs/reference/options.md",
+            tutti_config::reference_markdown(),
+        ),
+        (
+            "docs/reference/variables.md",
+            tutti_config::variables_markdown(),
+        ),
         (METRICS, metrics(root)?),
         ("sdk/c/include/tutti_worker.h", header(&root.join("sdk/c"))?),
     ])

@@ -137,7 +137,8 @@ fn written(argument: &Arg) -> String {
     reason = "a test fails by panicking"
 )]
 fn the_page_about_the_command_line_is_what_is_parsed() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/command-line.md");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../docs/reference/command-line.md");
     let page = markdown();
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&path, &page).unwrap();

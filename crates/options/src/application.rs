@@ -39,7 +39,7 @@ options! {
         stderr: Option<PathBuf> [],
         /// Namespaces, file system root, cgroup
         isolation: Option<Isolation> [],
-        /// Commands that run beside the processes for requests, such as consumers of queues (`docs/operate/mules.md`)
+        /// Commands that run beside the processes for requests, such as consumers of queues (`docs/operate/jobs.md`)
         mules: Named<Mule> [kind(Kind::Map(Names::NotEmpty, &Mule::KIND)), beyond()],
     }
 }

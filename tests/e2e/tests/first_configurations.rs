@@ -110,7 +110,11 @@ fn the_first_configuration_of_fastcgi_runs_scripts_and_hands_out_none() {
     let fpm = Fpm::start(&ini, 2);
     let text = examples(FASTCGI, "json").remove(0);
     let text = text.replace("/run/php/fpm.sock", &fpm.socket().display().to_string());
-    assert_right(&server, &configuration(&server, &text), "docs/proxy/fastcgi.md");
+    assert_right(
+        &server,
+        &configuration(&server, &text),
+        "docs/proxy/fastcgi.md",
+    );
 }
 
 /// README's last example is a mistake, and the answer is what the server says of it.

@@ -292,7 +292,7 @@ fn refuse(directive: &Directive, why: &str, findings: &mut Findings) -> Who {
         "`{}`: {why}: the place that it protects answers 403 to everybody it was for",
         directive.arguments.join(" ")
     );
-    let hint = "`authenticate` asks for a password (`docs/http/authentication.md`), `match.source` lets addresses in";
+    let hint = "`authenticate` asks for a password (`docs/http/access.md`), `match.source` lets addresses in";
     findings.lost(&directive.place, &directive.name, &problem, hint);
     Who::Nobody
 }

@@ -10,7 +10,7 @@ use crate::finding::Findings;
 const LOGINS: &[(&[&str], &str)] = &[
     (
         &["auth_jwt", "auth_jwt_require"],
-        "`authenticate` has `jwt` (`docs/http/authentication.md`)",
+        "`authenticate` has `jwt` (`docs/http/access.md`)",
     ),
     (
         &[

@@ -255,7 +255,7 @@ const NEEDLESS: &[(&[&str], &str)] = &[
             "gzip_http_version",
             "gunzip",
         ],
-        "Tutti says `Vary` by itself and compresses for whoever asks (`docs/http/compression.md`)",
+        "Tutti says `Vary` by itself and compresses for whoever asks (`docs/http/delivery.md`)",
     ),
     (
         &[
@@ -392,7 +392,7 @@ const FAMILIES: &[(&[&str], &str)] = &[
     ),
     (
         &["ssl_", "http2_", "http3", "quic_"],
-        "`docs/http/tls.md`, `docs/http/http2.md` and `docs/http/http3.md` have what a listener can say",
+        "`docs/http/tls.md` and `docs/http/http2-and-http3.md` have the options of a listener",
     ),
     (
         &[
