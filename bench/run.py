@@ -204,7 +204,7 @@ def main():
     if options.again:
         run = report.merged(options.again)
         if options.document:
-            report.document(run, DOCUMENT)
+            report.document(run, DOCUMENT, Path(options.results))
         print(report.run_markdown(run))
         return
     build_tools(options)
@@ -239,7 +239,7 @@ def main():
                 failures.append(identifier)
         text = report.write(run, Path(options.results))
         if options.document:
-            report.document(run, DOCUMENT)
+            report.document(run, DOCUMENT, Path(options.results))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(text)
