@@ -28,6 +28,18 @@ ELSEWHERE = {
     "docs/operate/kubernetes.md": ("tests/packages/chart.py", "guide_values(page)"),
     "docs/languages/node.md": ("tests/e2e/tests/node.rs", "guide::commands("),
     "docs/languages/sdk.md": ("sdk/c/tests/support/mod.rs", 'line.starts_with("cc ")'),
+    "docs/start/first-site.md": ("tests/e2e/tests/sessions.rs", 'examples(FIRST_SITE, "console")'),
+    "docs/languages/php.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/languages/python.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/languages/perl.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/languages/ruby.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/languages/java.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/languages/external.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/http/access.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/proxy/upstreams.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/operate/processes.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/operate/metrics.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/start/cookbook.md": ("tests/e2e/tests/sessions.rs", "examples(chapter(COOKBOOK, recipe)"),
     "docs/languages/wasm.md": ("tests/e2e/tests/wasm.rs", "guide::commands("),
 }
 
@@ -76,10 +88,12 @@ class Session:
 
 
 SESSIONS = [
+    # The session is in the site's folder, where others than root may enter.
     Session(
         "README.md",
-        before=STOP,
-        edits={"sudo ": "", "dist/bin/": "", "dist/modules": "/usr/lib/tutti/modules"},
+        before=f"{STOP}; touch index.php style.css; mkdir -p /srv/site; cp index.php style.css /srv/site",
+        edits={"tutti run .": "tutti run /srv/site"},
+        stays="tutti run",
     ),
     Session(
         "docs/start/configuration.md",

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tutti_e2e::clocks::Clocks;
-use tutti_e2e::documents::json_examples;
+use tutti_e2e::documents::{chapter, json_examples};
 use tutti_testkit::client::{self, Reply};
 use tutti_testkit::server::built;
 use tutti_testkit::{Server, ServerOptions, guide, wait_until};
@@ -771,7 +771,10 @@ fn the_commands_of_the_guide_purge() {
     let server = Server::start(&ServerOptions::default());
     let examples = documented(&origin, &server);
     server.put("/config", &examples[0]);
-    let commands = guide::commands(include_str!("../../../docs/http/cache.md"));
+    let commands = guide::commands(chapter(
+        include_str!("../../../docs/http/cache.md"),
+        "Purging",
+    ));
     let control = server.control().display().to_string();
     let places = [("sudo curl", "curl -sS"), ("/run/tutti.sock", &control)];
     let mut count = 0;
