@@ -64,6 +64,16 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Breach>> {
     Ok(breaches)
 }
 
+/// Fails while SECURITY.md names an address that cannot exist (RFC 2606 reserves `.invalid`).
+pub(crate) fn check_release(root: &Path) -> Result<()> {
+    let text = std::fs::read_to_string(root.join("SECURITY.md")).context("SECURITY.md")?;
+    anyhow::ensure!(
+        !text.contains(".invalid"),
+        "the contact in SECURITY.md is a placeholder; hint: write the address that reports of vulnerabilities go to"
+    );
+    Ok(())
+}
+
 /// The tests named as `PATH.rs::TEST` in backticks: offset, path, test.
 fn tests_named(text: &str) -> Vec<(usize, &str, &str)> {
     text.match_indices(".rs::")
