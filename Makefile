@@ -251,11 +251,10 @@ dist: build ## dist/deb: packages for this Debian, with the licences of what is 
 	packaging/bill-of-materials $(DIST)/deb
 	cd $(DIST)/deb && sha256sum *.deb *.json >SHA256SUMS
 
-site: ## the documents with search, as pages in dist/site, all links tried (SOURCE_URL: where links to sources lead)
+site: ## the documents with search, as pages in dist/site/VERSION, all links tried (SOURCE_URL: where links to sources lead)
 	$(CARGO) xtask book $(CURDIR)/.work/book
 	mdbook="$$(packaging/fetch-tool mdbook)" && "$$mdbook" build $(CURDIR)/.work/book
-	rm -rf $(DIST)/site && mkdir -p $(DIST) && mv $(CURDIR)/.work/book/book $(DIST)/site
-	@test -s $(DIST)/site/index.html && ls $(DIST)/site/searchindex*.js >/dev/null && echo "built: $(DIST)/site/index.html"
+	packaging/site/publish $(CURDIR)/.work/book/book $(DIST)/site
 	python3 tests/site.py $(DIST)/site
 
 test-long: build ## every fault at length, all that a release has, then an hour of mixed load with the memory watched

@@ -45,8 +45,10 @@ pub(crate) fn write(root: &Path, folder: &Path, source_url: Option<&str>) -> Res
         )?;
     }
     std::fs::write(folder.join("src/SUMMARY.md"), contents)?;
-    std::fs::copy(root.join("packaging/book.toml"), folder.join("book.toml"))
-        .context("packaging/book.toml cannot be copied")?;
+    for file in ["book.toml", "version.js"] {
+        std::fs::copy(root.join("packaging/site").join(file), folder.join(file))
+            .with_context(|| format!("packaging/site/{file} cannot be copied"))?;
+    }
     Ok(())
 }
 
