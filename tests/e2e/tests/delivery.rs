@@ -63,7 +63,7 @@ fn curl(server: &Server, path: &str, more: &[&str]) -> (String, String) {
 
 #[test]
 fn an_application_gives_leave_for_files() {
-    let heading = "Files that an application gives leave for";
+    let heading = "Protected files";
     let (server, mut config) = serve(
         heading,
         &[
