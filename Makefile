@@ -50,7 +50,7 @@ STEP = @packaging/timed --go-on
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo test test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-packages test-packages-debian test-chart test-image image chart dist site fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts clean
+.PHONY: help build deps server demo demo-stop time-demo test test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-packages test-packages-debian test-chart test-image image chart dist site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -256,6 +256,9 @@ site: ## the documents with search, as pages in dist/site/VERSION, all links tri
 	mdbook="$$(packaging/fetch-tool mdbook)" && "$$mdbook" build $(CURDIR)/.work/book
 	packaging/site/publish $(CURDIR)/.work/book/book $(DIST)/site
 	python3 tests/site.py $(DIST)/site
+
+recording: build ## docs/start/session.svg: the session of the README, recorded in a terminal (port 8080)
+	packaging/site/record $(DIST) docs/start/session.svg
 
 test-long: build ## every fault at length, all that a release has, then an hour of mixed load with the memory watched
 	@packaging/install-deps build test real long bench
