@@ -305,8 +305,11 @@ lint: deps ## formatting, clippy, licences and advisories, the repository's own 
 	$(CARGO) xtask check
 	@$(MAKE) --no-print-directory lint-texts
 
-lint-texts: ## of these what needs nothing built: formatting, licences and advisories
+lint-texts: ## of these what needs nothing built: formatting, unused dependencies, licences and advisories
 	$(CARGO) fmt --all --check
+	@if ! $(CARGO) machete --version >/dev/null 2>&1; then \
+	    echo "cargo-machete is not installed: unused dependencies not looked for (cargo install --locked cargo-machete)"; \
+	else $(CARGO) machete; fi
 	@if ! $(CARGO) deny --version >/dev/null 2>&1; then \
 	    echo "cargo-deny is not installed: licences and advisories not checked (cargo install --locked cargo-deny)"; \
 	else \
