@@ -66,7 +66,7 @@ fn pictures(document: &str, text: &str) -> Vec<String> {
 /// The table of contents: the sections of docs/README.md, each with the pages that its landing page and theirs link to.
 fn contents(root: &Path, documents: &[String]) -> Result<String> {
     let mut text =
-        String::from("# Contents\n\n[Tutti](README.md)\n[Documentation](docs/README.md)\n");
+        String::from("# Contents\n\n[Tutti](README.md)\n\n[Documentation](docs/README.md)\n");
     let mut listed = BTreeSet::from(["README.md".to_owned(), "docs/README.md".to_owned()]);
     for section in targets(root, "docs/README.md", documents)? {
         let _ = writeln!(text, "\n# {}\n", title(root, &section)?);
