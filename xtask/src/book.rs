@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn links_out_of_the_book_are_text_or_addresses() {
-        let listed = BTreeSet::from(["docs/http/tls.md", "ARCHITECTURE.md"]);
+        let listed = BTreeSet::from(["docs/tls.md", "ARCHITECTURE.md"]);
         let text = "See [TLS](tls.md#names), [the journeys](../ARCHITECTURE.md), [a [b]](../crates/a.rs) and [decisions](decisions).";
         let plain = redirected("docs/a.md", text, &listed, None);
         assert_eq!(
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn links_to_a_readme_lead_to_its_page() {
-        let listed = BTreeSet::from(["docs/http/tls.md", "README.md", "bench/README.md"]);
+        let listed = BTreeSet::from(["docs/tls.md", "README.md", "bench/README.md"]);
         let text = "[a](../bench/README.md#b), [c](tls.md), [d](../README.md), [e](../crates/README.md), [f](../README.md)";
         let expected =
             "[a](../bench/index.md#b), [c](tls.md), [d](../index.md), e, [f](../index.md)";
