@@ -50,7 +50,7 @@ STEP = @packaging/timed --go-on
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
-.PHONY: help build deps server demo demo-stop time-demo test test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-packages test-packages-debian test-chart test-image image chart dist site fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts clean
+.PHONY: help build deps server demo demo-stop time-demo test test-steps test-fresh test-long build-loom build-fuzz test-loom test-fuzz test-miri test-sanitizers test-threads test-pythons test-javas test-nodes test-debian test-real test-real-debian test-packages test-packages-debian test-chart test-image image chart dist site recording fuzz bench bench-quick bench-instructions bench-fleet lint lint-texts clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -234,7 +234,7 @@ test-packages-debian: ## the same on SUITE (trixie), another Debian, built there
 image: ## the container image of the packages that `make dist` has made (root only), as dist/tutti-image.tar
 	packaging/build-image $(DIST)/deb $(DIST)/tutti-image.tar
 
-test-chart: ## the Helm chart: linted, rendered, held to Kubernetes' schemas and to docs/kubernetes.md
+test-chart: ## the Helm chart: linted, rendered, held to Kubernetes' schemas and to docs/operate/kubernetes.md
 	python3 tests/packages/chart.py
 
 test-image: test-chart ## the image as Compose runs it; the Dockerfile is linted
@@ -252,12 +252,14 @@ dist: build ## dist/deb: packages for this Debian, with the licences of what is 
 	packaging/bill-of-materials $(DIST)/deb
 	cd $(DIST)/deb && sha256sum *.deb *.json >SHA256SUMS
 
-site: ## the documents with search, as pages in dist/site, all links tried (SOURCE_URL: where links to sources lead)
+site: ## the documents with search, as pages in dist/site/VERSION, all links tried (SOURCE_URL: where links to sources lead)
 	$(CARGO) xtask book $(CURDIR)/.work/book
 	mdbook="$$(packaging/fetch-tool mdbook)" && "$$mdbook" build $(CURDIR)/.work/book
-	rm -rf $(DIST)/site && mkdir -p $(DIST) && mv $(CURDIR)/.work/book/book $(DIST)/site
-	@test -s $(DIST)/site/index.html && ls $(DIST)/site/searchindex*.js >/dev/null && echo "built: $(DIST)/site/index.html"
+	packaging/site/publish $(CURDIR)/.work/book/book $(DIST)/site
 	python3 tests/site.py $(DIST)/site
+
+recording: build ## docs/start/session.svg: the session of the README, recorded in a terminal (port 8080)
+	packaging/site/record $(DIST) docs/start/session.svg
 
 test-long: build ## every fault at length, all that a release has, then an hour of mixed load with the memory watched
 	@packaging/install-deps build test real long bench
@@ -283,7 +285,7 @@ fuzz: ## each fuzz target for FUZZ_SECONDS (60); what it found is kept in fuzz/c
 	    RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run $$target fuzz/corpus/$$target $$seeds -- -max_total_time=$(or $(FUZZ_SECONDS),60); \
 	done
 
-bench: build ## every point of docs/performance.md beside nginx, FPM and Apache
+bench: build ## every point of docs/project/performance.md beside nginx, FPM and Apache
 	@packaging/install-deps build bench
 	python3 bench/run.py --dist $(DIST) --document
 
@@ -295,7 +297,7 @@ bench-instructions: build ## instructions of the router for one request, by call
 	@packaging/install-deps build test
 	python3 bench/instructions.py --dist $(DIST) $(if $(BESIDE),--beside $(BESIDE))
 
-bench-fleet: build ## 1,000 nodes of a fleet on one etcd, without servers: docs/fleet.md (some minutes)
+bench-fleet: build ## 1,000 nodes of a fleet on one etcd, without servers: docs/operate/fleet.md (some minutes)
 	@packaging/install-deps build test bench
 	python3 bench/fleet.py --dist $(DIST) --document
 
@@ -304,8 +306,11 @@ lint: deps ## formatting, clippy, licences and advisories, the repository's own 
 	$(CARGO) xtask check
 	@$(MAKE) --no-print-directory lint-texts
 
-lint-texts: ## of these what needs nothing built: formatting, licences and advisories
+lint-texts: ## of these what needs nothing built: formatting, unused dependencies, licences and advisories
 	$(CARGO) fmt --all --check
+	@if ! $(CARGO) machete --version >/dev/null 2>&1; then \
+	    echo "cargo-machete is not installed: unused dependencies not looked for (cargo install --locked cargo-machete)"; \
+	else $(CARGO) machete; fi
 	@if ! $(CARGO) deny --version >/dev/null 2>&1; then \
 	    echo "cargo-deny is not installed: licences and advisories not checked (cargo install --locked cargo-deny)"; \
 	else \

@@ -3,7 +3,7 @@
 
 Nodes are `tutti-fleet-nodes`: the code of the process that follows a source, without servers. Measured: how long a document takes to all
 nodes, what the store costs meanwhile and at rest, and how nodes come back to a store that was away. Writes bench/results/fleet.json; with
-`--document` also the pictures of docs/fleet.md. Needs `packaging/etcd`; by root it runs in a network of its own.
+`--document` also the pictures of docs/operate/fleet.md. Needs `packaging/etcd`; by root it runs in a network of its own.
 """
 
 import argparse
@@ -300,7 +300,7 @@ def read_options():
     parser.add_argument("--dist", type=Path, default=ROOT / "dist")
     parser.add_argument("--tools", type=Path, help="folder of tutti-fleet-nodes (default: build it)")
     parser.add_argument("--results", type=Path, default=ROOT / "bench/results")
-    parser.add_argument("--document", action="store_true", help="draw the pictures of docs/fleet.md")
+    parser.add_argument("--document", action="store_true", help="draw the pictures of docs/operate/fleet.md")
     options = parser.parse_args()
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     if not options.tools:
@@ -334,7 +334,7 @@ def main():
     path.write_text(json.dumps(found) + "\n")
     say(f"written: {path}")
     if options.document:
-        subprocess.run(["/usr/bin/python3", ROOT / "bench/harness/fleet_plot.py", path, ROOT / "docs/plots"], check=True)
+        subprocess.run(["/usr/bin/python3", ROOT / "bench/harness/fleet_plot.py", path, ROOT / "docs/project/plots"], check=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures Tutti beside its peers: `bench/run.py [--quick] [--only P1,P5] [--rounds 5] [--seconds 4]`.
 
-What is measured and why is in docs/performance.md; bench/README.md tells how to read and add to it.
+What is measured and why is in docs/project/performance.md; bench/README.md tells how to read and add to it.
 Needs Debian's nginx, php-fpm, apache2 with mod_php, wrk and ab (`packaging/install-deps bench`).
 """
 
@@ -26,7 +26,7 @@ from harness.servers import Floor, Place, Tutti, is_installed  # noqa: E402
 ROOT = Path(__file__).resolve().parent.parent
 # The tools that `packaging/fetch-tool` fetches.
 os.environ["PATH"] += f"{os.pathsep}{ROOT / '.work/tools/bin'}"
-DOCUMENT = ROOT / "docs/performance.md"
+DOCUMENT = ROOT / "docs/project/performance.md"
 
 
 class Context:
@@ -106,7 +106,7 @@ def make_site(folder):
     for name, size in (("file-1k.txt", 1024), ("file-100k.txt", 100 * 1024), ("file-10m.bin", 10 * 1024 * 1024)):
         (folder / name).write_bytes((line * (size // len(line) + 1))[:size])
     # Text as people write it, for compression; the same bytes by PHP.
-    (folder / "page-20k.html").write_bytes((ROOT / "docs/reference.md").read_bytes()[:20 * 1024])
+    (folder / "page-20k.html").write_bytes((ROOT / "docs/reference/options.md").read_bytes()[:20 * 1024])
     (folder / "page.php").write_text("<?php readfile(__DIR__ . '/page-20k.html');\n")
     for entry in [folder, *folder.rglob("*")]:
         entry.chmod(0o755 if entry.is_dir() else 0o644)
@@ -181,7 +181,7 @@ def parse_options():
     parser.add_argument("--tools", default=None, help="folder of tutti-floor and tutti-load (default: build them)")
     parser.add_argument("--results", default=str(ROOT / "bench/results"))
     parser.add_argument("--name", default=None, help="name of the result files (default: the date)")
-    parser.add_argument("--document", action="store_true", help="also put tables and pictures into docs/performance.md and docs/plots")
+    parser.add_argument("--document", action="store_true", help="also put tables and pictures into docs/project/performance.md and docs/project/plots")
     parser.add_argument("--again", nargs="+", metavar="RUN.json", help="measure nothing: one run of these, the last that has a case counts")
     parser.add_argument("--wait", type=int, default=120, help="seconds to wait for a quiet machine")
     options = parser.parse_args()
@@ -204,7 +204,7 @@ def main():
     if options.again:
         run = report.merged(options.again)
         if options.document:
-            report.document(run, DOCUMENT)
+            report.document(run, DOCUMENT, Path(options.results))
         print(report.run_markdown(run))
         return
     build_tools(options)
@@ -239,7 +239,7 @@ def main():
                 failures.append(identifier)
         text = report.write(run, Path(options.results))
         if options.document:
-            report.document(run, DOCUMENT)
+            report.document(run, DOCUMENT, Path(options.results))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(text)

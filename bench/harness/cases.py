@@ -1,4 +1,4 @@
-"""The points of `docs/performance.md`: for each its peers, its loads, and what is to be reached.
+"""The points of `docs/project/performance.md`: for each its peers, its loads, and what is to be reached.
 
 A case is data (`Case`) where interleaved rounds say it all; those that look at something else (idle memory,
 held connections, the transport alone) are functions in `special.py`.
@@ -315,7 +315,7 @@ def p26(context):
 
 
 def all_cases(context):
-    """In the order of docs/performance.md; the special ones are added by the runner."""
+    """In the order of docs/project/performance.md; the special ones are added by the runner."""
     return [p1(context), p2(context), p3(context), p4(context, "veth", 1.0), p4(context, "loopback", 1.8), p5(context), p6(context),
             p7(context), p9(context), p10(context), p20(context), p22(context), p26(context), p23_slim(context), p23_lumen(context),
             p23_yii(context)]

@@ -214,7 +214,7 @@ def draw(run, folder):
             names.append(name)
     figure = draw_overview(run["cases"])
     if figure:
-        save(figure, folder / "overview.svg", "Requests per second and the slowest hundredth, Tutti beside its peers; the figures are in docs/performance.md")
+        save(figure, folder / "overview.svg", "Requests per second and the slowest hundredth, Tutti beside its peers; the figures are in docs/project/performance.md")
         names.append("overview.svg")
     return names
 

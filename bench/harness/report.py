@@ -1,4 +1,4 @@
-"""Writes what was measured: one JSON file per run, and the table of docs/performance.md."""
+"""Writes what was measured: one JSON file per run, and the table of docs/project/performance.md."""
 
 import json
 import math
@@ -25,13 +25,11 @@ def _mark(check: Check):
     return {True: "reached", False: "**missed**", None: "not measured"}[check.ok]
 
 
-def case_markdown(case, pictures=()):
-    """One case as a section: rows, facts, verdict, and its picture if there is one."""
+def case_markdown(case):
+    """One case as a section: rows, facts, verdict."""
     lines = [f"### {case['id']} · {case['title']}", "", f"To reach: {case['target']}.", ""]
     if case.get("note"):
         lines += [case["note"], ""]
-    if f"{case['id']}.svg" in pictures:
-        lines += [f"![{case['id']}: the figures of the table](plots/{case['id']}.svg)", ""]
     if case["rows"]:
         lines += ["| server | load | path | req/s (range) | p50 ms | p99 ms | max ms | errors | CPU µs/req (range) | PSS MiB |",
                   "|---|---|---|---|---|---|---|---|---|---|"]
@@ -70,14 +68,17 @@ def case_record(case, rows, facts, checks, problems):
             "checks": [{"text": check.text, "ok": check.ok, "verdict": _mark(check)} for check in checks]}
 
 
+def _verdict(case):
+    """The verdict of a point, with the checks that it missed."""
+    oks = [check["ok"] for check in case["checks"]]
+    verdict = "**missed**" if False in oks else "reached" if oks and None not in oks else "not measured"
+    missed = "; ".join(check["text"] for check in case["checks"] if check["ok"] is False)
+    return f"{verdict}{': ' + missed if missed else ''}"
+
+
 def summary_markdown(cases):
     """One line per point: reached, missed or not measured, with the checks that decided it."""
-    lines = ["| point | | verdict |", "|---|---|---|"]
-    for case in cases:
-        oks = [check["ok"] for check in case["checks"]]
-        verdict = "**missed**" if False in oks else "reached" if oks and None not in oks else "not measured"
-        missed = "; ".join(check["text"] for check in case["checks"] if check["ok"] is False)
-        lines.append(f"| {case['id']} | {case['title']} | {verdict}{': ' + missed if missed else ''} |")
+    lines = ["| point | | verdict |", "|---|---|---|", *(f"| {case['id']} | {case['title']} | {_verdict(case)} |" for case in cases)]
     return "\n".join(lines) + "\n"
 
 
@@ -108,18 +109,9 @@ def draw(run_file, folder):
     return done.stdout.split()
 
 
-def run_markdown(run, pictures=()):
-    machine = run["machine"]
-    kind = "virtual machine" if machine["virtual"] else "machine"
-    peers = "; ".join(f"{name}: {version}" for name, version in machine["peers"].items())
-    head = [
-        f"Measured {run['date']} on a {kind} with {machine['cores']} cores ({machine['cpu']}), {machine['memory_gib']} GiB, "
-        f"Linux {machine['kernel']}, {machine['system']}. {peers}.", "",
-        f"{run['rounds']} interleaved rounds of {run['seconds']:g} s unless a row says otherwise; medians, with the range in brackets. "
-        f"Before the run {run['foreign_before']:.2f} of a core was busy with other work"
-        f"{'; this was a quick run: its figures show that the harness works, nothing else' if run['quick'] else ''}.", "",
-        summary_markdown(run["cases"]), ""]
-    return "\n".join(head) + "\n".join(case_markdown(case, pictures) for case in run["cases"])
+def run_markdown(run):
+    """All rows of a run."""
+    return "\n".join([*machine_markdown(run), summary_markdown(run["cases"]), *(case_markdown(case) for case in run["cases"])])
 
 
 def write(run, folder):
@@ -132,8 +124,32 @@ def write(run, folder):
     return text
 
 
-def document(run, page):
-    """Puts a run into the generated part of a page, with its pictures beside the page."""
+def machine_markdown(run):
+    """The machine and the length of a run: one sentence per line."""
+    machine = run["machine"]
+    kind = "virtual machine" if machine["virtual"] else "machine"
+    peers = "; ".join(f"{name}: {version}" for name, version in machine["peers"].items())
+    return [
+        f"Measured {run['date']} on a {kind} with {machine['cores']} cores ({machine['cpu']}), {machine['memory_gib']} GiB, "
+        f"Linux {machine['kernel']}, {machine['system']}.",
+        f"{peers}.",
+        f"{run['rounds']} interleaved rounds of {run['seconds']:g} s unless a row says otherwise; medians, with the range in brackets.",
+        f"Before the run {run['foreign_before']:.2f} of a core was busy with other work"
+        f"{'; this was a quick run: its figures show that the harness works, nothing else' if run['quick'] else ''}.", ""]
+
+
+def document_markdown(run, pictures):
+    """The table of points, each with its target and its verdict, and the pictures."""
+    lines = [*machine_markdown(run), "| point | what | to reach | verdict |", "|---|---|---|---|"]
+    lines += [f"| {case['id']} | {case['title']} | {case['target']} | {_verdict(case)} |" for case in run["cases"]]
+    for case in run["cases"]:
+        if f"{case['id']}.svg" in pictures:
+            lines += ["", f"![{case['id']}: {case['title']}](plots/{case['id']}.svg)"]
+    return "\n".join(lines) + "\n"
+
+
+def document(run, page, results):
+    """Puts a run into the generated part of a page, with its pictures beside the page, and all its rows into `results`."""
     before, begin, rest = page.read_text().partition(_BEGIN)
     _, end, after = rest.partition(_END)
     if not begin or not end:
@@ -142,4 +158,5 @@ def document(run, page):
         json.dump(run, file)
         file.flush()
         pictures = draw(file.name, page.parent / "plots")
-    page.write_text(f"{before}{_BEGIN}\n\n{run_markdown(run, pictures)}\n{_END}{after}")
+    (results / "full-run.md").write_text(f"# The last full run\n\n{run_markdown(run)}")
+    page.write_text(f"{before}{_BEGIN}\n\n{document_markdown(run, pictures)}\n{_END}{after}")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The Helm chart, without a cluster: `tests/packages/chart.py`.
 
-It is linted, and rendered with its own values, with each block of values of docs/kubernetes.md and with values that are to be refused. What comes
+It is linted, and rendered with its own values, with each block of values of docs/operate/kubernetes.md and with values that are to be refused. What comes
 of it is held to Kubernetes' schemas, of an old and a new version, and to what the page promises: probes, the way out, rights, who may write where.
 The configuration in it is one. helm and kubernetes-validate are fetched where they are not installed; what cannot run here is told as skipped.
 """
@@ -22,7 +22,7 @@ except ModuleNotFoundError:
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CHART = ROOT / "packaging/helm/tutti"
-GUIDE = ROOT / "docs/kubernetes.md"
+GUIDE = ROOT / "docs/operate/kubernetes.md"
 ADAPTER = ROOT / "packaging/monitoring/prometheus-adapter.yml"
 # The oldest version that the guide names, and the newest that the tool knows.
 KUBERNETES = ["1.27.0", "1.37.0"]
@@ -63,7 +63,7 @@ def guide_values(page):
     found = blocks(page, "# values.yaml")
     packed, = re.findall(r"^\$ helm install site (\S+) --values values.yaml$", page, re.M)
     assert packed == f"dist/tutti-{version()}.tgz", "what `make chart` packs"
-    assert len(found) >= 4, "docs/kubernetes.md shows values for each thing that it tells of"
+    assert len(found) >= 4, "docs/operate/kubernetes.md shows values for each thing that it tells of"
     return found
 
 

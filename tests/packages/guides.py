@@ -16,19 +16,31 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 # Pages whose commands another test runs: they need a compiler, another server's files, or are the program's own help. The test, and the code in
 # it that takes the commands from the page, which stands there beside the page's name; a comment does not count.
 ELSEWHERE = {
-    "docs/acme.md": ("tests/e2e/tests/acme.rs", "guide_hook(&page"),
-    "docs/cache.md": ("tests/e2e/tests/cache.rs", "guide::commands("),
-    "docs/command-line.md": ("crates/ctl/src/page.rs", "read_to_string(&path)"),
-    "docs/dashboard.md": ("tests/e2e/tests/dashboard.rs", 'examples(guide, "console")'),
-    "docs/fleet.md": ("tests/e2e/tests/fleet.rs", 'examples(guide, "console")'),
-    "docs/http3.md": ("tests/e2e/tests/http3.rs", 'block("console")'),
-    "docs/delivery.md": ("tests/e2e/tests/delivery.rs", 'examples(section("Maintenance"), "console")'),
-    "docs/install.md": ("tests/packages/run.py", "in guide():"),
-    "docs/moving-from-unit.md": ("crates/daemon/tests/moving.rs", "guide::commands("),
-    "docs/kubernetes.md": ("tests/packages/chart.py", "guide_values(page)"),
-    "docs/node.md": ("tests/e2e/tests/node.rs", "guide::commands("),
-    "docs/sdk.md": ("tests/e2e/tests/contract/guides.rs", 'line.starts_with("cc ")'),
-    "docs/wasm.md": ("tests/e2e/tests/wasm.rs", "guide::commands("),
+    "docs/http/acme.md": ("tests/e2e/tests/acme.rs", "guide_hook(&page"),
+    "docs/http/cache.md": ("tests/e2e/tests/cache.rs", "guide::commands("),
+    "docs/reference/command-line.md": ("crates/ctl/src/page.rs", "read_to_string(&path)"),
+    "docs/operate/dashboard.md": ("tests/e2e/tests/dashboard.rs", 'examples(guide, "console")'),
+    "docs/operate/fleet.md": ("tests/e2e/tests/fleet.rs", 'examples(guide, "console")'),
+    "docs/http/http2-and-http3.md": ("tests/e2e/tests/http3.rs", 'block("console")'),
+    "docs/http/delivery.md": ("tests/e2e/tests/delivery.rs", 'examples(section("Maintenance"), "console")'),
+    "docs/start/install.md": ("tests/packages/run.py", "in guide():"),
+    "docs/start/moving-from-unit.md": ("crates/daemon/tests/moving.rs", "guide::commands("),
+    "docs/operate/kubernetes.md": ("tests/packages/chart.py", "guide_values(page)"),
+    "docs/languages/node.md": ("tests/e2e/tests/node.rs", "guide::commands("),
+    "docs/languages/sdk.md": ("tests/e2e/tests/contract/guides.rs", 'line.starts_with("cc ")'),
+    "docs/start/first-site.md": ("tests/e2e/tests/sessions.rs", 'examples(FIRST_SITE, "console")'),
+    "docs/languages/php.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/languages/python.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/languages/perl.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/languages/ruby.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/languages/java.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/languages/external.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/http/access.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/proxy/upstreams.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/operate/processes.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/operate/metrics.md": ("tests/e2e/tests/sessions.rs", 'examples(page, "console")'),
+    "docs/start/cookbook.md": ("tests/e2e/tests/sessions.rs", "examples(chapter(COOKBOOK, recipe)"),
+    "docs/languages/wasm.md": ("tests/e2e/tests/wasm.rs", "guide::commands("),
 }
 
 STOP = "! pgrep -f '^tutti: main' >/dev/null || { kill -QUIT $(pgrep -f '^tutti: main'); while pgrep -f '^tutti: ' >/dev/null; do sleep 0.05; done; }"
@@ -76,13 +88,15 @@ class Session:
 
 
 SESSIONS = [
+    # The session is in the site's folder, where others than root may enter.
     Session(
         "README.md",
-        before=STOP,
-        edits={"sudo ": "", "dist/bin/": "", "dist/modules": "/usr/lib/tutti/modules"},
+        before=f"{STOP}; touch index.php style.css; mkdir -p /srv/site; cp index.php style.css /srv/site",
+        edits={"tutti run .": "tutti run /srv/site"},
+        stays="tutti run",
     ),
     Session(
-        "docs/configuration.md",
+        "docs/start/configuration.md",
         before=f'{STOP}; rm -rf /var/lib/tutti/* /etc/tutti/*; printf %s "$PAGE_YAML" >/etc/tutti/site.yaml',
         between={
             "tuttid --config /etc/tutti/site.yaml": STOP,
@@ -94,9 +108,8 @@ SESSIONS = [
         },
         status={"tutti config check": 1},
     ),
-    Session("docs/http2.md", before=f'{START}; printf %s "$PAGE_JSON" >page.json; tutti config put --file page.json'),
     Session(
-        "docs/import.md",
+        "docs/start/import.md",
         before=f"{START}; mkdir -p /srv/shop; touch /srv/shop/index.php",
         # The page's file of passwords, which the machine does not have: the word `staff` by SHA-512.
         between={
@@ -106,20 +119,20 @@ SESSIONS = [
         status={"tutti import nginx": 1},
     ),
     Session(
-        "docs/logs.md",
+        "docs/operate/logs.md",
         before=f"{STOP}; mkdir -p /var/log/tutti",
         between={"tuttid --no-daemon": STOP, "tuttid --log syslog": STOP},
         stays="tuttid --no-daemon",
     ),
-    Session("docs/scripting.md"),
-    Session("docs/sites.md", before=f'{START}; printf %s "$PAGE_JSON" >site.json; {CERTIFICATES}; cat cert.pem key.pem >both.pem; tutti cert put site both.pem'),
+    Session("docs/http/scripting.md"),
+    Session("docs/start/sites.md", before=f'{START}; printf %s "$PAGE_JSON" >site.json; {CERTIFICATES}; cat cert.pem key.pem >both.pem; tutti cert put site both.pem'),
     Session(
-        "docs/spooler.md",
+        "docs/operate/jobs.md",
         before=f"""{START}; mkdir -p /var/www/app; echo '<?php echo "sent";' >/var/www/app/send-mail.php
 printf %s "$PAGE_JSON" >page.json; tutti config put --file page.json""",
     ),
-    Session("docs/tls.md", before=f"{START}; {CERTIFICATES}"),
-    Session("docs/upgrade.md"),
+    Session("docs/http/tls.md", before=f"{START}; {CERTIFICATES}"),
+    Session("docs/operate/upgrade.md"),
 ]
 
 
@@ -238,7 +251,7 @@ def run_session(machine, session):
 
 def run(machine):
     """All sessions; a page with commands that nobody runs is a fault. What was served before is served again then."""
-    pages = ["README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md"))]
+    pages = ["README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md"))]
     ours = {session.page for session in SESSIONS}
     for page in pages:
         if commands((ROOT / page).read_text(encoding="utf-8")) and page not in ours:

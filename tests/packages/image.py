@@ -121,8 +121,8 @@ def serves_and_drains(folder):
 
 
 def is_built_as_the_guide_says():
-    """docs/install.md: the archive is loaded, and Docker's command, with podman in its place, makes a small image of the same packages."""
-    page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+    """docs/start/install.md: the archive is loaded, and Docker's command, with podman in its place, makes a small image of the same packages."""
+    page = (ROOT / "docs/start/install.md").read_text(encoding="utf-8")
     archive, packages = ROOT / "dist/tutti-image.tar", ROOT / "dist/deb"
     if not archive.exists() or not list(packages.glob("tutti_*.deb")):
         return skipped("dist/ has no packages or no image (make dist image): the guide's commands are not run")

@@ -52,7 +52,7 @@ def get(port, path="/", host="127.0.0.1"):
 
 def guide():
     """The commands of the guide's first part, each with what it says."""
-    part = (ROOT / "docs/install.md").read_text(encoding="utf-8").partition("### Upgrade")[0]
+    part = (ROOT / "docs/start/install.md").read_text(encoding="utf-8").partition("### Upgrade")[0]
     found = []
     for block in part.split("```console\n")[1:]:
         for line in block.partition("```")[0].splitlines():
@@ -130,7 +130,7 @@ class Walk:
         return " ".join(found)
 
     def installs_and_serves(self):
-        """The commands of docs/install.md, with what each says; the port is a free one. They take less than a minute."""
+        """The commands of docs/start/install.md, with what each says; the port is a free one. They take less than a minute."""
         began = time.monotonic()
         for command, says in guide():
             command = command.replace("*:8080", f"127.0.0.1:{self.port}").replace("localhost:8080", f"127.0.0.1:{self.port}")

@@ -11,16 +11,6 @@ use anyhow::{Context, Result};
 
 use crate::documents::{all, links};
 
-/// Pages of the repository itself, after the guides.
-const PROJECT: &[(&str, &str)] = &[
-    ("ARCHITECTURE.md", "Architecture"),
-    ("CONTRIBUTING.md", "Contributing"),
-    ("SECURITY.md", "Security"),
-    ("CHANGELOG.md", "Changelog"),
-    ("spec/wire.md", "The wire between server and worker"),
-    ("bench/README.md", "The bench"),
-];
-
 /// Writes the source of the book into `folder`, which is made new.
 pub(crate) fn write(root: &Path, folder: &Path, source_url: Option<&str>) -> Result<()> {
     if folder.exists() {
@@ -55,8 +45,10 @@ pub(crate) fn write(root: &Path, folder: &Path, source_url: Option<&str>) -> Res
         )?;
     }
     std::fs::write(folder.join("src/SUMMARY.md"), contents)?;
-    std::fs::copy(root.join("packaging/book.toml"), folder.join("book.toml"))
-        .context("packaging/book.toml cannot be copied")?;
+    for file in ["book.toml", "version.js"] {
+        std::fs::copy(root.join("packaging/site").join(file), folder.join(file))
+            .with_context(|| format!("packaging/site/{file} cannot be copied"))?;
+    }
     Ok(())
 }
 
@@ -71,29 +63,56 @@ fn pictures(document: &str, text: &str) -> Vec<String> {
     own.map(|target| normal(&folder.join(target))).collect()
 }
 
-/// The table of contents: the guides in the order of docs/README.md, the repository's own pages, the decisions.
+/// The table of contents: the sections of docs/README.md, each with the pages that its landing page and theirs link to.
 fn contents(root: &Path, documents: &[String]) -> Result<String> {
-    let guides = std::fs::read_to_string(root.join("docs/README.md"))
-        .context("docs/README.md cannot be read")?;
-    let mut text = String::from("# Contents\n\n[Tutti](README.md)\n\n# Guides\n\n");
-    for (_, target) in links(&guides) {
-        let document = format!("docs/{target}");
-        if documents.contains(&document) {
-            let _ = writeln!(text, "- [{}]({document})", title(root, &document)?);
-        }
-    }
-    text.push_str("\n# The project\n\n");
-    for (document, name) in PROJECT {
-        let _ = writeln!(text, "- [{name}]({document})");
-    }
-    text.push_str("\n# Decisions\n\n");
-    for document in documents
-        .iter()
-        .filter(|document| document.starts_with("docs/decisions/"))
-    {
-        let _ = writeln!(text, "- [{}]({document})", title(root, document)?);
+    let mut text =
+        String::from("# Contents\n\n[Tutti](README.md)\n\n[Documentation](docs/README.md)\n");
+    let mut listed = BTreeSet::from(["README.md".to_owned(), "docs/README.md".to_owned()]);
+    for section in targets(root, "docs/README.md", documents)? {
+        let _ = writeln!(text, "\n# {}\n", title(root, &section)?);
+        listed.insert(section.clone());
+        entries(root, documents, &section, 0, &mut listed, &mut text)?;
     }
     Ok(text)
+}
+
+/// A landing page, and below it the pages it links to that are not listed yet.
+fn entries(
+    root: &Path,
+    documents: &[String],
+    page: &str,
+    depth: usize,
+    listed: &mut BTreeSet<String>,
+    text: &mut String,
+) -> Result<()> {
+    let indent = "  ".repeat(depth);
+    let _ = writeln!(text, "{indent}- [{}]({page})", title(root, page)?);
+    if !page.ends_with("/README.md") || !page.starts_with("docs/") {
+        return Ok(());
+    }
+    for target in targets(root, page, documents)? {
+        if listed.insert(target.clone()) {
+            entries(root, documents, &target, depth + 1, listed, text)?;
+        }
+    }
+    Ok(())
+}
+
+/// The documents that the list items of a page link to, in their order.
+fn targets(root: &Path, page: &str, documents: &[String]) -> Result<Vec<String>> {
+    let text = std::fs::read_to_string(root.join(page))
+        .with_context(|| format!("`{page}` cannot be read"))?;
+    let folder = Path::new(page).parent().unwrap_or(Path::new(""));
+    let items: String = text
+        .lines()
+        .filter(|line| line.starts_with("- "))
+        .flat_map(|line| [line, "\n"])
+        .collect();
+    Ok(links(&items)
+        .into_iter()
+        .map(|(_, target)| normal(&folder.join(target)))
+        .filter(|target| documents.contains(target))
+        .collect())
 }
 
 /// A page's own first heading.
@@ -204,13 +223,10 @@ mod tests {
         let root = crate::workspace::root().unwrap();
         let documents = all(&root).unwrap();
         let contents = contents(&root, &documents).unwrap();
-        for document in documents
-            .iter()
-            .filter(|document| document.starts_with("docs/") && *document != "docs/README.md")
-        {
+        for document in documents.iter().filter(|page| page.starts_with("docs/")) {
             assert!(
                 contents.contains(&format!("({document})")),
-                "docs/README.md does not name {document}"
+                "no landing page links to {document}"
             );
         }
     }

@@ -6,23 +6,29 @@ use anyhow::{Context, Result};
 
 use crate::breach::Breach;
 
-/// Folders with documents, from the root of the repository, besides those in the root itself.
-const FOLDERS: &[&str] = &["docs", "docs/decisions", "bench", "spec"];
+/// Folders with documents, besides the root of the repository; those of `docs` may have folders of their own.
+const FOLDERS: &[&str] = &["docs", "bench", "spec"];
 
 /// All documents, by their paths in the repository.
 pub(crate) fn all(root: &Path) -> Result<Vec<String>> {
     let mut found = Vec::new();
-    for folder in std::iter::once(&"").chain(FOLDERS) {
-        let entries = std::fs::read_dir(root.join(folder))
+    let mut folders: Vec<String> = vec![String::new()];
+    folders.extend(FOLDERS.iter().map(|&folder| folder.to_owned()));
+    while let Some(folder) = folders.pop() {
+        let entries = std::fs::read_dir(root.join(&folder))
             .with_context(|| format!("`{folder}` cannot be read"))?;
         for entry in entries {
-            let name = entry?.file_name().to_string_lossy().into_owned();
-            if name.ends_with(".md") {
-                found.push(if folder.is_empty() {
-                    name
-                } else {
-                    format!("{folder}/{name}")
-                });
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let path = if folder.is_empty() {
+                name
+            } else {
+                format!("{folder}/{name}")
+            };
+            if path.ends_with(".md") {
+                found.push(path);
+            } else if folder.starts_with("docs") && entry.file_type()?.is_dir() {
+                folders.push(path);
             }
         }
     }
@@ -56,6 +62,16 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Breach>> {
         }
     }
     Ok(breaches)
+}
+
+/// Fails while SECURITY.md names an address that cannot exist (RFC 2606 reserves `.invalid`).
+pub(crate) fn check_release(root: &Path) -> Result<()> {
+    let text = std::fs::read_to_string(root.join("SECURITY.md")).context("SECURITY.md")?;
+    anyhow::ensure!(
+        !text.contains(".invalid"),
+        "the contact in SECURITY.md is a placeholder; hint: write the address that reports of vulnerabilities go to"
+    );
+    Ok(())
 }
 
 /// The tests named as `PATH.rs::TEST` in backticks: offset, path, test.

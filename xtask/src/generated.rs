@@ -18,8 +18,14 @@ fn files(root: &Path) -> Result<Vec<(&'static str, String)>> {
     Ok(vec![
         ("spec/config.schema.json", printed(&tutti_config::schema())?),
         (DESCRIPTION, compact(&tutti_control::openapi())),
-        ("docs/reference.md", tutti_config::reference_markdown()),
-        ("docs/variables.md", tutti_config::variables_markdown()),
+        (
+            "docs/reference/options.md",
+            tutti_config::reference_markdown(),
+        ),
+        (
+            "docs/reference/variables.md",
+            tutti_config::variables_markdown(),
+        ),
         (METRICS, metrics(root)?),
         ("sdk/c/include/tutti_worker.h", header(&root.join("sdk/c"))?),
     ])
@@ -29,7 +35,7 @@ fn files(root: &Path) -> Result<Vec<(&'static str, String)>> {
 const DESCRIPTION: &str = "spec/openapi.json";
 
 /// The page with the table of families.
-const METRICS: &str = "docs/metrics.md";
+const METRICS: &str = "docs/operate/metrics.md";
 
 /// That page, with the table as the families are declared.
 fn metrics(root: &Path) -> Result<String> {

@@ -1,5 +1,5 @@
 //! Crates by public interface: each has one row of one sentence in the layout of `ARCHITECTURE.md`, and a library more than one user, or a
-//! reason to be a crate nevertheless (docs/decisions/0761).
+//! reason to be a crate nevertheless (docs/project/decisions/0761).
 
 use std::path::Path;
 

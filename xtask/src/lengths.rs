@@ -30,7 +30,7 @@ pub(crate) fn check_description(path: &str, content: &str) -> Option<Breach> {
     (lines > MOST_LINES_OF_THE_DESCRIPTION).then(|| {
         Breach::new(
             path,
-            format!("{lines} lines; at most {MOST_LINES_OF_THE_DESCRIPTION}: places that are alike share a path item or a schema (docs/decisions/0550)"),
+            format!("{lines} lines; at most {MOST_LINES_OF_THE_DESCRIPTION}: places that are alike share a path item or a schema (docs/project/decisions/0550)"),
         )
     })
 }

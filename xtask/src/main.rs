@@ -3,6 +3,7 @@
 //! `cargo xtask check` runs all of them and prints every breach with its place. Called by `make lint`, `make test`
 //! and CI. `cargo xtask generate` writes the files that are made from the option table and from the C library's code; `check` compares them.
 //! `cargo xtask notices FILE` writes the licences of what we ship of others, `cargo xtask book FOLDER` the source of the documents' site.
+//! `cargo xtask release` refuses what no release may have: a placeholder in SECURITY.md.
 //! A rule that needs an exception gets it in [`tolerated`], in a table with its reason, never by silence.
 
 mod arrows;
@@ -18,6 +19,7 @@ mod interfaces;
 mod lengths;
 mod names;
 mod notices;
+mod sentences;
 mod source;
 mod targets;
 mod tolerated;
@@ -57,6 +59,14 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
+        Some("release") => match workspace::root().and_then(|root| documents::check_release(&root))
+        {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("xtask release: {error:#}");
+                ExitCode::FAILURE
+            }
+        },
         Some("notices") => made("notices", notices::write),
         Some("book") => made("book", |root, path| {
             let url = std::env::var("SOURCE_URL")
@@ -65,7 +75,7 @@ fn main() -> ExitCode {
             book::write(root, path, url.as_deref())
         }),
         _ => {
-            eprintln!("usage: cargo xtask check|generate|notices FILE|book FOLDER");
+            eprintln!("usage: cargo xtask check|generate|release|notices FILE|book FOLDER");
             ExitCode::from(2)
         }
     }
@@ -105,6 +115,7 @@ fn check() -> Result<Vec<Breach>> {
     breaches.extend(interfaces::check(&root, &crates)?);
     breaches.extend(comments::check(&root)?);
     breaches.extend(documents::check(&root)?);
+    breaches.extend(sentences::check(&root)?);
     breaches.extend(features::check(&root)?);
     breaches.extend(targets::check(&root)?);
     breaches.extend(generated::check(&root)?);

@@ -1,7 +1,7 @@
 //! Variables of the environment in configuration files: `${env:NAME}` and `${env:NAME:-default}`.
 //!
 //! Used for files only: what comes over the control socket is taken as it is. The spelling cannot be confused with variables
-//! of requests, none of which has a colon in its name (`docs/decisions/0181`). A value that is nothing but one reference takes the
+//! of requests, none of which has a colon in its name (`docs/project/decisions/0180`). A value that is nothing but one reference takes the
 //! type that its option wants, so that `"processes": "${env:WORKERS:-4}"` is a number. What must never happen: a variable that
 //! is not set and has no default taken for empty.
 

@@ -15,7 +15,7 @@ const FIRST_VERSION: &str = "0.1";
 const HEAD: &str = "# Configuration reference
 
 Made from the option table that the server itself checks with; do not edit. How configurations are written, sent and kept is in
-[configuration.md](configuration.md); a [JSON Schema](../spec/config.schema.json) for editors is made from the same table.
+[configuration.md](../start/configuration.md); a [JSON Schema](../../spec/config.schema.json) for editors is made from the same table.
 
 Every option is in Tutti since version 0.1 unless its row says otherwise. Those marked *beyond Unit* are unknown to NGINX Unit.
 A value of another type, a number out of range, a name that does not exist, and an option without the one it needs are refused

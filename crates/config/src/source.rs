@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn the_file_in_the_guide_is_one() {
-        let guide = include_str!("../../../docs/fleet.md");
+        let guide = include_str!("../../../docs/operate/fleet.md");
         let (_, rest) = guide.split_once("```json source\n").unwrap();
         let (file, _) = rest.split_once("```").unwrap();
         let source = of_text(file.as_bytes(), Format::Json).unwrap();

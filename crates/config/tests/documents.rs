@@ -40,10 +40,10 @@ fn each_is_valid(name: &str, context: &Context) -> usize {
 #[test]
 fn every_example_about_python_is_valid() {
     let context = Context::with_modules([("python", "3.11.2")]);
-    assert!(each_is_valid("python.md", &context) >= 2);
+    assert!(each_is_valid("languages/python.md", &context) >= 2);
 }
 
 #[test]
 fn every_example_about_traces_is_valid() {
-    assert!(each_is_valid("telemetry.md", &Context::default()) >= 1);
+    assert!(each_is_valid("operate/telemetry.md", &Context::default()) >= 1);
 }

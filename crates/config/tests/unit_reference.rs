@@ -2,7 +2,7 @@
 //!
 //! A row is the section of the page the rule is in, what is written, and the outcome: taken, or refused at a place. The pages are
 //! those of the repository `nginx/unit-docs`; a row whose section begins with `CHANGES` is from the change log of Unit or FreeUnit.
-//! Differences on purpose are marked, and stand in `docs/compat.md`. Issue 10: rows that came out differently were met by users.
+//! Differences on purpose are marked, and stand in `docs/reference/compat.md`. Issue 10: rows that came out differently were met by users.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -390,7 +390,7 @@ fn actions() {
             ("Variables", r#""rewrite": "$arg_a$cookie_b$header_c$dollar${host}$request_id$request_line$request_time$request_uri$remote_addr$method", "return": 200"#, Taken),
             ("Variables", r#""rewrite": "/a${uri", "return": 200"#, Refused("A/rewrite")),
             ("Variables", r#""rewrite": "/a$", "return": 200"#, Refused("A/rewrite")),
-            ("Variables (docs/compat.md: unknown variable)", r#""rewrite": "/a$nothing", "return": 200"#, Refused("A/rewrite")),
+            ("Variables (docs/reference/compat.md: unknown variable)", r#""rewrite": "/a$nothing", "return": 200"#, Refused("A/rewrite")),
             ("Scripting", r#""rewrite": "`${uri`", "return": 200"#, Refused("A/rewrite")),
             ("Response headers", r#""return": 200, "response_headers": {"Cache-Control": "max-age=60, s-maxage=120", "X-Gone": null}"#, Taken),
             ("Response headers", r#""return": 200, "response_headers": {"Content-Language": "`${uri.startsWith('/uk') ? 'en-GB' : 'en-US'}`"}"#, Taken),

@@ -1,6 +1,6 @@
 //! Bytes of a file to a plain socket, one system call at a time.
 //!
-//! There are two ways, and docs/decisions/0040 has the figures. To another machine the page cache's own pages go out without a copy. A
+//! There are two ways, and docs/project/decisions/0040 has the figures. To another machine the page cache's own pages go out without a copy. A
 //! client on this machine would itself copy those pages, long out of the processor's cache, so a large file is copied for it here,
 //! through a small buffer that stays in the cache.
 //!

@@ -1,4 +1,4 @@
-//! The page about the command line, `docs/command-line.md`, made from what `clap` parses with.
+//! The page about the command line, `docs/reference/command-line.md`, made from what `clap` parses with.
 //!
 //! The test here compares it; with `BLESS=1` it writes it.
 
@@ -137,7 +137,8 @@ fn written(argument: &Arg) -> String {
     reason = "a test fails by panicking"
 )]
 fn the_page_about_the_command_line_is_what_is_parsed() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/command-line.md");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../docs/reference/command-line.md");
     let page = markdown();
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&path, &page).unwrap();
@@ -145,6 +146,6 @@ fn the_page_about_the_command_line_is_what_is_parsed() {
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         written == page,
-        "docs/command-line.md is old: run `BLESS=1 cargo test -p tutti-ctl --lib page`"
+        "docs/reference/command-line.md is old: run `BLESS=1 cargo test -p tutti-ctl --lib page`"
     );
 }

@@ -64,7 +64,7 @@ fn run_daemon(program: &str, arguments: Vec<OsString>) -> ExitCode {
     tutti_main::run(&flags, &arguments)
 }
 
-/// The version of NGINX Unit whose configurations work unchanged (docs/compat.md).
+/// The version of NGINX Unit whose configurations work unchanged (docs/reference/compat.md).
 const UNIT_VERSION: &str = "1.35.0";
 
 /// The answer to `--version`. Under Unit's name it has the two lines that scripts for Unit look into, and one of our own.

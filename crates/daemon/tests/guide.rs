@@ -1,4 +1,4 @@
-//! The examples of `docs/configuration.md`, taken from the page.
+//! The examples of `docs/start/configuration.md`, taken from the page.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use support::{Start, TUTTI, plain_configuration};
 use tutti_testkit::{Server, ServerOptions, client, files, free_port, wait_until};
 
-const PAGE: &str = include_str!("../../../docs/configuration.md");
+const PAGE: &str = include_str!("../../../docs/start/configuration.md");
 
 /// The first block of code in this language.
 fn example(language: &str) -> &'static str {

@@ -1,4 +1,4 @@
-//! `docs/moving-from-unit.md`: the steps, with a state folder as NGINX Unit leaves one.
+//! `docs/start/moving-from-unit.md`: the steps, with a state folder as NGINX Unit leaves one.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -145,7 +145,7 @@ fn the_commands_of_the_page_move_a_running_server() {
     ));
     let former = ends.pid();
 
-    let commands = guide::commands(include_str!("../../../docs/moving-from-unit.md"));
+    let commands = guide::commands(include_str!("../../../docs/start/moving-from-unit.md"));
     let places = [
         ("/var/run/control.unit.sock", unit_socket.as_str()),
         ("/usr/lib/tutti/modules", &hosts),

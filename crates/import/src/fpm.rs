@@ -146,7 +146,7 @@ const LOST: &[(&[&str], &str, &str)] = &[
             "ping.response",
         ],
         "the pool's own pages are not there",
-        "`tutti status`, `\"pass\": \"metrics\"` (`docs/metrics.md`)",
+        "`tutti status`, `\"pass\": \"metrics\"` (`docs/operate/metrics.md`)",
     ),
     (
         &[
@@ -155,17 +155,17 @@ const LOST: &[(&[&str], &str, &str)] = &[
             "request_slowlog_trace_depth",
         ],
         "the log of slow requests is one of the server",
-        "`slow_log` says where a script stands (`docs/logs.md`)",
+        "`slow_log` says where a script stands (`docs/operate/logs.md`)",
     ),
     (
         &["access.log", "access.format", "access.suppress_path[]"],
         "logs of one application are not written",
-        "`access_log` may be several, each with its `if` (`docs/logs.md`)",
+        "`access_log` may be several, each with its `if` (`docs/operate/logs.md`)",
     ),
     (
         &["chroot"],
         "paths of the site would be others",
-        "see `isolation.rootfs` (`docs/isolation.md`)",
+        "see `isolation.rootfs` (`docs/operate/isolation.md`)",
     ),
 ];
 
@@ -256,7 +256,7 @@ impl Parts {
                     &entry.place,
                     &entry.name,
                     "there is no option for it",
-                    "`docs/reference.md` lists the options of an application",
+                    "`docs/reference/options.md` lists the options of an application",
                 );
                 return;
             }

@@ -276,13 +276,13 @@ fn setting(
             place,
             name,
             "nothing is written for it",
-            "Tutti does this by itself, or a flag of the server says it (`docs/command-line.md`)",
+            "Tutti does this by itself, or a flag of the server says it (`docs/reference/command-line.md`)",
         ),
         _ => findings.lost(
             place,
             name,
             "there is no option for it",
-            "`docs/reference.md` lists every option there is",
+            "`docs/reference/options.md` lists every option there is",
         ),
     }
 }

@@ -90,8 +90,8 @@ pub(crate) fn import(
                         findings.lost(&place, "ssl_bind", "clients are asked for certificates, which is not carried over", "write `client_ca` of the listener's `tls` before anybody can connect");
                     }
                 }
-                name if NEEDLESS.contains(name) => findings.note(&place, name, "nothing is written for it", "Tutti does this by itself, or a flag of the server says it (`docs/command-line.md`)"),
-                name => findings.lost(&place, name, "there is no option for it", "`docs/ruby.md` has the hooks of a worker's life, `docs/reference.md` every option"),
+                name if NEEDLESS.contains(name) => findings.note(&place, name, "nothing is written for it", "Tutti does this by itself, or a flag of the server says it (`docs/reference/command-line.md`)"),
+                name => findings.lost(&place, name, "there is no option for it", "`docs/languages/ruby.md` has the hooks of a worker's life, `docs/reference/options.md` every option"),
             }
         }
     }

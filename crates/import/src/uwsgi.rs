@@ -356,11 +356,11 @@ impl Reading {
             "attach-daemon" => work::daemon(value, program),
             "mule" if value.ends_with(".py") => self.mules.push((value.clone(), place.clone())),
             name if work::tell(name, place, findings) => {}
-            name if NEEDLESS.contains(name) => findings.note(place, name, "nothing is written for it", "Tutti does this by itself, or a flag of the server says it (`docs/command-line.md`)"),
+            name if NEEDLESS.contains(name) => findings.note(place, name, "nothing is written for it", "Tutti does this by itself, or a flag of the server says it (`docs/reference/command-line.md`)"),
             name if name.starts_with("route") || name.contains("auth") => {
                 self.closed(place, name, findings);
             }
-            name => findings.lost(place, name, "there is no option for it", "`docs/reference.md` lists every option there is"),
+            name => findings.lost(place, name, "there is no option for it", "`docs/reference/options.md` lists every option there is"),
         }
     }
 
@@ -472,7 +472,7 @@ impl Reading {
                 .mounts
                 .first()
                 .map_or_else(|| place.clone(), |(_, _, place)| place.clone());
-            findings.lost(place, "mount", "applications at paths of their own are not carried over", "write a target for each, with its `prefix`, and a step that passes its path there (`docs/python.md`)");
+            findings.lost(place, "mount", "applications at paths of their own are not carried over", "write a target for each, with its `prefix`, and a step that passes its path there (`docs/languages/python.md`)");
         }
         if !self.python.contains_key("module") {
             findings.lost(

@@ -2,7 +2,7 @@
 //!
 //! A change is prepared by the router, stored here, and put in force by the router, in this order. Storing and the order to commit are one
 //! step of main, which nothing can come between: from then on the change is made, whatever befalls the router, and the controller is
-//! told so, when it is in force or when there is nobody any more who could say that it is. `impl` blocks of [`Supervisor`]. See docs/decisions/0310-a-controller-of-its-own.md for who may end when.
+//! told so, when it is in force or when there is nobody any more who could say that it is. `impl` blocks of [`Supervisor`]. See docs/project/decisions/0310-a-controller-of-its-own.md for who may end when.
 
 use std::io;
 use std::os::fd::OwnedFd;

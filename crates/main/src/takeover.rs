@@ -8,7 +8,7 @@
 //!    serves, the old ones are retired: the router accepts nothing more, answers what it has, and ends. If it does not come to serve, the process becomes the old
 //!    program again, and the old router takes changes again.
 //!
-//! `impl` blocks of [`Supervisor`], which calls them from its loop; step 4 is in [`super::successors`]. See docs/decisions/0091-upgrade-in-place.md.
+//! `impl` blocks of [`Supervisor`], which calls them from its loop; step 4 is in [`super::successors`]. See docs/project/decisions/0091-upgrade-in-place.md.
 
 use std::fs::File;
 use std::io;

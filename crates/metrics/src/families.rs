@@ -1,4 +1,4 @@
-//! The families: what a page may tell, each declared once. The page, its formats and the table in `docs/metrics.md` are made from this.
+//! The families: what a page may tell, each declared once. The page, its formats and the table in `docs/operate/metrics.md` are made from this.
 
 /// The behaviour of a family's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

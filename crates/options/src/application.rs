@@ -19,9 +19,9 @@ options! {
         processes: Processes [default("1"), unit("processes")],
         /// When a process or a request is ended
         limits: Limits [],
-        /// Read a request's body whole before the application gets the request; `false`: it gets the body as the client sends it (`docs/streaming.md`)
+        /// Read a request's body whole before the application gets the request; `false`: it gets the body as the client sends it (`docs/languages/streaming.md`)
         request_buffering: bool [default("true")],
-        /// Load the application once, before its processes are forked (`docs/processes.md`)
+        /// Load the application once, before its processes are forked (`docs/operate/processes.md`)
         preload: bool [beyond(), default("false")],
         /// Restart when a file of the application changes: for development
         watch: bool [beyond(), default("false")],
@@ -39,7 +39,7 @@ options! {
         stderr: Option<PathBuf> [],
         /// Namespaces, file system root, cgroup
         isolation: Option<Isolation> [],
-        /// Commands that run beside the processes for requests, such as consumers of queues (`docs/mules.md`)
+        /// Commands that run beside the processes for requests, such as consumers of queues (`docs/operate/jobs.md`)
         mules: Named<Mule> [kind(Kind::Map(Names::NotEmpty, &Mule::KIND)), beyond()],
     }
 }

@@ -73,7 +73,7 @@ impl Application for External {
     }
 
     fn unready_hint(&self) -> Option<&'static str> {
-        let hint = "a program that is an HTTP server of its own needs \"protocol\": \"http\"; without it, the program has to use one of Tutti's libraries (docs/external.md)";
+        let hint = "a program that is an HTTP server of its own needs \"protocol\": \"http\"; without it, the program has to use one of Tutti's libraries (docs/languages/external.md)";
         (!self.is_relayed()).then_some(hint)
     }
 }

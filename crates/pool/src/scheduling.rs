@@ -4,7 +4,7 @@
 //! they sleep, and then finds several. That saves a sixth to almost half of the CPU of short requests. But it waits for those that compute
 //! as well, for up to a slice of the scheduler: so the class is only of use where nearly all that runs on the machine are this router and
 //! short requests. Who computes may be any process, of which nobody tells; so the question asked is how much of the machine's CPU time
-//! is ours (docs/decisions/0382-workers-in-batch.md).
+//! is ours (docs/project/decisions/0382-workers-in-batch.md).
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

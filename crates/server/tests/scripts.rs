@@ -69,7 +69,7 @@ fn a_script_that_hangs_costs_its_own_request() {
 
 #[test]
 fn the_guides_example_does_what_it_says() {
-    let guide = include_str!("../../../docs/scripting.md");
+    let guide = include_str!("../../../docs/http/scripting.md");
     let example = guide
         .split("```json\n")
         .nth(1)

@@ -3,7 +3,7 @@
 //! A ticket is the name of a key, a random salt, and what rustls wants kept together with the time, sealed by AES-256-GCM under a key
 //! derived from the two: no nonce can come twice, however many tickets one key makes on however many servers. The rule about client
 //! certificates is part of the derivation, so a ticket from a listener without such a rule opens nothing on one with it
-//! (docs/decisions/0141).
+//! (docs/project/decisions/0140).
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};

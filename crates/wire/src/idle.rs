@@ -23,7 +23,7 @@ pub(crate) const ASLEEP: u32 = 2;
 pub(crate) const ASLEEP_ON_EVENT: u32 = 3;
 
 /// Awake workers with short requests, for each worker that may search at once (one per core): two keep a core busy while
-/// one of them waits for a moment (docs/decisions/0002-few-brisk-workers.md).
+/// one of them waits for a moment (docs/project/decisions/0001-bitmaps-not-rings.md).
 const BRISK_PER_SEARCHER: u32 = if cfg!(loom) { 1 } else { 2 };
 
 /// The bits of 64 workers. The words are changed together by the same parties, so they share a line.

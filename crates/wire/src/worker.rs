@@ -33,7 +33,7 @@ use crate::sync::{AtomicU32, Ordering};
 use crate::{interrupt, now_ms};
 
 /// Most rounds of a spin before sleep, each a look at the queue and a pause: about the cost of a sleep and wake-up across
-/// cores (34 µs on a two-core virtual machine, docs/decisions/0001-bitmaps-not-rings.md), beyond which spinning cannot pay.
+/// cores (34 µs on a two-core virtual machine, docs/project/decisions/0001-bitmaps-not-rings.md), beyond which spinning cannot pay.
 const MAX_SPIN: u32 = 1024;
 
 /// A segment mapped by a prototype, before it forks workers.

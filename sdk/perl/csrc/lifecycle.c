@@ -8,7 +8,7 @@
 
 EXTERN_C void boot_DynaLoader(pTHX_ CV *cv);
 
-/* Loads the script as plackup does; see docs/perl.md. Nothing of it runs for a request. */
+/* Loads the script as plackup does; see docs/languages/perl.md. Nothing of it runs for a request. */
 static const char LOADER[] =
 	"package Tutti::Loader;\n"
 	"use strict; use warnings;\n"

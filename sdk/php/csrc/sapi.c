@@ -205,7 +205,7 @@ static int sapi_module_startup(struct _sapi_module_struct *module)
 }
 
 struct _sapi_module_struct tutti_sapi_module = {
-	.name = "fpm-fcgi", /* docs/decisions: applications and opcache know this name */
+	.name = "fpm-fcgi", /* docs/project/decisions: applications and opcache know this name */
 	.pretty_name = "Tutti",
 	.startup = sapi_module_startup,
 	.shutdown = php_module_shutdown_wrapper,

@@ -2,6 +2,17 @@
 
 use serde_json::Value;
 
+/// A chapter of a page: the text below `## heading`, up to the next heading of that level.
+///
+/// # Panics
+/// When the page has no such chapter.
+pub fn chapter<'page>(page: &'page str, heading: &str) -> &'page str {
+    let (_, text) = page
+        .split_once(&format!("\n## {heading}\n"))
+        .unwrap_or_else(|| panic!("no chapter `{heading}`"));
+    text.split("\n## ").next().unwrap_or(text)
+}
+
 /// The blocks of a page that are marked as `language`.
 pub fn examples(page: &str, language: &str) -> Vec<String> {
     let start = format!("```{language}\n");

@@ -791,7 +791,7 @@ done
 
 #[test]
 fn the_guide_s_examples_work() {
-    let page = fs::read_to_string(source("docs/acme.md")).unwrap();
+    let page = fs::read_to_string(source("docs/http/acme.md")).unwrap();
     let pair = Pair::start("1", |_| {});
     let hook = guide_hook(&page, &pair).display().to_string();
     let www = pair.server.write("www/index.html", "hello");

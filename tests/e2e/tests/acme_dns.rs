@@ -141,7 +141,7 @@ fn a_name_server_takes_the_records_and_nothing_is_left_there() {
     let site = Site::start();
     let key = format!("key \"tutti\" {{\n\talgorithm hmac-sha256;\n\tsecret \"{SECRET}\";\n}};\n");
     let file = site.secret("dns.key", &key).display().to_string();
-    let page = fs::read_to_string(source("docs/acme.md")).unwrap();
+    let page = fs::read_to_string(source("docs/http/acme.md")).unwrap();
     let (listener, server) = (
         format!("127.0.0.1:{}", site.port),
         format!("127.0.0.1:{}", site.bind.port),

@@ -208,7 +208,7 @@ fn a_name_that_may_not_is_refused_and_not_asked_about_again() {
 #[test]
 fn the_guide_s_example_works() {
     let site = Site::start(&json!({}));
-    let page = fs::read_to_string(source("docs/acme.md")).unwrap();
+    let page = fs::read_to_string(source("docs/http/acme.md")).unwrap();
     let ports = [site.http, site.tls].map(|port| format!("127.0.0.1:{port}"));
     let ask = format!("http://127.0.0.1:{}/may", site.http);
     let places = [

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 
 use serde_json::{Value, json};
+use tutti_e2e::documents;
 use tutti_testkit::client::Reply;
 use tutti_testkit::{Server, ServerOptions, client, wait_until};
 
@@ -1010,14 +1011,16 @@ struct Guide {
 }
 
 impl Guide {
-    fn new(page: &str) -> Self {
+    /// The examples of a chapter.
+    fn new(chapter: &str) -> Self {
+        let page = include_str!("../../../docs/http/access.md");
         let server = Server::start(&ServerOptions::default());
         for page in ["index.html", "page", "login", "staff/page", "api/page"] {
             server.write(&format!("www/{page}"), "a page");
         }
         Self {
             server,
-            examples: tutti_e2e::documents::examples(page, "json"),
+            examples: documents::examples(documents::chapter(page, chapter), "json"),
         }
     }
 
@@ -1042,7 +1045,7 @@ impl Guide {
 
 #[test]
 fn the_guide_of_limits_is_right() {
-    let guide = Guide::new(include_str!("../../../docs/limits.md"));
+    let guide = Guide::new("Limits");
     assert_eq!(guide.examples.len(), 3);
     guide.apply(0, &[]);
     let mut replies = (0..).map(|_| ask(&guide.server, "/page", &[])).take(1_000);
@@ -1082,7 +1085,7 @@ fn the_guide_of_limits_is_right() {
 
 #[test]
 fn the_guide_of_who_is_let_in_is_right() {
-    let guide = Guide::new(include_str!("../../../docs/authentication.md"));
+    let guide = Guide::new("Authentication");
     assert_eq!(guide.examples.len(), 5);
     let right = basic("anna", "secret");
     let file = guide.server.write("staff", format!("anna:{SECRET}\n"));
@@ -1183,7 +1186,7 @@ fn saying(text: &str) -> SocketAddr {
 
 #[test]
 fn the_guide_of_other_origins_is_right() {
-    let guide = Guide::new(include_str!("../../../docs/cors.md"));
+    let guide = Guide::new("CORS");
     assert_eq!(guide.examples.len(), 1);
     guide.apply(0, &[]);
     let origin = |origin: &str| ask(&guide.server, "/api/page", &[("Origin", origin)]);

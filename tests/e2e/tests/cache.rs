@@ -1,4 +1,4 @@
-//! The cache of responses, in front of servers and applications: docs/cache.md by example, and what attackers try.
+//! The cache of responses, in front of servers and applications: docs/http/cache.md by example, and what attackers try.
 
 #[path = "cache/origin.rs"]
 mod origin;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tutti_e2e::clocks::Clocks;
-use tutti_e2e::documents::json_examples;
+use tutti_e2e::documents::{chapter, json_examples};
 use tutti_testkit::client::{self, Reply};
 use tutti_testkit::server::built;
 use tutti_testkit::{Server, ServerOptions, guide, wait_until};
@@ -729,14 +729,14 @@ fn a_stale_response_is_used_while_a_newer_one_is_fetched() {
     assert!(requests["stale"].as_u64() >= Some(5), "{requests}");
 }
 
-/// The examples of docs/cache.md, with this origin behind them.
+/// The examples of docs/http/cache.md, with this origin behind them.
 fn documented(origin: &Origin, server: &Server) -> Vec<Value> {
     let port = format!("127.0.0.1:{}", server.port());
     let places = [
         ("*:8080", port.as_str()),
         ("http://127.0.0.1:9000", &origin.url()),
     ];
-    json_examples(include_str!("../../../docs/cache.md"), &places)
+    json_examples(include_str!("../../../docs/http/cache.md"), &places)
 }
 
 #[test]
@@ -765,7 +765,10 @@ fn the_commands_of_the_guide_purge() {
     let server = Server::start(&ServerOptions::default());
     let examples = documented(&origin, &server);
     server.put("/config", &examples[0]);
-    let commands = guide::commands(include_str!("../../../docs/cache.md"));
+    let commands = guide::commands(chapter(
+        include_str!("../../../docs/http/cache.md"),
+        "Purging",
+    ));
     let control = server.control().display().to_string();
     let places = [("sudo curl", "curl -sS"), ("/run/tutti.sock", &control)];
     let mut count = 0;

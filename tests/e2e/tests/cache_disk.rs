@@ -539,7 +539,7 @@ fn the_guides_example_survives_a_restart() {
         ("*:8080", port.as_str()),
         ("http://127.0.0.1:9000", &origin.url()),
     ];
-    let examples = json_examples(include_str!("../../../docs/cache.md"), &places);
+    let examples = json_examples(include_str!("../../../docs/http/cache.md"), &places);
     let mut examples = examples.into_iter();
     let example = examples
         .find(|one| one.to_string().contains("\"disk\""))

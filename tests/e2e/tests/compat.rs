@@ -1,4 +1,4 @@
-//! Each difference from NGINX Unit that `docs/compat.md` names, shown by a request.
+//! Each difference from NGINX Unit that `docs/reference/compat.md` names, shown by a request.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;

@@ -87,7 +87,7 @@ fn the_examples_of_the_guides() {
 fn what_a_language_does_not_offer_is_documented() {
     for language in table::LANGUAGES {
         let page = std::fs::read_to_string(format!(
-            "{}/../../docs/{}.md",
+            "{}/../../docs/languages/{}.md",
             env!("CARGO_MANIFEST_DIR"),
             language.guide
         ));
@@ -100,7 +100,7 @@ fn what_a_language_does_not_offer_is_documented() {
             );
             assert!(
                 page.contains(sentence),
-                "{name}: docs/{}.md does not say `{sentence}` ({case})",
+                "{name}: docs/languages/{}.md does not say `{sentence}` ({case})",
                 language.guide
             );
         }

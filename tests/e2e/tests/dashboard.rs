@@ -512,7 +512,7 @@ fn chromium_shows_it_to_everybody() {
 
 #[test]
 fn the_examples_of_the_guide_are_right() {
-    let guide = include_str!("../../../docs/dashboard.md");
+    let guide = include_str!("../../../docs/operate/dashboard.md");
     let server = Server::start(&ServerOptions::default());
     tls::certificate(&server);
     let token = server.folder().join("etc/dashboard-token");

@@ -1,4 +1,4 @@
-//! The examples and commands of `docs/delivery.md`, as they stand there, with a real application and curl.
+//! The examples and commands of `docs/http/delivery.md`, as they stand there, with a real application and curl.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use tutti_e2e::documents::examples;
 use tutti_testkit::server::binaries;
 use tutti_testkit::{Server, ServerOptions, wait_until};
 
-const PAGE: &str = include_str!("../../../docs/delivery.md");
+const PAGE: &str = include_str!("../../../docs/http/delivery.md");
 
 /// A server with the configuration under a heading of the page, `/srv` being a folder of its own.
 fn serve(heading: &str, files: &[(&str, &str)]) -> (Server, Value) {
@@ -57,7 +57,7 @@ fn curl(server: &Server, path: &str, more: &[&str]) -> (String, String) {
 
 #[test]
 fn an_application_gives_leave_for_files() {
-    let heading = "Files that an application gives leave for";
+    let heading = "Protected files";
     let (server, mut config) = serve(
         heading,
         &[

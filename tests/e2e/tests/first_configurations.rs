@@ -1,15 +1,15 @@
 //! The configurations that people begin with, as the pages and the demo have them: what is served, and what nobody gets
-//! (issue 10, 1.10: README's handed out the sources).
+//! (issue 10, 1.10: the first one handed out the sources).
 
 use serde_json::{Value, json};
 use tutti_e2e::documents::{examples, json_examples};
 use tutti_e2e::fpm::Fpm;
 use tutti_testkit::{Server, ServerOptions, skip};
 
-const README: &str = include_str!("../../../README.md");
+const FIRST_SITE: &str = include_str!("../../../docs/start/first-site.md");
 const DEMO: &str = include_str!("../../../packaging/demo");
-const PHP: &str = include_str!("../../../docs/php.md");
-const FASTCGI: &str = include_str!("../../../docs/fastcgi.md");
+const PHP: &str = include_str!("../../../docs/languages/php.md");
+const FASTCGI: &str = include_str!("../../../docs/proxy/fastcgi.md");
 
 /// A server, and a site in it with everything that should not be seen.
 fn site() -> Server {
@@ -86,13 +86,13 @@ fn assert_right(server: &Server, config: &Value, name: &str) {
 #[test]
 fn the_first_configurations_of_php_run_scripts_and_hand_out_none() {
     let server = site();
-    let (_, readme) = README.split_once("$ cat config.json\n").unwrap();
+    let (_, first) = FIRST_SITE.split_once("$ cat config.json\n").unwrap();
     let (_, demo) = DEMO.split_once("cat <<JSON\n").unwrap();
     let php = examples(PHP, "json");
     for (name, text) in [
-        ("README.md", readme),
+        ("docs/start/first-site.md", first),
         ("packaging/demo", demo),
-        ("docs/php.md", &php[0]),
+        ("docs/languages/php.md", &php[0]),
     ] {
         assert_right(&server, &configuration(&server, text), name);
     }
@@ -108,23 +108,27 @@ fn the_first_configuration_of_fastcgi_runs_scripts_and_hands_out_none() {
     let fpm = Fpm::start(&ini, 2);
     let text = examples(FASTCGI, "json").remove(0);
     let text = text.replace("/run/php/fpm.sock", &fpm.socket().display().to_string());
-    assert_right(&server, &configuration(&server, &text), "docs/fastcgi.md");
+    assert_right(
+        &server,
+        &configuration(&server, &text),
+        "docs/proxy/fastcgi.md",
+    );
 }
 
-/// README's last example is a mistake, and the answer is what the server says of it.
+/// The last example of the page is a mistake, and the answer is the server's.
 #[test]
-fn the_mistake_of_readme_is_answered_as_it_says() {
+fn the_mistake_of_the_first_site_is_answered_as_the_page_shows() {
     let server = site();
-    let (_, readme) = README.split_once("$ cat config.json\n").unwrap();
-    server.put("/config", &configuration(&server, readme));
+    let (_, first) = FIRST_SITE.split_once("$ cat config.json\n").unwrap();
+    server.put("/config", &configuration(&server, first));
     let mistake = json!({"max": 20, "spare": 5, "idle_timout": 20});
     let answer = server
         .call("PUT", "/config/applications/site/processes", &mistake)
         .json();
-    let (_, told) = README.split_once("idle_timout\": 20}'").unwrap();
+    let (_, shown) = FIRST_SITE.split_once("idle_timout\": 20}'").unwrap();
     for member in ["path", "suggestion", "detail"] {
         let value = format!("\"{member}\": {}", answer[member]);
-        assert!(told.contains(&value), "{value} in {told}");
+        assert!(shown.contains(&value), "{value} in {shown}");
     }
     // And the other pages' examples are JSON.
     assert!(!json_examples(PHP, &[]).is_empty());

@@ -495,7 +495,7 @@ fn a_source_that_cannot_be_read_ends_the_start() {
 
 #[test]
 fn the_examples_of_the_guide_are_valid() {
-    let guide = include_str!("../../../docs/fleet.md");
+    let guide = include_str!("../../../docs/operate/fleet.md");
     let server = Server::start(&ServerOptions::default());
     let found = json_examples(guide, &[]);
     assert!(!found.is_empty());

@@ -1,5 +1,5 @@
 //! FastCGI, uwsgi and SCGI in front of Debian's PHP-FPM and uWSGI, and the PROXY protocol between HAProxy, us and nginx:
-//! docs/fastcgi.md by example.
+//! docs/proxy/fastcgi.md by example.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -612,7 +612,7 @@ fn every_example_of_the_guide_applies_and_serves() {
     for name in ["index.php", "old/old.php"] {
         fs::write(www.join(name), "<?php echo 'from FPM';").unwrap();
     }
-    let guide = include_str!("../../../docs/fastcgi.md");
+    let guide = include_str!("../../../docs/proxy/fastcgi.md");
     let examples: Vec<&str> = guide
         .split("```json\n")
         .skip(1)

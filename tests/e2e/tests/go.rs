@@ -298,10 +298,10 @@ fn garbage_in_the_shared_memory_is_survived_and_told() {
     site.wait_for_log("shared memory");
 }
 
-/// The application of `docs/external.md` that speaks the wire: its paths below a folder of ours, its user one that is here.
+/// The application of `docs/languages/external.md` that speaks the wire: its paths below a folder of ours, its user one that is here.
 #[test]
 fn the_example_of_the_guide_serves() {
-    let page = include_str!("../../../docs/external.md");
+    let page = include_str!("../../../docs/languages/external.md");
     let site = ProgramSite::prepare("tests/conformance/go");
     let folder = site.server.folder().join("shop");
     fs::create_dir_all(folder.join("bin")).unwrap();

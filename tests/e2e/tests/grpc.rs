@@ -76,7 +76,7 @@ fn in_front_of(address: SocketAddr) -> Server {
 
 /// The configuration of the guide.
 fn example(server: &Server, address: SocketAddr) -> Value {
-    let page = include_str!("../../../docs/proxy.md");
+    let page = include_str!("../../../docs/proxy/upstreams.md");
     let examples = page.split("```json\n").skip(1);
     let mut examples = examples.map(|rest| rest.split("```").next().unwrap());
     let example = examples.find(|one| one.contains("http_version")).unwrap();

@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use serde_json::json;
+use tutti_e2e::documents::chapter;
 use tutti_e2e::external::source;
 use tutti_e2e::http2::echoes;
 use tutti_e2e::{echo, hundred_files, tls};
@@ -326,7 +327,10 @@ fn chromium_loads_a_site_of_a_hundred_files() {
 
 #[test]
 fn the_guide_is_right() {
-    let guide = include_str!("../../../docs/http2.md");
+    let guide = chapter(
+        include_str!("../../../docs/http/http2-and-http3.md"),
+        "HTTP/2",
+    );
     let example = guide.split("```json\n").nth(1).unwrap();
     let example = example.split("```").next().unwrap();
     let server = Server::start(&ServerOptions::default());

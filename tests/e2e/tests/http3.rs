@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
+use tutti_e2e::documents::chapter;
 use tutti_e2e::http3::Client;
 use tutti_e2e::http3_raw::{Field, Frame, Frames, Raw, frame, section};
 use tutti_e2e::http3_site::{configuration as config, large, run, site, sum};
@@ -92,10 +93,13 @@ fn requests_are_answered_like_those_of_other_versions() {
     });
 }
 
-/// The page `docs/http3.md`: its configuration, and what its command says.
+/// The chapter about HTTP/3 in `docs/http/http2-and-http3.md`: its configuration, and the output of its command.
 #[test]
 fn the_guide_does_what_it_says() {
-    let page = include_str!("../../../docs/http3.md");
+    let page = chapter(
+        include_str!("../../../docs/http/http2-and-http3.md"),
+        "HTTP/3",
+    );
     let block = |kind: &str| {
         let (_, rest) = page.split_once(&format!("```{kind}\n")).unwrap();
         rest.split_once("```").unwrap().0

@@ -1,4 +1,4 @@
-//! `tutti import`: the session of `docs/import.md` as it stands there, and how the command fails.
+//! `tutti import`: the session of `docs/start/import.md` as it stands there, and how the command fails.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -9,7 +9,7 @@ use tutti_e2e::documents::examples;
 use tutti_testkit::server::{binaries, built};
 use tutti_testkit::{skip, wait_until};
 
-const PAGE: &str = include_str!("../../../docs/import.md");
+const PAGE: &str = include_str!("../../../docs/start/import.md");
 
 fn tutti(folder: &Path, arguments: &[&str]) -> Output {
     built("tutti-import");

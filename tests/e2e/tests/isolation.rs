@@ -1,4 +1,4 @@
-//! The promises of `isolation`, seen from inside an application and from outside: docs/isolation.md, by example.
+//! The promises of `isolation`, seen from inside an application and from outside: docs/operate/isolation.md, by example.
 
 use std::fs;
 use std::ops::Deref;
@@ -114,7 +114,7 @@ impl Site {
 
 /// Those of the guide, with this site's folder.
 fn examples(site: &Site) -> [Value; 5] {
-    let page = include_str!("../../../docs/isolation.md");
+    let page = include_str!("../../../docs/operate/isolation.md");
     let jail = site.jail();
     let jail = jail.to_str().unwrap();
     let all = json_examples(page, &[("/srv/jail", jail), ("/home/me/jail", jail)]);

@@ -12,7 +12,7 @@ use tutti_e2e::python::PythonSite;
 use tutti_e2e::scrape::Samples;
 use tutti_testkit::{PATIENCE, Server, ServerOptions, client, is_root, skipped, wait_until};
 
-const PAGE: &str = include_str!("../../../docs/logs.md");
+const PAGE: &str = include_str!("../../../docs/operate/logs.md");
 
 /// A configuration that answers 204 and has this access log.
 fn logging(server: &Server, log: &Value) -> Value {

@@ -17,7 +17,7 @@ use tutti_e2e::scrape::{Samples, accepting};
 use tutti_testkit::client::{self, Client};
 use tutti_testkit::{PATIENCE, Server, ServerOptions, free_port, nobody, skip, wait_until};
 
-const PAGE: &str = include_str!("../../../docs/metrics.md");
+const PAGE: &str = include_str!("../../../docs/operate/metrics.md");
 const MONITORING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/monitoring");
 const SIGKILL: i32 = 9;
 const SIGSEGV: i32 = 11;

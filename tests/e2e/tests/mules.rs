@@ -1,4 +1,4 @@
-//! `docs/mules.md`: what a mule is given, when it is started, started again and stopped.
+//! `docs/operate/jobs.md`: what a mule is given, when it is started, started again and stopped.
 
 use std::collections::HashSet;
 use std::fs;
@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use tutti_e2e::commands::{Site, shell, sleeper, wait_for_end};
-use tutti_e2e::documents::{examples, json_examples};
+use tutti_e2e::documents::{chapter, examples, json_examples};
 use tutti_sys::signal;
 use tutti_testkit::{Server, ServerOptions, is_root, processes, skip, wait_until};
 
@@ -435,7 +435,7 @@ fn requests_do_not_notice_a_mule_that_fails() {
 #[test]
 fn the_guide_works_as_it_stands() {
     let site = Site::empty(&ServerOptions::default());
-    let guide = include_str!("../../../docs/mules.md");
+    let guide = chapter(include_str!("../../../docs/operate/jobs.md"), "Mules");
     let scripts = examples(guide, "php");
     site.server.write("shop/index.php", &scripts[0]);
     site.server.write("shop/consume.php", &scripts[1]);

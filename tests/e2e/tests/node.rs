@@ -500,10 +500,15 @@ fn unit_http_is_installed_as_the_guide_says() {
     if Command::new("npm").arg("--version").output().is_err() {
         skip!("npm is not installed");
     }
-    let commands = guide::commands(include_str!("../../../docs/node.md"));
+    let page = include_str!("../../../docs/languages/node.md");
+    let [.., command] = &guide::commands(page)[..] else {
+        panic!("the guide has no command");
+    };
     let package = source("sdk/node/unit-http").display().to_string();
     let places = [("/usr/share/tutti/node/unit-http", package.as_str())];
-    let [command] = guide::filled(&commands, &places).try_into().unwrap();
+    let [command] = guide::filled(std::slice::from_ref(command), &places)
+        .try_into()
+        .unwrap();
     let folder = tempfile::tempdir().unwrap();
     let project = folder.path().join("project");
     fs::create_dir(&project).unwrap();

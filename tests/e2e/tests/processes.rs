@@ -1,4 +1,4 @@
-//! `docs/processes.md`, by example.
+//! `docs/operate/processes.md`, by example.
 
 use std::os::unix::fs::symlink;
 
@@ -28,7 +28,7 @@ fn configuration(server: &Server, members: &Value) -> Value {
 fn every_example_applies_and_serves() {
     let server = serve("<?php echo 'hello';", &json!({}));
     let root = server.folder().join("site");
-    let page = include_str!("../../../docs/processes.md");
+    let page = include_str!("../../../docs/operate/processes.md");
     let examples = json_examples(page, &[("/var/www/site", root.to_str().unwrap())]);
     assert!(examples.len() >= 5, "{}", examples.len());
     for example in examples {

@@ -1,4 +1,4 @@
-//! The proxy in front of servers that other people wrote: docs/proxy.md by example, and what attackers try.
+//! The proxy in front of servers that other people wrote: docs/proxy/upstreams.md by example, and what attackers try.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -41,7 +41,7 @@ fn attempt(server: &Server, bytes: &[u8]) -> String {
 fn every_example_applies_and_serves() {
     let backend = Running::start(Kind::Node);
     let server = Server::start(&ServerOptions::default());
-    let page = include_str!("../../../docs/proxy.md");
+    let page = include_str!("../../../docs/proxy/upstreams.md");
     let examples = page.split("```json\n").skip(1);
     let mut count = 0;
     for example in examples.map(|rest| rest.split("```").next().unwrap()) {

@@ -349,7 +349,7 @@ fn the_line_of_the_readme_serves_a_site() {
     let readme = fs::read_to_string(readme).unwrap();
     let line = readme
         .split('`')
-        .find(|words| words.contains("tutti run "))
+        .find(|words| words.starts_with("dist/bin/tutti run "))
         .unwrap();
     let words: Vec<&str> = line.split_whitespace().collect();
     let (program, site) = (words.first().unwrap(), words.last().unwrap());

@@ -1,4 +1,4 @@
-//! Commands of `docs/schedules.md`: run at their times, as the application's user, never two at once.
+//! Commands of `docs/operate/jobs.md`: run at their times, as the application's user, never two at once.
 
 use std::fs;
 

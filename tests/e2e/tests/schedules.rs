@@ -1,11 +1,11 @@
-//! `docs/schedules.md`, by example.
+//! `docs/operate/jobs.md`, by example.
 
 use std::fs;
 use std::ops::Deref;
 
 use serde_json::{Value, json};
 use tutti_e2e::clocks::Clocks;
-use tutti_e2e::documents::json_examples;
+use tutti_e2e::documents::{chapter, json_examples};
 use tutti_testkit::{Server, ServerOptions, wait_until};
 
 /// Notes each run when it begins and when it ends; waits for a file if it is asked to.
@@ -206,7 +206,10 @@ fn every_example_applies() {
         ("/var/www/app", root.to_str().unwrap()),
         ("8080", port.as_str()),
     ];
-    let examples = json_examples(include_str!("../../../docs/schedules.md"), &places);
+    let examples = json_examples(
+        chapter(include_str!("../../../docs/operate/jobs.md"), "Schedules"),
+        &places,
+    );
     assert!(!examples.is_empty());
     for example in examples {
         server.put("/config", &example);

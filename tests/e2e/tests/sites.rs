@@ -1,4 +1,4 @@
-//! The configurations of `docs/sites.md`, as they stand there: their pages come, and nobody gets sources, hidden files, or what
+//! The configurations of `docs/start/sites.md`, as they stand there: their pages come, and nobody gets sources, hidden files, or what
 //! visitors have uploaded as a script.
 
 use std::process::Command;
@@ -8,7 +8,7 @@ use tutti_e2e::documents::examples;
 use tutti_e2e::tls::certificate;
 use tutti_testkit::{Server, ServerOptions, free_port};
 
-const PAGE: &str = include_str!("../../../docs/sites.md");
+const PAGE: &str = include_str!("../../../docs/start/sites.md");
 
 /// Prints what a script has to know of its place.
 const SCRIPT: &str =

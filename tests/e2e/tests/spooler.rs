@@ -1,10 +1,10 @@
-//! `docs/spooler.md`, by example.
+//! `docs/operate/jobs.md`, by example.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
-use tutti_e2e::documents::json_examples;
+use tutti_e2e::documents::{chapter, json_examples};
 use tutti_e2e::spooling::{Spooling, by_id};
 use tutti_testkit::{Server, ServerOptions, wait_until};
 
@@ -322,7 +322,10 @@ fn every_example_applies() {
             &format!("127.0.0.1:{}", tutti_testkit::free_port()),
         ),
     ];
-    let examples = json_examples(include_str!("../../../docs/spooler.md"), &places);
+    let examples = json_examples(
+        chapter(include_str!("../../../docs/operate/jobs.md"), "Spoolers"),
+        &places,
+    );
     assert!(examples.len() >= 2, "{}", examples.len());
     for example in examples {
         server.put("/config", &example);

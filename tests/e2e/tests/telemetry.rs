@@ -1,4 +1,4 @@
-//! Traces of requests at a collector: docs/telemetry.md by example, and collectors that are not well.
+//! Traces of requests at a collector: docs/operate/telemetry.md by example, and collectors that are not well.
 
 use std::fs;
 use std::io::{Read, Write};

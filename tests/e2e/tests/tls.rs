@@ -1026,7 +1026,7 @@ fn every_example_of_the_guide_works() {
     authority.bundle("cert", EC, "DNS:example.com");
     fs::copy(authority.path("sub.pem"), authority.path("chain.pem")).unwrap();
     fs::copy(authority.path("cert.key"), authority.path("key.pem")).unwrap();
-    let page = include_str!("../../../docs/tls.md");
+    let page = include_str!("../../../docs/http/tls.md");
     let blocks = |language: &str| -> Vec<String> {
         let begin = format!("```{language}\n");
         let blocks = page.split(&begin).skip(1);

@@ -512,7 +512,7 @@ fn another_root_is_enough_for_a_component() {
 /// The program of the guide in Rust, built and run with its three commands.
 #[test]
 fn the_commands_of_the_guide_build_and_run() {
-    let guide = include_str!("../../../docs/wasm.md");
+    let guide = include_str!("../../../docs/languages/wasm.md");
     let folder = files::public_folder();
     let project = folder.path().join("hello");
     fs::create_dir_all(project.join("src")).unwrap();

@@ -1,7 +1,7 @@
 //! A PHP site under load for the fault tests, the same small application in each language, and the scale of a run.
 //!
 //! Each test breaks one thing while checked requests run, and states what that may cost. What it did cost is printed,
-//! so that `docs/faults.md` can say it.
+//! so that `docs/operate/faults.md` can say it.
 
 pub mod language;
 

@@ -1,4 +1,4 @@
-//! Upgrades while requests run: docs/upgrade.md, by example.
+//! Upgrades while requests run: docs/operate/upgrade.md, by example.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -16,8 +16,8 @@ def block(page, heading, kind):
 
 
 def documented(heading, address, names):
-    """The configuration of docs/sites.md below a heading, on this address and with these names instead of those of the page."""
-    text = block("sites.md", heading, "json")
+    """The configuration of docs/start/sites.md below a heading, on this address and with these names instead of those of the page."""
+    text = block("start/sites.md", heading, "json")
     for old, new in {"*:80": address, **names}.items():
         assert old in text, f"`{old}` is not in the configuration of `{heading}`"
         text = text.replace(old, str(new))

@@ -22,7 +22,7 @@ OPTIONS = ["-Xmx256m", "-XX:TieredStopAtLevel=1"]
 
 def guide(after, language):
     """The first block of this language behind this text in the guide."""
-    text = (ROOT / "docs/java.md").read_text().split(after, 1)[1]
+    text = (ROOT / "docs/languages/java.md").read_text().split(after, 1)[1]
     return text.split(f"```{language}\n", 1)[1].split("```", 1)[0]
 
 

@@ -24,7 +24,7 @@ LEAST = 60
 
 
 class Laravel:
-    """The configuration of docs/sites.md: a process forgets each request."""
+    """The configuration of docs/start/sites.md: a process forgets each request."""
 
     name = "laravel"
     # The views, the sessions and the database of one walk are there for the next.

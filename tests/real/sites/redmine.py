@@ -1,4 +1,4 @@
-"""Redmine, Debian's package on SQLite, by the configuration of docs/sites.md, in several processes that its first one has booted."""
+"""Redmine, Debian's package on SQLite, by the configuration of docs/start/sites.md, in several processes that its first one has booted."""
 
 import html
 import json

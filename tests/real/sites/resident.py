@@ -212,7 +212,7 @@ class LumenFront(Lumen):
 
 
 class LumenDocumented(Lumen):
-    """The front controller as Laravel's documentation and docs/sites.md have it: a process forgets each request."""
+    """The front controller as Laravel's documentation and docs/start/sites.md have it: a process forgets each request."""
 
     name = "lumen"
 

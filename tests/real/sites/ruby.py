@@ -42,7 +42,7 @@ class Grape(RubySite):
 
 
 class Rails(RubySite):
-    """By the configuration of docs/sites.md; also forms with a token, a database, and Action Cable, whose rooms are in the memory of one process."""
+    """By the configuration of docs/start/sites.md; also forms with a token, a database, and Action Cable, whose rooms are in the memory of one process."""
 
     name = "rails"
     script = "rails.ru"

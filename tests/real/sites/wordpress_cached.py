@@ -1,4 +1,4 @@
-"""WordPress behind the cache, as docs/cache.md has it: who is nobody gets what is kept, who is somebody never does, and purges show what is new."""
+"""WordPress behind the cache, as docs/http/cache.md has it: who is nobody gets what is kept, who is somebody never does, and purges show what is new."""
 
 import html
 import json
@@ -9,7 +9,7 @@ from browser import Browser
 from sites.documented import block
 from sites.wordpress import WordPress
 
-PAGE, CHAPTER = "cache.md", "Applications that say nothing"
+PAGE, CHAPTER = "http/cache.md", "Applications that say nothing"
 
 
 class WordPressCached(WordPress):

@@ -292,7 +292,7 @@ fn refuse(directive: &Directive, why: &str, findings: &mut Findings) -> Who {
         "`{}`: {why}: the place that it protects answers 403 to everybody it was for",
         directive.arguments.join(" ")
     );
-    let hint = "`authenticate` asks for a password (`docs/authentication.md`), `match.source` lets addresses in";
+    let hint = "`authenticate` asks for a password (`docs/http/access.md`), `match.source` lets addresses in";
     findings.lost(&directive.place, &directive.name, &problem, hint);
     Who::Nobody
 }
@@ -456,7 +456,7 @@ pub(super) fn rules(
             None => {
                 let refuses = who != Who::Everybody;
                 if let (true, Some(first)) = (refuses, section.directives.first()) {
-                    let hint = "write it as a `match` (`docs/reference.md`)";
+                    let hint = "write it as a `match` (`docs/reference/options.md`)";
                     findings.lost(
                         &first.place,
                         &first.name,

@@ -11,7 +11,7 @@ use crate::words::Words;
 const CLOSING: &[(Words, &str)] = &[
     (
         Words("sslrequire"),
-        "write it as a `match` with a script (`docs/scripting.md`)",
+        "write it as a `match` with a script (`docs/http/scripting.md`)",
     ),
     (
         Words(
@@ -19,7 +19,7 @@ const CLOSING: &[(Words, &str)] = &[
             luamaphandler luaquickhandler perlaccesshandler perlauthenhandler perlauthzhandler perlfixuphandler
             perlheaderparserhandler perltranshandler perlmaptostoragehandler",
         ),
-        "write the check as a script (`docs/scripting.md`), or as conditions of a `match`",
+        "write the check as a script (`docs/http/scripting.md`), or as conditions of a `match`",
     ),
     (
         Words("secruleengine securityengine"),
@@ -29,7 +29,7 @@ const CLOSING: &[(Words, &str)] = &[
         Words(
             "virtualdocumentroot virtualdocumentrootip virtualscriptalias virtualscriptaliasip",
         ),
-        "`share` may have `$host` in it (`docs/variables.md`)",
+        "`share` may have `$host` in it (`docs/reference/variables.md`)",
     ),
     (
         Words(

@@ -499,7 +499,7 @@ impl Compiler<'_> {
                 return Handler::Files;
             }
             "server-status" | "server-info" => {
-                let hint = "`tutti status`, `\"pass\": \"metrics\"` (`docs/metrics.md`)";
+                let hint = "`tutti status`, `\"pass\": \"metrics\"` (`docs/operate/metrics.md`)";
                 self.findings.note(
                     &directive.place,
                     &directive.name,

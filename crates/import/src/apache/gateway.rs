@@ -357,7 +357,7 @@ impl Compiler<'_> {
         for argument in daemon.arguments.iter().skip(1) {
             let name = argument.split('=').next().unwrap_or_default();
             if !DAEMON_OPTIONS.contains(name) {
-                let hint = "see `python` in `docs/reference.md`";
+                let hint = "see `python` in `docs/reference/options.md`";
                 let problem = format!("`{name}` has nothing like it");
                 self.findings
                     .note(&daemon.place, &daemon.name, &problem, hint);
@@ -377,12 +377,12 @@ impl Compiler<'_> {
             let (problem, hint) = if alias.is("aliasmatch") {
                 (
                     "a folder that depends on the path is not carried over: the place answers 403",
-                    "write a step with `share`, as a script (`docs/scripting.md`)",
+                    "write a step with `share`, as a script (`docs/http/scripting.md`)",
                 )
             } else {
                 (
                     "Tutti runs no programs of CGI: the place answers 403",
-                    "make it an application (`docs/external.md`), or leave it to Apache, behind a `proxy`",
+                    "make it an application (`docs/languages/external.md`), or leave it to Apache, behind a `proxy`",
                 )
             };
             self.findings.lost(&alias.place, &alias.name, problem, hint);

@@ -197,7 +197,7 @@ impl Compiler<'_> {
                 &directive.place,
                 "Header",
                 problem,
-                "write it in `response_headers`, perhaps as a script (`docs/scripting.md`)",
+                "write it in `response_headers`, perhaps as a script (`docs/http/scripting.md`)",
             );
         };
         let more = if verb == "unset" && !value.is_empty() {

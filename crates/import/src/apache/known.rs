@@ -74,17 +74,17 @@ const LOST: &[(Words, &str, &str)] = &[
     (
         Words("setenvif setenvifexpr setenvifnocase unsetenv"),
         "variables that depend on the request are not there",
-        "`match` and `vars` look at the request itself (`docs/scripting.md`)",
+        "`match` and `vars` look at the request itself (`docs/http/scripting.md`)",
     ),
     (
         Words("remoteipproxyprotocol remoteipproxyprotocolexceptions remoteipproxiesheader"),
         "the proxies to believe are an option of each listener",
-        "see `forwarded` and `proxy_protocol` in `docs/reference.md`",
+        "see `forwarded` and `proxy_protocol` in `docs/reference/options.md`",
     ),
     (
         Words("rewritemap"),
         "maps of rewriting are not there",
-        "write it as a script (`docs/scripting.md`)",
+        "write it as a script (`docs/http/scripting.md`)",
     ),
     (
         Words("serverpath"),
@@ -94,7 +94,7 @@ const LOST: &[(Words, &str, &str)] = &[
     (
         Words("userdir"),
         "folders of users are not looked for",
-        "write a step with `share`, as a script (`docs/scripting.md`)",
+        "write a step with `share`, as a script (`docs/http/scripting.md`)",
     ),
     (
         Words("cacheenable cacheroot cachedisable cachelock"),
@@ -152,7 +152,7 @@ pub(super) fn lost(key: &str) -> (&'static str, &'static str) {
     found.map_or(
         (
             "there is no option for it",
-            "see `docs/reference.md`; if it is about a module that Tutti has no need of, leave it out",
+            "see `docs/reference/options.md`; if it is about a module that Tutti has no need of, leave it out",
         ),
         |(_, problem, hint)| (*problem, *hint),
     )

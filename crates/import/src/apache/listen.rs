@@ -308,7 +308,7 @@ impl Compiler<'_> {
         let unchecked = unchecked.filter(|one| one.word(0) != "off");
         if let Some(unchecked) = unchecked {
             let problem = "certificates that were revoked would let clients in: the host answers 403 where it speaks TLS";
-            let hint = "check clients in another way (`docs/authentication.md`)";
+            let hint = "check clients in another way (`docs/http/access.md`)";
             self.findings
                 .lost(&unchecked.place, &unchecked.name, problem, hint);
             return (Verify::Unknown, None);
@@ -446,7 +446,7 @@ impl Compiler<'_> {
                 &suites.place,
                 &suites.name,
                 "Tutti offers its own list of ciphers, all of them with forward secrecy",
-                "see `docs/tls.md`",
+                "see `docs/http/tls.md`",
             );
         }
         if let Some(tickets) = site.setting("sslsessiontickets") {

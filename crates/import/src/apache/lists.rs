@@ -22,7 +22,7 @@ const IN_PATH: [&str; 6] = [
     r"^(.*/)?\.",
 ];
 
-const HINT: &str = "write `listing` into a `share` for it, with a `deny` for what is to be hidden (`docs/delivery.md`)";
+const HINT: &str = "write `listing` into a `share` for it, with a `deny` for what is to be hidden (`docs/http/delivery.md`)";
 
 impl Compiler<'_> {
     /// The action that lists a folder without an index, where there are lists.

@@ -264,7 +264,7 @@ impl Compiler<'_> {
                     &directive.place,
                     &directive.name,
                     &format!("`{option}` has nothing like it"),
-                    "see `proxy options` in `docs/reference.md`",
+                    "see `proxy options` in `docs/reference/options.md`",
                 ),
                 _ => {}
             }
@@ -381,7 +381,7 @@ impl Compiler<'_> {
                                 place,
                                 &member.name,
                                 &format!("`{option}` has nothing like it"),
-                                "see `upstream server` in `docs/reference.md`",
+                                "see `upstream server` in `docs/reference/options.md`",
                             ),
                         }
                     }
@@ -415,7 +415,7 @@ impl Compiler<'_> {
                     &member.place,
                     &member.name,
                     "there is no option for it in `upstreams`",
-                    "see `upstream` in `docs/reference.md`",
+                    "see `upstream` in `docs/reference/options.md`",
                 ),
             }
         }

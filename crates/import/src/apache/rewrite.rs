@@ -342,7 +342,7 @@ impl Compiler<'_> {
         let flags = rule.flags();
         let has = |names: &[&str]| flags.iter().any(|(name, _)| names.contains(&name.as_str()));
         let target = rule.directive.argument(1);
-        let hint = "write it as a step of a route, or as a script (`docs/scripting.md`)";
+        let hint = "write it as a step of a route, or as a script (`docs/http/scripting.md`)";
         let place = &rule.directive.place;
         // A rule that only ends the others, or sets variables, leads nothing away.
         if !whole && !rule.refuses() && target == "-" && !has(&["H", "HANDLER"]) {

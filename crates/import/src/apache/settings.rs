@@ -230,7 +230,7 @@ impl Compiler<'_> {
                         &place.place,
                         &place.name,
                         &problem,
-                        "`docs/variables.md` lists the variables there are",
+                        "`docs/reference/variables.md` lists the variables there are",
                     );
                 }
             }

@@ -142,7 +142,7 @@ impl Caddy<'_> {
                                     place,
                                     name,
                                     &problem,
-                                    "`docs/variables.md` lists the variables there are",
+                                    "`docs/reference/variables.md` lists the variables there are",
                                 );
                                 return None;
                             }
@@ -231,7 +231,7 @@ impl Caddy<'_> {
                     }
                     Err(problem) => {
                         let problem = format!("{problem}: the place answers 503");
-                        let hint = "see `upstream` in `docs/reference.md`";
+                        let hint = "see `upstream` in `docs/reference/options.md`";
                         self.findings
                             .lost(&option.place, "transport", &problem, hint);
                         return None;
@@ -247,7 +247,7 @@ impl Caddy<'_> {
                     &option.place,
                     name,
                     "there is no option for it",
-                    "see `upstream` in `docs/reference.md`",
+                    "see `upstream` in `docs/reference/options.md`",
                 ),
             }
         }
@@ -334,7 +334,7 @@ impl Caddy<'_> {
                     &option.place,
                     name,
                     "it is not carried over",
-                    "see `fastcgi` in `docs/reference.md`",
+                    "see `fastcgi` in `docs/reference/options.md`",
                 ),
             }
         }

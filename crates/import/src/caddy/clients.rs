@@ -40,7 +40,7 @@ impl Caddy<'_> {
         destination: String,
     ) -> String {
         for option in tls.inner().iter().filter(|one| one.name() != "client_auth") {
-            let hint = "`docs/tls.md` has what a listener can say";
+            let hint = "`docs/http/tls.md` has what a listener can say";
             self.findings
                 .lost(&option.place, option.name(), "it is not carried over", hint);
         }

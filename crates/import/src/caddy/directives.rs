@@ -23,7 +23,7 @@ impl Caddy<'_> {
             &directive.place,
             name,
             problem,
-            "write the condition as a script (`docs/scripting.md`)",
+            "write the condition as a script (`docs/http/scripting.md`)",
         );
         if refuses {
             steps.push(json!({"action": {"return": 403}}));

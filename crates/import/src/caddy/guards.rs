@@ -23,7 +23,7 @@ impl Caddy<'_> {
             Ok(authenticate) => authenticate,
             Err(problem) => {
                 let problem = format!("{problem}: the place answers 403 to everybody");
-                let hint = "write an `authenticate` (`docs/authentication.md`)";
+                let hint = "write an `authenticate` (`docs/http/access.md`)";
                 self.findings
                     .lost(&directive.place, directive.name(), &problem, hint);
                 return json!({"return": 403});

@@ -163,7 +163,7 @@ impl Caddy<'_> {
                 "http_port",
                 "https_port",
             ];
-            let hint = "flags of the server are in `docs/command-line.md`, settings in `docs/reference.md`";
+            let hint = "flags of the server are in `docs/reference/command-line.md`, settings in `docs/reference/options.md`";
             if self.certificates.option(option) || self.option_of_all(option) {
                 continue;
             }
@@ -285,7 +285,7 @@ impl Caddy<'_> {
             false => None,
         };
         if is_tls && tls.is_none() && automatic.is_none() {
-            let hint = "write `tls CERTIFICATE KEY` into the site, or give the listener a certificate (`docs/tls.md`)";
+            let hint = "write `tls CERTIFICATE KEY` into the site, or give the listener a certificate (`docs/http/tls.md`)";
             self.findings.lost(
                 &site.place,
                 address,
@@ -493,7 +493,7 @@ impl Caddy<'_> {
                     &place,
                     other,
                     "there is no option for it",
-                    "`docs/reference.md` lists every option there is",
+                    "`docs/reference/options.md` lists every option there is",
                 );
                 return false;
             }

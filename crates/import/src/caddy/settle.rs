@@ -96,14 +96,14 @@ impl Caddy<'_> {
                 place,
                 "log",
                 "there is one log for all requests",
-                "write `access_log` (`docs/variables.md`)",
+                "write `access_log` (`docs/reference/variables.md`)",
             ),
             "tls" if directive.argument(0).contains('@') && directive.inner().is_empty() => {}
             "tls" if directive.arguments().len() != 2 => self.findings.lost(
                 place,
                 "tls",
                 "only `tls CERTIFICATE KEY` is carried over",
-                "`docs/tls.md` has what a listener can say",
+                "`docs/http/tls.md` has what a listener can say",
             ),
             "bind" | "tls" => {}
             _ => {}

@@ -65,7 +65,7 @@ impl Compiler<'_> {
                     "there is nothing like the variable `${}`: nothing is kept here",
                     unknown.0
                 );
-                let hint = "write `cache` with another `key` or `bypass` (`docs/cache.md`)";
+                let hint = "write `cache` with another `key` or `bypass` (`docs/http/cache.md`)";
                 self.findings.lost(place, "cache", &problem, hint);
                 None
             }

@@ -95,7 +95,7 @@ pub(super) fn take(caches: &mut Caches, statement: &Statement, findings: &mut Fi
         ),
         _ => note(
             "nothing is written for it",
-            "Tutti does this by itself (`docs/cache.md`)",
+            "Tutti does this by itself (`docs/http/cache.md`)",
             findings,
         ),
     }

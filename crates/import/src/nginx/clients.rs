@@ -121,7 +121,7 @@ impl Compiler<'_> {
         let unchecked = unchecked.rfind(|one| one.argument(0) != "off");
         if let Some(unchecked) = unchecked {
             let problem = "certificates that were revoked would let clients in: the server answers 403 where it speaks TLS";
-            let hint = "check clients in another way (`docs/authentication.md`)";
+            let hint = "check clients in another way (`docs/http/access.md`)";
             self.findings
                 .lost(&unchecked.place, unchecked.name(), problem, hint);
             verify.how = How::Unknown;

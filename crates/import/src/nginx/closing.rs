@@ -11,7 +11,7 @@ use crate::words::Words;
 const LOGINS: &[(Words, &str)] = &[
     (
         Words("auth_jwt auth_jwt_require"),
-        "`authenticate` has `jwt` (`docs/authentication.md`)",
+        "`authenticate` has `jwt` (`docs/http/access.md`)",
     ),
     (
         Words("auth_digest auth_pam auth_ldap auth_gss auth_oidc auth_require auth_saml"),
@@ -24,13 +24,13 @@ const LOGINS: &[(Words, &str)] = &[
 ];
 
 const CHECK_AS_SCRIPT: &str =
-    "write the check as a script (`docs/scripting.md`), or as conditions of a `match`";
+    "write the check as a script (`docs/http/scripting.md`), or as conditions of a `match`";
 
 /// Directives that refuse requests, or answer them in place of the files of a folder. Without them, a place would be open.
 const CLOSING: &[(Words, &str)] = &[
     (
         Words("secure_link secure_link_secret"),
-        "write the check as a script: `docs/scripting.md` has it",
+        "write the check as a script: `docs/http/scripting.md` has it",
     ),
     (
         Words(
@@ -61,7 +61,7 @@ const CLOSING: &[(Words, &str)] = &[
             echo_location empty_gif f4f hls internal_redirect postgres_pass rds_json slowfs_cache ssi stub_status
             upload_pass xslt_stylesheet",
         ),
-        "an application has to answer here; for the state of the server, `\"pass\": \"metrics\"` (`docs/metrics.md`)",
+        "an application has to answer here; for the state of the server, `\"pass\": \"metrics\"` (`docs/operate/metrics.md`)",
     ),
 ];
 

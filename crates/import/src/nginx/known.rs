@@ -32,7 +32,7 @@ const NEEDLESS: &[(Words, &str)] = &[
             multi_accept accept_mutex accept_mutex_delay thread_pool timer_resolution daemon master_process pid
             lock_file load_module env pcre_jit",
         ),
-        "Tutti has a thread for each processor and takes as many descriptors as it may; its flags say the rest (`docs/command-line.md`)",
+        "Tutti has a thread for each processor and takes as many descriptors as it may; its flags say the rest (`docs/reference/command-line.md`)",
     ),
     (
         Words(
@@ -64,13 +64,13 @@ const NEEDLESS: &[(Words, &str)] = &[
             ssl_stapling_verify ssl_stapling_file ssl_stapling_responder ssl_conf_command ssl_early_data
             ssl_session_ticket_key ssl_object_cache_inheritable ssl_certificate_cache ssl_certificate_compression",
         ),
-        "Tutti offers TLS 1.2 and 1.3 with forward secrecy and authenticated ciphers only (`docs/tls.md`)",
+        "Tutti offers TLS 1.2 and 1.3 with forward secrecy and authenticated ciphers only (`docs/http/tls.md`)",
     ),
     (
         Words(
             "gzip_vary gzip_proxied gzip_disable gzip_buffers gzip_http_version gunzip",
         ),
-        "Tutti says `Vary` by itself and compresses for whoever asks (`docs/compression.md`)",
+        "Tutti says `Vary` by itself and compresses for whoever asks (`docs/http/delivery.md`)",
     ),
     (
         Words(
@@ -97,7 +97,7 @@ const LOST: &[(Words, &str)] = &[
     (Words("random_index"), "let an application choose"),
     (
         Words("proxy_cache_purge fastcgi_cache_purge"),
-        "the control API removes what is kept (`docs/cache.md`)",
+        "the control API removes what is kept (`docs/http/cache.md`)",
     ),
     (
         Words("limit_rate limit_rate_after"),
@@ -125,7 +125,7 @@ const LOST: &[(Words, &str)] = &[
             "geo split_clients valid_referers ancient_browser ancient_browser_value modern_browser modern_browser_value
             keyval keyval_zone",
         ),
-        "write the choice as conditions of a `match` (`source`, `headers`), or as a script (`docs/scripting.md`)",
+        "write the choice as conditions of a `match` (`source`, `headers`), or as a script (`docs/http/scripting.md`)",
     ),
     (
         Words("dav_methods dav_access create_full_put_path min_delete_depth flv mp4"),
@@ -153,11 +153,11 @@ const LOST: &[(Words, &str)] = &[
 const FAMILIES: &[(Words, &str)] = &[
     (
         Words("proxy_ fastcgi_ uwsgi_ scgi_ grpc_"),
-        "`proxy_options` has what can be said about servers (`docs/reference.md`)",
+        "`proxy_options` has what can be said about servers (`docs/reference/options.md`)",
     ),
     (
         Words("ssl_ http2_ http3 quic_"),
-        "`docs/tls.md`, `docs/http2.md` and `docs/http3.md` have what a listener can say",
+        "`docs/http/tls.md` and `docs/http/http2-and-http3.md` have the options of a listener",
     ),
     (
         Words(
@@ -172,13 +172,13 @@ const FAMILIES: &[(Words, &str)] = &[
             "geoip js_ perl_ lua_ init_by_lua init_worker_by_lua exit_worker_by_lua set_by_lua header_filter_by_lua
             body_filter_by_lua log_by_lua balancer_by_lua set_",
         ),
-        "write it as a script (`docs/scripting.md`)",
+        "write it as a script (`docs/http/scripting.md`)",
     ),
     (
         Words(
             "log_ session_log status vhost_traffic_status userid otel_ opentracing opentelemetry zipkin datadog",
         ),
-        "`docs/logs.md`, `docs/metrics.md` and `docs/telemetry.md` have what can be logged and measured",
+        "`docs/operate/logs.md`, `docs/operate/metrics.md` and `docs/operate/telemetry.md` have what can be logged and measured",
     ),
     (
         Words(
@@ -188,7 +188,7 @@ const FAMILIES: &[(Words, &str)] = &[
             server_names_hash proxy_protocol_ subrequest_output_buffer_size send_lowat msie_refresh early_hints
             max_headers post_action match health_ mgmt",
         ),
-        "`docs/reference.md` lists every option there is; say what you miss",
+        "`docs/reference/options.md` lists every option there is; say what you miss",
     ),
 ];
 
@@ -221,5 +221,5 @@ pub(super) fn cure(name: &str) -> &'static str {
     found
         .map(|(_, hint)| *hint)
         .or_else(|| family(name))
-        .unwrap_or("`docs/reference.md` lists every option there is; say what you miss")
+        .unwrap_or("`docs/reference/options.md` lists every option there is; say what you miss")
 }

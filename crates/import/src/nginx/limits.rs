@@ -111,7 +111,7 @@ impl Compiler<'_> {
                         "there is nothing like `${}` of its zone: requests are counted by address",
                         unknown.0
                     );
-                    let hint = "`key` says what is counted (`docs/limits.md`)";
+                    let hint = "`key` says what is counted (`docs/http/access.md`)";
                     self.findings.lost(place, directive, &problem, hint);
                 }
             }

@@ -80,7 +80,7 @@ impl Compiler<'_> {
                         &statement.place,
                         "listen",
                         &format!("`{option}` has nothing like it"),
-                        "see `listener` in `docs/reference.md`",
+                        "see `listener` in `docs/reference/options.md`",
                     ),
                 }
             }

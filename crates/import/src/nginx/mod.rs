@@ -178,7 +178,7 @@ impl Compiler<'_> {
                     meaning.named.insert(name, text);
                 }
                 None => {
-                    let hint = "write it as a script (`docs/scripting.md`); whoever uses the variable is told, too";
+                    let hint = "write it as a script (`docs/http/scripting.md`); whoever uses the variable is told, too";
                     self.findings.lost(
                         &statement.place,
                         "map",

@@ -290,7 +290,7 @@ impl Compiler<'_> {
 
     fn refused(&mut self, place: &Place, name: &str, problem: &str) {
         let problem = format!("{problem}: the place answers 403 to everybody");
-        let hint = "write an `authenticate` (`docs/authentication.md`)";
+        let hint = "write an `authenticate` (`docs/http/access.md`)";
         self.findings.lost(place, name, &problem, hint);
     }
 }
@@ -301,7 +301,8 @@ impl Compiler<'_> {
         let (uri, place) = site.scope.guards.mirror.clone()?;
         let path = uri.split('?').next().unwrap_or(&uri);
         let Some(upstream) = site.mirrors.get(path) else {
-            let hint = "copies go to an upstream with the path of the request (`docs/delivery.md`)";
+            let hint =
+                "copies go to an upstream with the path of the request (`docs/http/delivery.md`)";
             let problem = format!("`{uri}` is no location with a `proxy_pass` to the same path");
             self.findings.lost(&place, "mirror", &problem, hint);
             return None;

@@ -307,7 +307,7 @@ impl Compiler<'_> {
                                 place,
                                 "server",
                                 &format!("`{option}` has nothing like it"),
-                                "see `upstream server` in `docs/reference.md`",
+                                "see `upstream server` in `docs/reference/options.md`",
                             ),
                         }
                     }
@@ -349,7 +349,7 @@ impl Compiler<'_> {
                     place,
                     other,
                     "there is no option for it in `upstreams`",
-                    "see `upstream` in `docs/reference.md`",
+                    "see `upstream` in `docs/reference/options.md`",
                 ),
             }
         }

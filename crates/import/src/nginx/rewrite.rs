@@ -334,7 +334,7 @@ impl Compiler<'_> {
                 false => "the condition cannot be carried over: all requests are answered 403 here",
                 true => "the condition cannot be carried over, nor what is in it",
             };
-            let hint = "write it as a `match` or as a script (`docs/scripting.md`)";
+            let hint = "write it as a `match` or as a script (`docs/http/scripting.md`)";
             self.findings.lost(&statement.place, "if", problem, hint);
             return match is_of_folders {
                 false => vec![json!({"action": {"return": 403}})],
@@ -419,7 +419,7 @@ impl Compiler<'_> {
                 None => {
                     site.meaning.unknown.insert(name);
                     let problem = "a variable that is set within `if` is not carried over";
-                    let hint = "write the choice as a script (`docs/scripting.md`)";
+                    let hint = "write the choice as a script (`docs/http/scripting.md`)";
                     self.findings.lost(&set.place, "set", problem, hint);
                 }
             }

@@ -202,7 +202,7 @@ impl Compiler<'_> {
                             &declared.place,
                             "log_format",
                             &problem,
-                            "`docs/variables.md` lists the variables there are",
+                            "`docs/reference/variables.md` lists the variables there are",
                         );
                     }
                 }

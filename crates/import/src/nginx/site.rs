@@ -84,7 +84,7 @@ impl Compiler<'_> {
                     place,
                     name,
                     &format!("there is nothing like the variable `${variable}`"),
-                    "`docs/variables.md` lists the variables there are",
+                    "`docs/reference/variables.md` lists the variables there are",
                 );
                 None
             }

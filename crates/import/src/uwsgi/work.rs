@@ -17,32 +17,32 @@ pub(super) fn tell(name: &str, place: &Place, findings: &mut Findings) -> bool {
     let (problem, hint) = match name {
         "spooler" | "spooler-external" => (
             "jobs are put into it, and done, by functions of `uwsgi`, which there are none of",
-            "`spoolers` keep jobs that are posted as requests (`docs/spooler.md`)",
+            "`spoolers` keep jobs that are posted as requests (`docs/operate/jobs.md`)",
         ),
         "spooler-processes" | "spooler-frequency" | "spooler-quiet" | "spooler-max-tasks"
         | "spooler-harakiri" | "spooler-import" => (
             "it is about `spooler`",
-            "`concurrency`, `timeout` and `backoff` of a spooler (`docs/spooler.md`)",
+            "`concurrency`, `timeout` and `backoff` of a spooler (`docs/operate/jobs.md`)",
         ),
         "mule" | "mules" | "farm" => (
             "a mule that has no file of its own waits for messages of functions of `uwsgi`, which there are none of",
-            "`mules` of an application run commands (`docs/mules.md`)",
+            "`mules` of an application run commands (`docs/operate/jobs.md`)",
         ),
         "legion-cron" => (
             "there are no legions: it would run on each machine",
-            "`schedules` on one of the machines (`docs/schedules.md`)",
+            "`schedules` on one of the machines (`docs/operate/jobs.md`)",
         ),
         "timer" | "rb-timer" => (
             "it is a signal of `uwsgi`, which there are none of",
-            "`schedules` have `every` (`docs/schedules.md`)",
+            "`schedules` have `every` (`docs/operate/jobs.md`)",
         ),
         "attach-daemon2" | "smart-attach-daemon" | "smart-attach-daemon2" => (
             "a command that is known by a file with its number is not carried over",
-            "`mules` of an application run commands that stay in the foreground (`docs/mules.md`)",
+            "`mules` of an application run commands that stay in the foreground (`docs/operate/jobs.md`)",
         ),
         "import" => (
             "modules of `uwsgidecorators` are for functions of `uwsgi`, which there are none of",
-            "`mules` and `schedules` run commands (`docs/mules.md`, `docs/schedules.md`)",
+            "`mules` and `schedules` run commands (`docs/operate/jobs.md`)",
         ),
         _ => return false,
     };
@@ -73,7 +73,7 @@ pub(super) fn schedule(
         _ => in_order(value),
     };
     let Some((cron, timeout, command)) = read else {
-        let hint = "write one of `schedules` (`docs/schedules.md`)";
+        let hint = "write one of `schedules` (`docs/operate/jobs.md`)";
         findings.lost(place, name, "its times cannot be read", hint);
         return;
     };
@@ -149,7 +149,7 @@ pub(super) fn mule(
     let is_free = text.is_some_and(|bytes| !String::from_utf8_lossy(&bytes).contains("uwsgi"));
     if !is_free {
         let problem = format!("`{file}` uses functions of `uwsgi`, or could not be looked at");
-        let hint = "let it do without, and write it as one of `mules` (`docs/mules.md`)";
+        let hint = "let it do without, and write it as one of `mules` (`docs/operate/jobs.md`)";
         findings.lost(place, "mule", &problem, hint);
         return;
     }

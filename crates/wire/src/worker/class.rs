@@ -1,6 +1,6 @@
 //! The scheduling class of a worker's thread (sched(7)): normal, or batch, where it does not interrupt others when it is woken.
 //!
-//! The router says when batch is of use (docs/decisions/0382-workers-in-batch.md); a worker needs no right to change its own class. What
+//! The router says when batch is of use (docs/project/decisions/0382-workers-in-batch.md); a worker needs no right to change its own class. What
 //! it forks is not in the batch class.
 
 /// Changes the class of the calling thread, and remembers which it has.

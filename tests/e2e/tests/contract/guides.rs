@@ -18,7 +18,7 @@ pub(crate) fn serve(application: &Application) {
 impl Application<'_> {
     fn page(&self) -> String {
         let page = format!(
-            "{}/../../docs/{}.md",
+            "{}/../../docs/languages/{}.md",
             env!("CARGO_MANIFEST_DIR"),
             self.language.guide
         );
