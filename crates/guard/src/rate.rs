@@ -210,6 +210,7 @@ impl RateLimiter {
 }
 
 #[cfg(all(test, not(loom)))]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use std::num::NonZeroU32;
 

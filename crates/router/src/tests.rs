@@ -226,7 +226,7 @@ fn socket(name: &str) -> OwnedFd {
         _ if name.starts_with('/') => null(),
         _ => TcpListener::bind("127.0.0.1:0").unwrap().into(),
     };
-    seqpacket::set_nonblocking(socket.as_fd(), true).unwrap();
+    seqpacket::set_nonblocking(socket.as_fd()).unwrap();
     socket
 }
 

@@ -396,16 +396,13 @@ mod tests {
 
     #[test]
     fn a_kept_connection_that_is_closed_counts_by_the_pause_of_its_client() {
-        let closed_after = |pause| {
-            let keeps = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-            let mut options = LoadOptions::get(serve(&[keeps]), "/", 1);
-            options.pause = pause;
-            let load = Load::start(&options);
-            // The server has closed the connection of the first, and takes the next one after that.
-            assert!(load.wait_for_answers(2, crate::PATIENCE));
-            load.stop()
-        };
-        let outcome = closed_after(REUSE_WITHIN);
+        const KEEPS: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+        let mut options = LoadOptions::get(serve(&[KEEPS]), "/", 1);
+        options.pause = REUSE_WITHIN;
+        let load = Load::start(&options);
+        // The server closes each connection after its first response; the second response comes on another one.
+        assert!(load.wait_for_answers(2, crate::PATIENCE));
+        let outcome = load.stop();
         assert!(outcome.closed_after_pause > 0, "{outcome}");
         assert_eq!(outcome.closed_on_reuse, 0, "{outcome}");
     }

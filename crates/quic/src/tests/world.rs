@@ -17,6 +17,7 @@ use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
 use tutti_config::Pointer;
 use tutti_config::model::{Http3, StoredName, Tickets, Tls, TlsProtocol, TlsSession};
+use tutti_config::table::TlsSessionOptions;
 use tutti_conn::clock::Millis;
 use tutti_conn::listener::{Listener, ListenerHold};
 use tutti_conn::output::{Gone, Output};
@@ -196,8 +197,7 @@ impl World {
             }],
             protocol: TlsProtocol::default(),
             session: TlsSession {
-                cache_size: 0,
-                timeout: Duration::ZERO,
+                options: TlsSessionOptions::default(),
                 tickets: Tickets::Off,
             },
             clients: None,
