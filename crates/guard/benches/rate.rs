@@ -9,6 +9,7 @@
 )]
 
 use std::hint::black_box;
+use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use tutti_config::model::Rate;
@@ -20,7 +21,7 @@ const KEYS: u32 = 1_000_000;
 
 fn main() {
     let rate = Rate {
-        requests: NonZeroU32::new(10).unwrap(),
+        requests: NonZeroU32::MIN.saturating_add(9),
         per: Duration::from_secs(1),
     };
     let before = resident_kib();

@@ -36,7 +36,7 @@ const pages = {
     '/throw': () => { throw new Error('thrown in a request'); },
     '/exit': () => process.exit(3),
     '/loop': () => { for (;;); },
-    '/never': () => {},
+    '/never': () => console.log('this request gets no answer'),
     '/fork': (request, response) => {
         try {
             cluster.fork();
