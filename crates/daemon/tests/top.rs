@@ -51,7 +51,7 @@ fn the_page_lives_and_keys_do_what_they_say() {
         terminal.type_keys(&["Enter"]);
         terminal.wait_for("sample: processes ");
         terminal.type_keys(&["s"]);
-        terminal.wait_for("RUN▾");
+        terminal.wait_for("REQ/S▾");
         terminal.type_keys(&["/"]);
         terminal.type_keys(&["nothing", "Enter"]);
         wait_until("no application", || !terminal.screen().contains("sample  "));
@@ -67,7 +67,7 @@ fn the_page_lives_and_keys_do_what_they_say() {
             now.len() == before.len() && now.iter().all(|pid| !before.contains(pid))
         });
         terminal.type_keys(&["?"]);
-        terminal.wait_for("Any key leads back.");
+        terminal.wait_for("Any key closes this.");
         terminal.type_keys(&["x", "q"]);
         wait_until("the end", || terminal.screen().is_empty());
     }
@@ -280,7 +280,7 @@ fn everything_can_be_read_on_a_dark_and_on_a_light_ground() {
         is("q quit", |cell| cell.is_dim);
         is("█", |cell| cell.colour == Some(5));
         for (keys, shows) in [
-            ("?", "Any key leads back."),
+            ("?", "Any key closes this."),
             ("x", "q quit"),
             ("Enter", "asleep: processes"),
             ("r", "restart asleep? y: yes"),

@@ -43,7 +43,7 @@ pub(super) fn pressed(state: &mut State, key: KeyEvent) -> Wanted {
                 Wanted::Nothing
             }
         },
-        // Any key leads back.
+        // Any key closes the help.
         Mode::Help => Wanted::Nothing,
     }
 }
