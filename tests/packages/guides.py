@@ -92,7 +92,8 @@ SESSIONS = [
     Session(
         "README.md",
         before=f"{STOP}; touch index.php style.css; mkdir -p /srv/site; cp index.php style.css /srv/site",
-        edits={"tutti run .": "tutti run /srv/site"},
+        # `ls` prints columns at a terminal only.
+        edits={"tutti run .": "tutti run /srv/site", "ls": "ls -C"},
         stays="tutti run",
     ),
     Session(

@@ -154,7 +154,7 @@ pub(crate) fn go(application: &Application) {
 
 /// The first sample, compiled by the guide's command.
 pub(crate) fn c(application: &Application) {
-    let page = application.page();
+    let page = include_str!("../../../../docs/languages/sdk.md");
     let command = page.lines().find(|line| line.starts_with("cc ")).unwrap();
     let library = c_library::library();
     let command = command
@@ -169,7 +169,7 @@ pub(crate) fn c(application: &Application) {
         .status();
     assert!(compiler.unwrap().success(), "{command}");
     let hello = root.join("hello");
-    let options = json_examples(&page, &[("/srv/hello", hello.to_str().unwrap())]).remove(0);
+    let options = json_examples(page, &[("/srv/hello", hello.to_str().unwrap())]).remove(0);
     application.put(options);
     assert_eq!(application.get("/guide").text(), "Hello from C: /guide\n");
 }
