@@ -278,15 +278,14 @@ fn processes_that_end_by_a_limit_are_counted_by_which() {
     ] {
         site.configure(&json!({"processes": 1, "limits": limits}));
         assert_eq!(site.get(target).status, status, "{reason}");
-        wait_until(reason, || count(reason) == 1.0);
+        wait_until(reason, || count(reason) >= 1.0);
     }
     site.configure(&json!({"processes": 1}));
     assert_eq!(site.get("/crash").status, 502);
     wait_until("the crash", || count("signal") == 1.0);
-    assert_eq!(
-        (count("left"), count("memory"), count("timeout")),
-        (1.0, 1.0, 1.0)
-    );
+    assert_eq!((count("left"), count("timeout")), (1.0, 1.0));
+    // The next process has too much memory, too, and may be looked at before the limit is gone.
+    assert!(count("memory") >= 1.0);
     assert_eq!((count("killed"), count("unknown")), (0.0, 0.0));
 }
 
