@@ -47,6 +47,8 @@ export TUTTI_SKIPPED := $(CURDIR)/.work/test-skipped
 export TUTTI_TESTS := $(CURDIR)/.work/tests.log
 # A step that fails keeps no other from running, but those that come after it.
 STEP = @packaging/timed --go-on
+# The step that most others come after.
+PROGRAMS = "building the programs, and installing what the tests need"
 PERL = $(shell /usr/bin/perl -MConfig -e 'print "$$Config{PERL_REVISION}.$$Config{PERL_VERSION}"')
 RUBY = $(shell /usr/bin/ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
 
@@ -108,12 +110,12 @@ test: ## everything that is quick enough to run before each push; what was skipp
 test-steps:
 	@packaging/others-may-enter
 	@packaging/timed "installing what the build needs" packaging/install-deps build
-	$(STEP) "building the programs, and installing what the tests need" \
+	$(STEP) $(PROGRAMS) \
 	    packaging/beside --nice 0 .work/install.log "packaging/install-deps test real" $(CARGO) build --workspace --bins
-	$(STEP) --after "building the programs, and installing what the tests need" "repository rules, with an empty cache of crates" packaging/fresh --home $(TARGET)/debug/xtask check
+	$(STEP) --after $(PROGRAMS) "repository rules, with an empty cache of crates" packaging/fresh --home $(TARGET)/debug/xtask check
 	$(STEP) "building the tests" $(CARGO) test --workspace --no-run
 	$(if $(LINTED),$(STEP) "building what is not tested" $(CARGO) build --workspace --benches)
-	$(STEP) --after "building the programs, and installing what the tests need" --after "building the tests" "tests, and building for loom and fuzzing" \
+	$(STEP) --after $(PROGRAMS) --after "building the tests" "tests, and building for loom and fuzzing" \
 	    packaging/beside .work/beside.log "$(MAKE) --no-print-directory build-fuzz build-loom" \
 	    env CARGO=$(CARGO) $(TEST_THREADS) packaging/test-programs 2>&1 | tee $(TUTTI_TESTS)
 	$(STEP) "tests of the bench" env -C bench python3 -m unittest -q harness.test_loads harness.test_workers
