@@ -1,7 +1,7 @@
 //! Answers in place of others: pages for errors, and the routes that `X-Accel-Redirect` and `X-Sendfile` name.
 //!
-//! Whoever has an error to tell asks [`fail`]; whoever has the head of an answer of an application or a server asks [`of_answer`].
-//! Both give a [`Substitute`], which the connection acts on next.
+//! An action that fails calls [`fail`]; one that has the head of a response calls [`begin`], and gets a [`Writer`] unless something stands in.
+//! Both may give a [`Substitute`], which the pipeline answers next.
 //!
 //! Must never: answer in place of an error page, go on without end, or let an answer lead to something that the configuration has not
 //! named: what it names is a path for the routes, never one of the file system.
@@ -15,6 +15,8 @@ use crate::exchange::request::Request;
 use crate::exchange::respond::{Page, Persistence};
 use crate::plan::Changes;
 use crate::step::Step;
+use crate::writer::{Head, Writer};
+use tutti_cache::now;
 use tutti_conn::output::Output;
 use tutti_request_log::Answerer;
 
@@ -136,7 +138,36 @@ impl Instead {
     }
 }
 
-/// Looks whether something else is answered in place of this answer of an application or a server.
+/// The use of a response's head that an application or a server has given.
+pub(crate) enum Begun {
+    /// The head is in the output, and the body follows.
+    Sent(Writer),
+    /// A stored response stands in for it.
+    Held,
+    /// Something else is answered in its place, once the response itself has ended.
+    Replaced(Instead),
+}
+
+/// Begins the response to the client, unless something stands in for it: a stored response goes before a page for an error.
+pub(crate) fn begin<'f>(
+    request: &Request<'_>,
+    head: &Head,
+    fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
+    changes: &Changes,
+    output: &mut Output,
+) -> Begun {
+    if let Some(recording) = &changes.cache
+        && recording.holds(head.status, fields.clone(), now())
+    {
+        return Begun::Held;
+    }
+    match of_answer(request, head.status, fields.clone(), changes) {
+        Some(instead) => Begun::Replaced(instead),
+        None => Begun::Sent(Writer::begin(request, head, fields, changes, output)),
+    }
+}
+
+/// Returns what is answered in place of this response of an application or a server.
 pub(crate) fn of_answer<'f>(
     request: &Request<'_>,
     status: u16,
@@ -171,7 +202,7 @@ fn not_kept<'f>(
     fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
 ) {
     if let Some(recording) = &changes.cache {
-        recording.pass_over(status, fields, tutti_cache::now());
+        recording.pass_over(status, fields, now());
     }
 }
 
