@@ -127,16 +127,16 @@ fn stages(
 pub(crate) async fn run(
     client: &Client,
     messages: &mut Messages,
-    mut exchange: Exchange,
+    exchange: &mut Exchange,
     mut next: Step,
 ) -> Ending {
     loop {
-        next = match step(client, messages, &mut exchange, next).await {
+        next = match step(client, messages, exchange, next).await {
             Ok(Ok(step)) => step,
             Ok(Err(ending)) => return ending,
             Err(gone) => {
                 if !exchange.is_logged() {
-                    messages.request(client, &exchange).left(gone);
+                    messages.request(client, exchange).left(gone);
                 }
                 return Ending::Abort;
             }

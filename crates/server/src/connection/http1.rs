@@ -23,17 +23,13 @@ use crate::step::Step;
 const OUTPUT_BYTES: u64 = 64 * 1024;
 
 /// The next thing to do on a connection.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "an exchange that is answered at once needs no box, and one that waits gets into one with its connection's work"
-)]
 pub(crate) enum Next {
     /// Read more of a head, or nothing, if all that has been read is answered.
     Read,
     /// Send what there is to send, then look for further requests.
     Flush,
-    /// Go on with this exchange.
-    Exchange(Exchange, Step),
+    /// Go on with this exchange, which is in a box from here on: one that is answered at once needs none.
+    Exchange(Box<Exchange>, Step),
     /// The client begins to speak HTTP/2.
     Http2,
 }
@@ -94,7 +90,7 @@ impl Reader {
                 Err(error) => {
                     let exchange = Exchange::new(client, self.head_begun.take());
                     messages.refuse(client, &exchange, error.status(), &error.to_string());
-                    return Next::Exchange(exchange, Step::Linger);
+                    return Next::Exchange(Box::new(exchange), Step::Linger);
                 }
             };
             self.may_be_http2 = false;
@@ -110,7 +106,7 @@ impl Reader {
                 {
                     messages.position += length;
                 }
-                step => return Next::Exchange(exchange, step),
+                step => return Next::Exchange(Box::new(exchange), step),
             }
             if messages.output.len() > OUTPUT_BYTES {
                 return Next::Flush;
@@ -148,7 +144,7 @@ impl Reader {
                     let exchange = Exchange::new(client, self.head_begun.take());
                     let reason = "the head does not come (`header_read_timeout`)";
                     self.messages.refuse(client, &exchange, 408, reason);
-                    return Ok(Some(Next::Exchange(exchange, Step::Linger)));
+                    return Ok(Some(Next::Exchange(Box::new(exchange), Step::Linger)));
                 }
                 Err(gone) => {
                     self.broken_off(client);
@@ -184,8 +180,8 @@ pub(crate) async fn run(client: &Client, work: &mut Work) -> Ending {
     let Work { reader, next } = work;
     loop {
         *next = match std::mem::replace(next, Next::Read) {
-            Next::Exchange(exchange, step) => {
-                match pipeline::run(client, &mut reader.messages, exchange, step).await {
+            Next::Exchange(mut exchange, step) => {
+                match pipeline::run(client, &mut reader.messages, &mut exchange, step).await {
                     Ending::Idle => {
                         reader.messages.position = reader.messages.body_start();
                         reader.answer_complete(client)
