@@ -2,7 +2,7 @@
 //!
 //! When bytes come, a buffer is taken from the thread and read into, and [`http1`] answers what is complete. Whatever
 //! cannot be finished like that (a head or body still to come, a large file, an application, a full socket) moves into
-//! [`http1::run`], a future in a box that lives until the connection is idle again: an idle one does not pay for it.
+//! [`http1::start`], a future in a box that lives until the connection is idle again: an idle one does not pay for it.
 
 use std::future::poll_fn;
 use std::os::fd::OwnedFd;
@@ -88,8 +88,7 @@ async fn run(local: Rc<Local>, accepted: Accepted) {
     loop {
         let ending = match poll_fn(|cx| poll_requests(&mut connection, cx)).await {
             Ok(mut work) => {
-                // In a box, so that an idle connection does not pay for it.
-                let ending = Box::pin(http1::run(&connection.client, &mut work)).await;
+                let ending = http1::start(&connection.client, &mut work).await;
                 work.reader.give_back(&connection.client.local);
                 ending
             }

@@ -3,6 +3,7 @@
 //! Every complete request in the input is answered into one output buffer, which goes out in one write. The first one that needs
 //! waiting for something stops the others, with its [`Step`]; [`run`] goes on with it, in a box while that lasts.
 
+use std::pin::Pin;
 use std::time::Instant;
 
 use tutti_conn::clock::now_millis;
@@ -175,8 +176,19 @@ impl Reader {
     }
 }
 
+/// Goes on with the requests of a connection, in a box, so that an idle connection does not pay for it.
+///
+/// A function of its own: inlined into the task of the connection, the compiler makes the future on the stack and copies its kilobytes.
+#[inline(never)]
+pub(crate) fn start<'c>(
+    client: &'c Client,
+    work: &'c mut Work,
+) -> Pin<Box<impl Future<Output = Ending> + use<'c>>> {
+    Box::pin(run(client, work))
+}
+
 /// Goes on with the requests of a connection until it is idle or ends.
-pub(crate) async fn run(client: &Client, work: &mut Work) -> Ending {
+async fn run(client: &Client, work: &mut Work) -> Ending {
     let Work { reader, next } = work;
     loop {
         *next = match std::mem::replace(next, Next::Read) {
