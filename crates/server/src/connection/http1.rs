@@ -60,11 +60,6 @@ impl Reader {
         }
     }
 
-    /// True if all that has been read is answered.
-    pub(crate) fn is_done(&self) -> bool {
-        self.messages.position >= self.messages.input.len()
-    }
-
     /// Gives the buffers back to the thread.
     pub(crate) fn give_back(self, local: &Local) {
         self.messages.give_back(local);
@@ -132,7 +127,7 @@ impl Reader {
         client
             .flush(&mut self.messages.output, timeouts.send)
             .await?;
-        if self.is_done() {
+        if self.messages.is_done() {
             return Ok(None);
         }
         self.messages.input.drain(..self.messages.position);
@@ -178,13 +173,13 @@ impl Reader {
 
 /// Goes on with the requests of a connection, in a box, so that an idle connection does not pay for it.
 ///
-/// A function of its own: inlined into the task of the connection, the compiler makes the future on the stack and copies its kilobytes.
-#[inline(never)]
+/// The box comes first, so that the future is made in it: what is made before an allocation is copied, here kilobytes for each request.
 pub(crate) fn start<'c>(
     client: &'c Client,
     work: &'c mut Work,
 ) -> Pin<Box<impl Future<Output = Ending> + use<'c>>> {
-    Box::pin(run(client, work))
+    let place = Box::new_uninit();
+    Box::into_pin(Box::write(place, run(client, work)))
 }
 
 /// Goes on with the requests of a connection until it is idle or ends.

@@ -41,6 +41,11 @@ impl Messages {
         }
     }
 
+    /// True if all that has been read is answered.
+    pub(crate) fn is_done(&self) -> bool {
+        self.position >= self.input.len()
+    }
+
     /// The bytes that are not done with.
     pub(crate) fn rest(&self) -> &[u8] {
         self.input.get(self.position..).unwrap_or_default()
