@@ -128,6 +128,13 @@ pub(crate) async fn run(
     mut next: Step,
 ) -> Ending {
     loop {
+        // One that holds a permit counts as under way until its client has the response.
+        if let Step::End(persistence) = &next
+            && persistence.is_open()
+            && !exchange.admission.holds_permits()
+        {
+            return Ending::Idle;
+        }
         next = match step(client, messages, exchange, next).await {
             Ok(Ok(step)) => step,
             Ok(Err(ending)) => return ending,
@@ -237,10 +244,7 @@ async fn wait(
             return Ok(Err(Ending::after(is_sending)));
         }
         Step::End(persistence) if persistence.is_open() => {
-            // It counts as under way until its client has the response.
-            if exchange.admission.holds_permits() {
-                request.flush(output).await?;
-            }
+            request.flush(output).await?;
             return Ok(Err(Ending::Idle));
         }
         Step::End(_) => {

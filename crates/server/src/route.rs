@@ -128,7 +128,8 @@ fn carry_out<'r>(request: &Request<'r>, mut decision: Decision<'r>) -> Plan {
             }
             Action::Undecided => Act::page(500),
             Action::Share(share) => match serve(request, &decision, share) {
-                Ok(Act::File(served)) => match router.found(decision, request) {
+                Ok(Act::File(served)) if share.has_found() => match router.found(decision, request)
+                {
                     Ok(next) => {
                         decision = next;
                         continue;
