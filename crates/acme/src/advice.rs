@@ -4,7 +4,7 @@ use instant_acme::{CertificateIdentifier, Error};
 use tutti_protocol::{AccountPlan, CertificatePlan};
 
 use crate::documents::Issued;
-use crate::failure::Failure;
+use crate::failure::OrderError;
 use crate::http::Authority;
 use crate::scheduler::{Inner, unix_time};
 use crate::{accounts, times};
@@ -46,7 +46,7 @@ impl Inner {
         wanted: &CertificatePlan,
         plan: &AccountPlan,
         issued: &Issued,
-    ) -> Result<Option<(i64, i64)>, Failure> {
+    ) -> Result<Option<(i64, i64)>, OrderError> {
         let Some((authority, serial)) = &issued.id else {
             return Ok(None);
         };

@@ -10,7 +10,7 @@ use instant_acme::{Identifier, KeyAuthorization};
 use rcgen::{CertificateParams, CustomExtension, KeyPair};
 use tutti_protocol::{CERTIFICATE_DOCUMENT, Challenge, ForController, FromAcme};
 
-use crate::failure::Failure;
+use crate::failure::OrderError;
 use crate::fleet::Fleet;
 use crate::line::Link;
 
@@ -49,7 +49,11 @@ impl Answers {
     }
 
     /// Gives these for a certificate, in the place of those before. The router has them then, and those of other nodes of the fleet.
-    pub(crate) async fn give(&self, bundle: &str, answers: Vec<Challenge>) -> Result<(), Failure> {
+    pub(crate) async fn give(
+        &self,
+        bundle: &str,
+        answers: Vec<Challenge>,
+    ) -> Result<(), OrderError> {
         self.note(bundle, answers.clone());
         if let Some(fleet) = &self.fleet {
             return fleet.give(&full(fleet, bundle), answers).await;
@@ -88,7 +92,7 @@ impl Answers {
         before.is_some()
     }
 
-    async fn tell(&self) -> Result<(), Failure> {
+    async fn tell(&self) -> Result<(), OrderError> {
         let challenges: Vec<Challenge> = {
             let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
             given.values().flatten().cloned().collect()
@@ -101,7 +105,7 @@ impl Answers {
         };
         let told = self.link.request(&make, Vec::new()).await;
         told.map(drop).map_err(|refused| {
-            Failure::new(format!(
+            OrderError::new(format!(
                 "the authority cannot be answered: {}",
                 refused.message
             ))
@@ -114,7 +118,7 @@ impl Answers {
         account: &str,
         change: RecordChange,
         record: &Record,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), OrderError> {
         let make = |id| FromAcme::RunHook {
             id,
             account: account.to_owned(),
@@ -124,7 +128,7 @@ impl Answers {
         };
         let run = self.link.request(&make, Vec::new()).await;
         run.map(drop)
-            .map_err(|refused| Failure::new(refused.message))
+            .map_err(|refused| OrderError::new(refused.message))
     }
 }
 
@@ -146,8 +150,8 @@ pub(crate) fn record(identifier: &Identifier, answer: &KeyAuthorization) -> Reco
 pub(crate) fn certificate(
     identifier: &Identifier,
     answer: &KeyAuthorization,
-) -> Result<Challenge, Failure> {
-    let failed = |error: rcgen::Error| Failure::new(error.to_string());
+) -> Result<Challenge, OrderError> {
+    let failed = |error: rcgen::Error| OrderError::new(error.to_string());
     let name = name_of(identifier);
     let mut params = CertificateParams::new(vec![name.clone()]).map_err(failed)?;
     params.custom_extensions = vec![CustomExtension::new_acme_identifier(

@@ -20,7 +20,7 @@ use crate::http::NAME;
 const LONGEST_ANSWER: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum Permission {
     /// It may.
     Yes,
     /// It may not: the answer had this status.
@@ -40,17 +40,17 @@ impl Asker {
         Ok(Asker(http_client(tls, HttpUse::Http1, 0)))
     }
 
-    pub(crate) async fn ask(&self, url: &str, name: &str, client: Option<IpAddr>) -> Answer {
+    pub(crate) async fn ask(&self, url: &str, name: &str, client: Option<IpAddr>) -> Permission {
         let request = Request::get(question(url, name, client)).header(USER_AGENT, NAME);
         let request = match request.body(Empty::new()) {
             Ok(request) => request,
-            Err(error) => return Answer::Unknown(error.to_string()),
+            Err(error) => return Permission::Unknown(error.to_string()),
         };
         match tokio::time::timeout(LONGEST_ANSWER, self.0.request(request)).await {
-            Ok(Ok(response)) if response.status() == StatusCode::OK => Answer::Yes,
-            Ok(Ok(response)) => Answer::No(response.status()),
-            Ok(Err(error)) => Answer::Unknown(error_chain(&error)),
-            Err(_) => Answer::Unknown(format!(
+            Ok(Ok(response)) if response.status() == StatusCode::OK => Permission::Yes,
+            Ok(Ok(response)) => Permission::No(response.status()),
+            Ok(Err(error)) => Permission::Unknown(error_chain(&error)),
+            Err(_) => Permission::Unknown(format!(
                 "no answer within {} seconds",
                 LONGEST_ANSWER.as_secs()
             )),

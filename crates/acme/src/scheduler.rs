@@ -18,7 +18,7 @@ use crate::answers::Answers;
 use crate::asking::Asker;
 use crate::demand::{self, Demands};
 use crate::documents::{CertificateDocument, Documents};
-use crate::failure::{Cure, Failure};
+use crate::failure::{Cure, OrderError};
 use crate::fleet::Fleet;
 use crate::http::Authority;
 use crate::line::Link;
@@ -407,7 +407,7 @@ impl Inner {
         wanted: &CertificatePlan,
         plan: &AccountPlan,
         document: &mut CertificateDocument,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), OrderError> {
         let attempt = Attempt {
             link: &self.link,
             documents: &self.documents,
@@ -449,7 +449,7 @@ impl Inner {
         // By this clock it would be ordered again and again.
         let text = "the certificate that has come is already to be renewed by this machine's clock; hint: is it right?";
         let mut document = document.clone();
-        self.note_failure(bundle, &mut document, &Failure::new(text))
+        self.note_failure(bundle, &mut document, &OrderError::new(text))
             .await;
     }
 
@@ -458,7 +458,7 @@ impl Inner {
         bundle: &str,
         wanted: &CertificatePlan,
         mut document: CertificateDocument,
-        failure: Failure,
+        failure: OrderError,
     ) {
         if failure.cure == Cure::NewOrder {
             document.order = None;
@@ -478,7 +478,7 @@ impl Inner {
         &self,
         bundle: &str,
         document: &mut CertificateDocument,
-        failure: &Failure,
+        failure: &OrderError,
     ) {
         let now = unix_time();
         document.failures = document.failures.saturating_add(1);

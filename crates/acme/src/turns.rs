@@ -12,7 +12,7 @@ use tutti_protocol::{
 
 use crate::demand;
 use crate::documents::CertificateDocument;
-use crate::failure::Failure;
+use crate::failure::OrderError;
 use crate::fleet::{Fleet, Unclaimed};
 use crate::order::hand_over;
 use crate::scheduler::{Inner, Next, Scheduler, Task, unix_time};
@@ -264,7 +264,7 @@ impl Inner {
             }
             // It has noted it, and what comes of it is heard.
             Err(Unclaimed::Busy(_)) => Ok(()),
-            Err(unclaimed) => Err(Failure::from(unclaimed).message),
+            Err(unclaimed) => Err(OrderError::from(unclaimed).message),
         };
         self.state().busy.remove(bundle);
         done

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tutti_log::Level;
 use tutti_protocol::OnDemandPlan;
 
-use crate::asking::{Answer, Asker};
-use crate::demand::{self, NO_HOLDS, Step, UNKNOWN_HOLDS, Wish};
+use crate::asking::{Asker, Permission};
+use crate::demand::{self, DemandAction, NO_HOLDS, UNKNOWN_HOLDS, Wish};
 use crate::documents::CertificateDocument;
 use crate::scheduler::{Inner, NOT_WANTED, Scheduler, unix_time};
 
@@ -16,9 +16,9 @@ impl Scheduler {
         let bundle = tutti_options::acme_names::bundle_on_demand(&wish.account, &wish.name);
         match self.0.step(&bundle, &wish, unix_time()) {
             Err(()) => self.0.answer(wish.id, None),
-            Ok(Step::Refuse(why)) => self.0.answer(wish.id, Some(why)),
-            Ok(Step::Wait) => self.0.wake.notify_one(),
-            Ok(Step::Ask) => {
+            Ok(DemandAction::Refuse(why)) => self.0.answer(wish.id, Some(why)),
+            Ok(DemandAction::Wait) => self.0.wake.notify_one(),
+            Ok(DemandAction::Ask) => {
                 let inner = Arc::clone(&self.0);
                 tokio::spawn(async move { inner.look_into(&bundle, &wish).await });
             }
@@ -68,8 +68,8 @@ fn pause(document: &CertificateDocument, now: i64) -> Option<String> {
 
 impl Inner {
     /// The step that follows from a wish; an error: it is fulfilled already.
-    fn step(&self, bundle: &str, wish: &Wish, now: i64) -> Result<Step, ()> {
-        let refuse = |why: &str| Ok(Step::Refuse(why.to_owned()));
+    fn step(&self, bundle: &str, wish: &Wish, now: i64) -> Result<DemandAction, ()> {
+        let refuse = |why: &str| Ok(DemandAction::Refuse(why.to_owned()));
         let state = &mut *self.state();
         if state.plan.on_demand(&wish.account).is_none() {
             return refuse("the configuration has no certificates on demand of this account");
@@ -89,15 +89,15 @@ impl Inner {
             if document.issued.is_some() {
                 // It is about to be taken up.
                 state.demands.join(bundle, wish.id);
-                return Ok(Step::Wait);
+                return Ok(DemandAction::Wait);
             }
         }
         if let Some(why) = pause(&document, now) {
-            return Ok(Step::Refuse(why));
+            return Ok(DemandAction::Refuse(why));
         }
         if wanted.is_some_and(|wanted| !wanted.is_on_demand) {
             state.demands.join(bundle, wish.id);
-            return Ok(Step::Wait);
+            return Ok(DemandAction::Wait);
         }
         Ok(state.demands.begin(bundle, wish.id, now))
     }
@@ -155,18 +155,18 @@ impl Inner {
         let asker = self.asker.get_or_init(Asker::new);
         let answer = match asker {
             Ok(asker) => asker.ask(&plan.ask, &wish.name, wish.client).await,
-            Err(error) => Answer::Unknown(error.clone()),
+            Err(error) => Permission::Unknown(error.clone()),
         };
         match answer {
-            Answer::Yes => Ok(()),
-            Answer::No(status) => {
+            Permission::Yes => Ok(()),
+            Permission::No(status) => {
                 let why = format!(
                     "`ask` of the account `{}` does not allow it: it answers {status}",
                     wish.account
                 );
                 Err((why, NO_HOLDS))
             }
-            Answer::Unknown(error) => {
+            Permission::Unknown(error) => {
                 let why = format!(
                     "`ask` of the account `{}` cannot be asked: {error}",
                     wish.account

@@ -12,15 +12,15 @@ use crate::clock::now;
 use crate::flight::Lead;
 use crate::freshness::Use;
 use crate::key::Key;
-use crate::recording::{Purpose, Recording, Terms};
-use crate::store::{Found, Manner, Store};
+use crate::recording::{Purpose, Recording, RequestTerms};
+use crate::store::{Found, LookupMode, ResponseStore};
 use crate::stored::Stored;
-use crate::told::Forward;
+use crate::told::ForwardReason;
 
 /// The question of one request: its key, and the answers that it may have.
-pub struct Asked {
+pub struct CacheLookup {
     /// The store that it is asked of.
-    pub store: Arc<Store>,
+    pub store: Arc<ResponseStore>,
     /// The terms of its action.
     pub cache: Arc<Cache>,
     /// Its key.
@@ -33,11 +33,11 @@ pub struct Asked {
     pub has_cookies: bool,
 }
 
-impl Asked {
+impl CacheLookup {
     /// Looks for an answer. `may_wait`: for another's, if one is on its way.
     /// `edits` are the changes to its fields.
     pub fn find(&self, view: &RequestView<'_>, edits: &[Edit], may_wait: bool) -> Found {
-        let manner = Manner {
+        let manner = LookupMode {
             may_wait: may_wait && !self.cache.options.lock_timeout.is_zero(),
             may_lead: self.keeps && !self.is_authorized && !self.has_cookies,
         };
@@ -55,9 +55,9 @@ impl Asked {
         edits: &mut Vec<Edit>,
     ) -> Recording {
         let forward = match (&stale, self.keeps) {
-            (Some(_), _) => Forward::Stale,
-            (None, true) => Forward::Miss,
-            (None, false) => Forward::Request,
+            (Some(_), _) => ForwardReason::Stale,
+            (None, true) => ForwardReason::Miss,
+            (None, false) => ForwardReason::Request,
         };
         let mut conditions = [None, None];
         // Without the lead the request is nobody's but the client's.
@@ -82,7 +82,7 @@ impl Asked {
             }
         }
         let purpose = match self.keeps {
-            true => Purpose::Keep(Terms {
+            true => Purpose::Keep(RequestTerms {
                 asked: now(),
                 epoch: self.store.epoch(&self.key),
                 is_authorized: self.is_authorized,

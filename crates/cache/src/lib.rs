@@ -34,24 +34,24 @@ mod validators;
 mod vary;
 mod wanted;
 
-pub use asked::{Asked, values};
-pub use clock::{Moment, now};
-pub use counts::Counts;
+pub use asked::{CacheLookup, values};
+pub use clock::{ClockReading, now};
+pub use counts::CacheCounts;
 pub use directives::{Directives, asks_not_to_store};
 pub use disk_hold::DiskHold;
 pub use flight::{Flight, Lead};
 pub use freshness::{Freshness, Use};
 pub use key::{Key, is_cookie_named, overrides_method};
 pub use purge::Purge;
-pub use recording::{Altered, Purpose, Recording, State, Terms};
+pub use recording::{Altered, Purpose, Recording, RecordingState, RequestTerms};
 pub use status::CacheStatus;
-pub use store::{DiskLimits, Found, Limits, Manner, Room, Store};
+pub use store::{BodyReservation, DiskLimits, Found, LookupMode, ResponseStore, StoreLimits};
 pub use stored::{Stored, freshened};
 pub use stores::stores;
-pub use storing::{Answer, Defaults, NotStored, StatusRange, judge};
-pub use told::{Forward, Hit, hit};
+pub use storing::{Defaults, NotStored, StatusRange, TimedResponse, judge};
+pub use told::{ForwardReason, Hit, hit};
 pub use vary::Vary;
-pub use wanted::{Wanted, wanted};
+pub use wanted::{RequestedPart, wanted};
 
 /// Milliseconds: a duration, or a time on the clock that [`now`] reads.
 pub type Millis = u64;

@@ -11,7 +11,7 @@ const NAME: &str = "Tutti";
 
 /// Why a request went on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forward {
+pub enum ForwardReason {
     /// The configuration says that it goes past the cache.
     Bypass,
     /// Its method is never answered from a cache.
@@ -24,7 +24,7 @@ pub enum Forward {
     Request,
 }
 
-impl Forward {
+impl ForwardReason {
     fn word(self) -> &'static str {
         match self {
             Self::Bypass => "bypass",
@@ -76,7 +76,7 @@ pub fn hit(fields: &mut FieldLines, stored: &Stored, hit: Hit, now: Millis) {
 /// Adds the field of an answer of the origin; `kept`: it is being stored, or why it is not.
 pub(crate) fn forwarded(
     fields: &mut FieldLines,
-    forward: Forward,
+    forward: ForwardReason,
     status: u16,
     kept: Option<Result<(), NotStored>>,
 ) {

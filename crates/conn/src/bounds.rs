@@ -12,14 +12,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Who counts as one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Client {
+pub enum ClientKey {
     /// An IPv4 address.
     V4([u8; 4]),
     /// A network of IPv6.
     V6([u8; 8]),
 }
 
-impl Client {
+impl ClientKey {
     /// The client at an address.
     pub fn at(address: IpAddr) -> Self {
         match address.to_canonical() {
@@ -50,16 +50,16 @@ impl Client {
 
 /// The bounds of one listener, and what is open.
 #[derive(Debug, Default)]
-pub struct Bounds {
+pub struct ConnectionLimits {
     /// Connections in all; 0: as many as there are descriptors.
     most: AtomicU32,
     /// Connections of one client; 0: as many as it likes.
     each: AtomicU32,
     open: AtomicU32,
-    clients: Mutex<HashMap<Client, u32>>,
+    clients: Mutex<HashMap<ClientKey, u32>>,
 }
 
-impl Bounds {
+impl ConnectionLimits {
     /// Sets both. Connections that are open already stay.
     pub fn set(&self, most: Option<u32>, each: Option<u32>) {
         self.most.store(most.unwrap_or(0), Ordering::Relaxed);
@@ -92,7 +92,7 @@ impl Bounds {
     }
 
     /// Counts a connection for its client; false: that one has as many as it may.
-    pub(crate) fn enter_client(&self, client: Client) -> bool {
+    pub(crate) fn enter_client(&self, client: ClientKey) -> bool {
         let each = self.each.load(Ordering::Relaxed);
         let mut clients = self.clients();
         let number = clients.entry(client).or_default();
@@ -101,7 +101,7 @@ impl Bounds {
         has_room
     }
 
-    pub(crate) fn leave_client(&self, client: Client) {
+    pub(crate) fn leave_client(&self, client: ClientKey) {
         let mut clients = self.clients();
         if let Some(number) = clients.get_mut(&client) {
             *number = number.saturating_sub(1);
@@ -111,7 +111,7 @@ impl Bounds {
         }
     }
 
-    fn clients(&self) -> MutexGuard<'_, HashMap<Client, u32>> {
+    fn clients(&self) -> MutexGuard<'_, HashMap<ClientKey, u32>> {
         // A number changes in one step.
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -121,8 +121,8 @@ impl Bounds {
 mod tests {
     use super::*;
 
-    fn client(text: &str) -> Client {
-        Client::at(text.parse().unwrap())
+    fn client(text: &str) -> ClientKey {
+        ClientKey::at(text.parse().unwrap())
     }
 
     #[test]
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_bound_is_kept_by_many_threads_and_what_ends_makes_room() {
-        let bounds = Bounds::default();
+        let bounds = ConnectionLimits::default();
         bounds.set(Some(7), None);
         let entered: usize = std::thread::scope(|scope| {
             let tries = || (0..100).filter(|_| bounds.enter()).count();
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_client_has_its_own_number_and_nothing_is_kept_of_who_has_gone() {
-        let bounds = Bounds::default();
+        let bounds = ConnectionLimits::default();
         bounds.set(None, Some(2));
         let (one, other) = (client("192.0.2.1"), client("192.0.2.2"));
         assert!(bounds.enter_client(one) && bounds.enter_client(one));

@@ -2,7 +2,7 @@
 //!
 //! Three bounds hold for memory. The producer of an answer bounds that one (`most`), [`CONNECTION_BYTES`] those on one client
 //! connection together, [`PROCESS_BYTES`] all. Beyond each of them an answer keeps
-//! [`LEAST_BYTES`], so that it can go on. The rest goes to the [`Store`], a file without a name; beyond its bounds
+//! [`LEAST_BYTES`], so that it can go on. The rest goes to the [`OverflowFile`], a file without a name; beyond its bounds
 //! the server or the application is not read from until the client has taken some.
 //!
 //! The encoders of answers that are compressed on their way have a bound of their own, [`ENCODER_BYTES`]: beyond it answers are sent as they
@@ -32,7 +32,7 @@ pub const LEAST_BYTES: usize = 16 * 1024;
 
 /// All answers of the process that wait for their clients.
 #[derive(Debug, Default)]
-pub struct Holdings {
+pub struct ResponseBuffers {
     memory: AtomicUsize,
     disk: AtomicU64,
     encoders: AtomicUsize,
@@ -40,15 +40,15 @@ pub struct Holdings {
 
 /// The answers that wait on one client connection; of HTTP/2, those of all its streams.
 #[derive(Debug)]
-pub struct Share {
-    all: Arc<Holdings>,
+pub struct ConnectionBuffers {
+    all: Arc<ResponseBuffers>,
     memory: Cell<usize>,
     disk: Cell<u64>,
 }
 
 /// Bytes of answers that wait for their clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct BufferedBytes {
     /// In memory.
     pub memory: usize,
     /// In the file for them.
@@ -57,10 +57,10 @@ pub struct Held {
     pub encoders: usize,
 }
 
-impl Holdings {
+impl ResponseBuffers {
     /// How much waits now.
-    pub fn held(&self) -> Held {
-        Held {
+    pub fn held(&self) -> BufferedBytes {
+        BufferedBytes {
             memory: self.memory.load(Ordering::Relaxed),
             disk: self.disk.load(Ordering::Relaxed),
             encoders: self.encoders.load(Ordering::Relaxed),
@@ -68,9 +68,9 @@ impl Holdings {
     }
 }
 
-impl Share {
+impl ConnectionBuffers {
     /// The share of a new connection.
-    pub fn new(all: &Arc<Holdings>) -> Rc<Self> {
+    pub fn new(all: &Arc<ResponseBuffers>) -> Rc<Self> {
         Rc::new(Self {
             all: Arc::clone(all),
             memory: Cell::new(0),
@@ -101,7 +101,7 @@ impl Share {
 
     /// True if so many bytes may go to the file: a connection has as many as the configuration says, all together half of what the
     /// file system has free.
-    pub fn may_store(&self, bytes: u64, store: &Store) -> bool {
+    pub fn may_store(&self, bytes: u64, store: &OverflowFile) -> bool {
         let all = self.all.disk.load(Ordering::Relaxed);
         self.disk.get() + bytes <= store.most
             && store.spool.free().is_none_or(|free| all + bytes <= free)
@@ -123,13 +123,13 @@ impl Share {
 /// The memory of an encoder that compresses an answer, counted as long as this lives.
 #[derive(Debug)]
 pub struct EncoderCharge {
-    all: Arc<Holdings>,
+    all: Arc<ResponseBuffers>,
     bytes: usize,
 }
 
 impl EncoderCharge {
     /// Counts an encoder of so many bytes; `None` if encoders have as much as they may. One alone may have more.
-    pub fn take(all: &Arc<Holdings>, bytes: usize) -> Option<Self> {
+    pub fn take(all: &Arc<ResponseBuffers>, bytes: usize) -> Option<Self> {
         let before = all.encoders.fetch_add(bytes, Ordering::Relaxed);
         let charge = Self {
             all: Arc::clone(all),
@@ -147,7 +147,7 @@ impl Drop for EncoderCharge {
 
 /// The file where answers wait for slow clients.
 #[derive(Debug)]
-pub struct Store {
+pub struct OverflowFile {
     /// The file.
     pub spool: Spool,
     /// Most bytes of one client connection: `response_buffering`.
@@ -160,8 +160,8 @@ mod tests {
 
     #[test]
     fn an_answer_may_have_less_the_more_others_have() {
-        let all = Arc::<Holdings>::default();
-        let (share, other) = (Share::new(&all), Share::new(&all));
+        let all = Arc::<ResponseBuffers>::default();
+        let (share, other) = (ConnectionBuffers::new(&all), ConnectionBuffers::new(&all));
         assert_eq!(share.limit(0, 512 * 1024), 512 * 1024);
         share.moved(0, CONNECTION_BYTES - 100_000);
         assert_eq!(share.limit(0, 512 * 1024), 100_000);
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(share.limit(0, 0), 0);
         assert_eq!(other.limit(0, 512 * 1024), 512 * 1024);
         other.moved(0, PROCESS_BYTES);
-        let third = Share::new(&all);
+        let third = ConnectionBuffers::new(&all);
         assert_eq!(third.limit(0, 512 * 1024), LEAST_BYTES);
         other.moved(PROCESS_BYTES, 0);
         assert_eq!(third.limit(0, 512 * 1024), 512 * 1024);
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn encoders_have_a_bound_and_one_alone_has_none() {
-        let all = Arc::<Holdings>::default();
+        let all = Arc::<ResponseBuffers>::default();
         let large = EncoderCharge::take(&all, 3 * ENCODER_BYTES).unwrap();
         assert!(EncoderCharge::take(&all, 1).is_none());
         assert_eq!(all.held().encoders, 3 * ENCODER_BYTES);
@@ -190,6 +190,6 @@ mod tests {
         let both = (half(), half());
         assert!(both.0.is_some() && both.1.is_some() && half().is_none());
         drop(both);
-        assert_eq!(all.held(), Held::default());
+        assert_eq!(all.held(), BufferedBytes::default());
     }
 }

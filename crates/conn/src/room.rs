@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use tutti_spool::SpoolError;
 
-use crate::holdings::{Holdings, LEAST_BYTES, Share, Store};
+use crate::holdings::{ConnectionBuffers, LEAST_BYTES, OverflowFile, ResponseBuffers};
 use crate::output::Output;
 
 /// The answer to the question for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum BufferSpace {
     /// More of the answer can be taken.
     Some,
     /// More can be taken; making room has taken time that other connections may have needed.
@@ -26,13 +26,13 @@ pub enum Room {
 #[derive(Debug, Default)]
 pub struct Waiting {
     /// Empty until something waits: most connections never need it.
-    share: OnceCell<Rc<Share>>,
+    share: OnceCell<Rc<ConnectionBuffers>>,
     bytes: Cell<usize>,
 }
 
 impl Waiting {
     /// The bytes of another stream of the client whose share is `share`.
-    pub fn beside(share: &Rc<Share>) -> Self {
+    pub fn beside(share: &Rc<ConnectionBuffers>) -> Self {
         Self {
             share: OnceCell::from(Rc::clone(share)),
             bytes: Cell::new(0),
@@ -40,12 +40,12 @@ impl Waiting {
     }
 
     /// The client's share of `all`.
-    pub fn share(&self, all: &Arc<Holdings>) -> &Rc<Share> {
-        self.share.get_or_init(|| Share::new(all))
+    pub fn share(&self, all: &Arc<ResponseBuffers>) -> &Rc<ConnectionBuffers> {
+        self.share.get_or_init(|| ConnectionBuffers::new(all))
     }
 
     /// Notes how much of `output` waits in memory.
-    pub fn note(&self, output: &Output, all: &Arc<Holdings>) {
+    pub fn note(&self, output: &Output, all: &Arc<ResponseBuffers>) {
         let now = output.in_memory();
         let before = self.bytes.replace(now);
         if now != before {
@@ -54,7 +54,7 @@ impl Waiting {
     }
 
     /// Notes how much of `output` waits in memory; returns how much of `most` it may have there.
-    pub fn allowance(&self, output: &Output, most: usize, all: &Arc<Holdings>) -> usize {
+    pub fn allowance(&self, output: &Output, most: usize, all: &Arc<ResponseBuffers>) -> usize {
         self.note(output, all);
         self.share(all).limit(self.bytes.get(), most)
     }
@@ -68,26 +68,26 @@ impl Waiting {
         &self,
         output: &mut Output,
         most: usize,
-        store: Option<&Store>,
-        all: &Arc<Holdings>,
-    ) -> Result<Room, SpoolError> {
+        store: Option<&OverflowFile>,
+        all: &Arc<ResponseBuffers>,
+    ) -> Result<BufferSpace, SpoolError> {
         let held = output.in_memory();
         if held <= LEAST_BYTES.min(most) && self.bytes.get() == 0 {
-            return Ok(Room::Some);
+            return Ok(BufferSpace::Some);
         }
         if held <= self.allowance(output, most, all) {
-            return Ok(Room::Some);
+            return Ok(BufferSpace::Some);
         }
         let Some(store) = store else {
-            return Ok(Room::None);
+            return Ok(BufferSpace::None);
         };
         let outcome = output.spill(store, self.share(all));
         if !matches!(outcome, Ok(false)) {
             self.note(output, all);
         }
         Ok(match outcome? {
-            true => Room::Made,
-            false => Room::None,
+            true => BufferSpace::Made,
+            false => BufferSpace::None,
         })
     }
 }
@@ -108,7 +108,7 @@ mod tests {
     use tutti_spool::Spool;
 
     use super::*;
-    use crate::holdings::Held;
+    use crate::holdings::BufferedBytes;
 
     fn output(bytes: usize) -> Output {
         Output::new(vec![7; bytes])
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn bytes_are_counted_until_the_connection_ends() {
-        let all = Arc::<Holdings>::default();
+        let all = Arc::<ResponseBuffers>::default();
         let waiting = Waiting::default();
         waiting.note(&output(1000), &all);
         let stream = Waiting::beside(waiting.share(&all));
@@ -126,27 +126,30 @@ mod tests {
         assert_eq!(all.held().memory, 510);
         drop(waiting);
         drop(stream);
-        assert_eq!(all.held(), Held::default());
+        assert_eq!(all.held(), BufferedBytes::default());
     }
 
     #[test]
     fn room_is_in_memory_then_in_the_file() {
         let folder = tempfile::tempdir().unwrap();
-        let all = Arc::<Holdings>::default();
+        let all = Arc::<ResponseBuffers>::default();
         let waiting = Waiting::default();
-        let store = Store {
+        let store = OverflowFile {
             spool: Spool::create(folder.path(), 1 << 20).unwrap(),
             most: 1 << 20,
         };
         let most = 100_000;
         let mut small = output(LEAST_BYTES);
         let room = waiting.room(&mut small, most, None, &all).unwrap();
-        assert_eq!((room, all.held()), (Room::Some, Held::default()));
+        assert_eq!(
+            (room, all.held()),
+            (BufferSpace::Some, BufferedBytes::default())
+        );
         let mut large = output(2 * most);
         let room = waiting.room(&mut large, most, None, &all).unwrap();
-        assert_eq!((room, all.held().memory), (Room::None, 2 * most));
+        assert_eq!((room, all.held().memory), (BufferSpace::None, 2 * most));
         let room = waiting.room(&mut large, most, Some(&store), &all).unwrap();
-        assert_eq!((room, all.held().memory), (Room::Made, 0));
+        assert_eq!((room, all.held().memory), (BufferSpace::Made, 0));
         assert_eq!(all.held().disk, 2 * most as u64);
         assert_eq!(large.len(), 2 * most as u64);
     }

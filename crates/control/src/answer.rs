@@ -1,12 +1,12 @@
 //! An answer of the API: status, JSON body, a few fields.
 
 use serde_json::{Value, json};
-use tutti_config::Node;
+use tutti_config::TreeNode;
 use tutti_config::{Diagnostics, Document, Format};
 
 /// The answer to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct ApiResponse {
     pub(crate) status: u16,
     /// Mostly JSON; empty for 304.
     pub(crate) body: Vec<u8>,
@@ -18,11 +18,11 @@ pub(crate) struct Answer {
     pub(crate) media_type: Option<&'static str>,
 }
 
-impl Answer {
-    pub(crate) fn value(node: &Node) -> Answer {
+impl ApiResponse {
+    pub(crate) fn value(node: &TreeNode) -> ApiResponse {
         let mut body = node.to_json();
         body.push('\n');
-        Answer {
+        ApiResponse {
             status: 200,
             body: body.into_bytes(),
             etag: None,
@@ -33,48 +33,48 @@ impl Answer {
     }
 
     /// A value in the language that the client reads best.
-    pub(crate) fn value_as(node: &Node, format: Format) -> Answer {
+    pub(crate) fn value_as(node: &TreeNode, format: Format) -> ApiResponse {
         match format {
-            Format::Yaml => Answer {
+            Format::Yaml => ApiResponse {
                 body: node.to_yaml().into_bytes(),
                 media_type: Some(format.media_type()),
-                ..Answer::value(node)
+                ..ApiResponse::value(node)
             },
-            _ => Answer::value(node),
+            _ => ApiResponse::value(node),
         }
     }
 
-    pub(crate) fn success(message: &str) -> Answer {
-        Answer::json(200, &json!({ "success": message }))
+    pub(crate) fn success(message: &str) -> ApiResponse {
+        ApiResponse::json(200, &json!({ "success": message }))
     }
 
     /// `{"success": …}`, with `warnings` if there are any.
-    pub(crate) fn done(message: &str, warnings: &Diagnostics) -> Answer {
+    pub(crate) fn done(message: &str, warnings: &Diagnostics) -> ApiResponse {
         if warnings.0.is_empty() {
-            return Answer::success(message);
+            return ApiResponse::success(message);
         }
-        Answer::json(
+        ApiResponse::json(
             200,
             &json!({ "success": message, "warnings": warnings.list() }),
         )
     }
 
     /// `{"error": …}`, with a `detail` if there is more to say.
-    pub(crate) fn error(status: u16, error: &str, detail: Option<&str>) -> Answer {
+    pub(crate) fn error(status: u16, error: &str, detail: Option<&str>) -> ApiResponse {
         match detail {
-            Some(detail) => Answer::json(status, &json!({ "error": error, "detail": detail })),
-            None => Answer::json(status, &json!({ "error": error })),
+            Some(detail) => ApiResponse::json(status, &json!({ "error": error, "detail": detail })),
+            None => ApiResponse::json(status, &json!({ "error": error })),
         }
     }
 
     /// The answer of Unit for a place that does not exist.
-    pub(crate) fn missing() -> Answer {
-        Answer::error(404, "Value doesn't exist.", None)
+    pub(crate) fn missing() -> ApiResponse {
+        ApiResponse::error(404, "Value doesn't exist.", None)
     }
 
     /// A method that the place does not take.
-    pub(crate) fn method(allow: &'static str) -> Answer {
-        let mut answer = Answer::error(
+    pub(crate) fn method(allow: &'static str) -> ApiResponse {
+        let mut answer = ApiResponse::error(
             405,
             "Invalid method.",
             Some(&format!("Allowed here: {allow}.")),
@@ -84,13 +84,13 @@ impl Answer {
     }
 
     /// Faults of a configuration.
-    pub(crate) fn faults(faults: &Diagnostics) -> Answer {
-        Answer::json(faults.http_status(), &faults.to_json())
+    pub(crate) fn faults(faults: &Diagnostics) -> ApiResponse {
+        ApiResponse::json(faults.http_status(), &faults.to_json())
     }
 
     /// The value is not what the client thinks it is.
-    pub(crate) fn changed_meanwhile() -> Answer {
-        Answer::error(
+    pub(crate) fn changed_meanwhile() -> ApiResponse {
+        ApiResponse::error(
             412,
             "Precondition failed.",
             Some("The configuration is not the one the condition names; read it again."),
@@ -98,15 +98,15 @@ impl Answer {
     }
 
     /// A JSON Schema.
-    pub(crate) fn schema(value: &Value) -> Answer {
-        let mut answer = Answer::json(200, value);
+    pub(crate) fn schema(value: &Value) -> ApiResponse {
+        let mut answer = ApiResponse::json(200, value);
         answer.media_type = Some("application/schema+json");
         answer
     }
 
     /// Metrics in their format.
-    pub(crate) fn metrics(format: tutti_metrics::Format, body: Vec<u8>) -> Answer {
-        Answer {
+    pub(crate) fn metrics(format: tutti_metrics::ExpositionFormat, body: Vec<u8>) -> ApiResponse {
+        ApiResponse {
             status: 200,
             body,
             etag: None,
@@ -117,12 +117,12 @@ impl Answer {
     }
 
     /// JSON, printed as all else.
-    pub(crate) fn json(status: u16, value: &Value) -> Answer {
+    pub(crate) fn json(status: u16, value: &Value) -> ApiResponse {
         let body = match document(value) {
             Ok(document) => document.to_json(),
             Err(_) => value.to_string(),
         };
-        Answer {
+        ApiResponse {
             status,
             body: (body + "\n").into_bytes(),
             etag: None,
@@ -134,10 +134,10 @@ impl Answer {
 }
 
 /// The value at `path` of a document.
-pub(crate) fn read(document: &Document, path: &[&str]) -> Answer {
+pub(crate) fn read(document: &Document, path: &[&str]) -> ApiResponse {
     match document.get(path) {
-        Ok(node) => Answer::value(node),
-        Err(_) => Answer::missing(),
+        Ok(node) => ApiResponse::value(node),
+        Err(_) => ApiResponse::missing(),
     }
 }
 
@@ -161,6 +161,9 @@ mod tests {
 
     #[test]
     fn json_is_printed_as_unit_does() {
-        assert_eq!(Answer::success("Ok").body, b"{\n\t\"success\": \"Ok\"\n}\n");
+        assert_eq!(
+            ApiResponse::success("Ok").body,
+            b"{\n\t\"success\": \"Ok\"\n}\n"
+        );
     }
 }

@@ -18,7 +18,7 @@ use tutti_control::{RenewError, StoreError};
 use tutti_log::Level;
 use tutti_protocol::{
     AccountPlan, AcmePlan, CertificatePlan, Challenge, ChallengeKind, ForController,
-    FromController, NameserverPlan, OnDemandPlan, Question, Store,
+    FromController, NameserverPlan, OnDemandPlan, RouterQuery, StoreKind,
 };
 use tutti_tls::Bundle;
 use tutti_unprivileged::certificates::{accounts_on_demand, is_on_demand};
@@ -188,7 +188,7 @@ impl Inner {
         if !is_on_demand(&self.config.load(), &name) {
             return Err("it was not got on demand".to_owned());
         }
-        match self.discard(Store::Certificates, name).await {
+        match self.discard(StoreKind::Certificates, name).await {
             // Then it stays, and is renewed like those of its kind.
             Ok(()) | Err(StoreError::Unknown | StoreError::Used(_)) => Ok(()),
             Err(_) => Err("it cannot be deleted".to_owned()),
@@ -202,7 +202,7 @@ impl Inner {
         if challenges.len() > MOST_CHALLENGES || !challenges.iter().all(is_plain) {
             return Err("these are no answers to an authority".to_owned());
         }
-        let question = Question::Challenges { challenges };
+        let question = RouterQuery::Challenges { challenges };
         match self.ask(question, LONGEST_WAIT).await {
             Ok(_) => Ok(()),
             Err(refused) => Err(refused.message),

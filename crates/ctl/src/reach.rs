@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use tutti_sys::listen::Endpoint;
+use tutti_sys::listen::SocketName;
 
 /// How to reach the server.
 #[derive(Args, Clone)]
@@ -23,7 +23,7 @@ pub(super) fn default_sockets() -> Vec<PathBuf> {
         PathBuf::from("/run/tutti/control.sock"),
         PathBuf::from("/var/run/control.unit.sock"),
     ];
-    if let Endpoint::Path(own) = tutti_main::flags::default_control() {
+    if let SocketName::Path(own) = tutti_main::flags::default_control() {
         sockets.insert(0, own);
     }
     sockets

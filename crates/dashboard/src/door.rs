@@ -32,7 +32,7 @@ const SESSION_BYTES: usize = 32;
 
 /// The secret and the certificates that let a client in.
 #[derive(Clone, Default)]
-pub struct Entry {
+pub struct DashboardAccess {
     /// The secret to show; `None` only where `tls` lets in none but those with a certificate.
     pub token: Option<Token>,
     /// The server's side of TLS; `None`: plain HTTP.
@@ -47,7 +47,7 @@ pub(crate) struct Door {
 
 #[derive(Default)]
 struct State {
-    entry: Entry,
+    entry: DashboardAccess,
     /// Ends of sessions, by the digest of the secret in the cookie.
     sessions: HashMap<[u8; 32], Instant>,
     wrong: u64,
@@ -60,7 +60,7 @@ impl Door {
     }
 
     /// Lets these in from now on. Sessions that began with another token have ended.
-    pub(crate) fn set(&self, entry: Entry) {
+    pub(crate) fn set(&self, entry: DashboardAccess) {
         let mut state = self.state();
         if state.entry.token != entry.token {
             state.sessions.clear();

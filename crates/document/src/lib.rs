@@ -18,11 +18,11 @@ mod tree;
 mod yaml;
 
 pub use diagnostic::{
-    Diagnostic, Diagnostics, FaultKind, Location, MOST_FAULTS, Source, Unknown, shorten,
+    Diagnostic, Diagnostics, FaultKind, Location, MOST_FAULTS, SourceText, Unknown, shorten,
 };
 pub use excerpt::{excerpt, excerpt_of_check, excerpt_of_warnings};
 pub use parse::parse;
-pub use place::Place;
+pub use place::ConfigPath;
 pub use pointer::Pointer;
 pub use read::{read, read_source};
-pub use tree::{Document, Member, Node, Span, Value, locate};
+pub use tree::{Document, Member, SourceSpan, TreeNode, Value, locate};

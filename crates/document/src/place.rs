@@ -6,8 +6,8 @@ use crate::pointer::Pointer;
 
 /// A value on the way.
 #[derive(Clone, Copy)]
-pub struct Place<'p> {
-    parent: Option<&'p Place<'p>>,
+pub struct ConfigPath<'p> {
+    parent: Option<&'p ConfigPath<'p>>,
     segment: Segment<'p>,
     /// Arrays and objects around it.
     pub depth: usize,
@@ -20,10 +20,10 @@ enum Segment<'p> {
     Index(usize),
 }
 
-impl<'p> Place<'p> {
+impl<'p> ConfigPath<'p> {
     /// The whole.
     pub fn root() -> Self {
-        Place {
+        ConfigPath {
             parent: None,
             segment: Segment::Root,
             depth: 0,
@@ -33,7 +33,7 @@ impl<'p> Place<'p> {
     /// A member of it.
     #[must_use]
     pub fn name(&'p self, name: &'p str) -> Self {
-        Place {
+        ConfigPath {
             parent: Some(self),
             segment: Segment::Name(name),
             depth: self.depth + 1,
@@ -43,7 +43,7 @@ impl<'p> Place<'p> {
     /// An element of it.
     #[must_use]
     pub fn index(&'p self, index: usize) -> Self {
-        Place {
+        ConfigPath {
             parent: Some(self),
             segment: Segment::Index(index),
             depth: self.depth + 1,

@@ -19,16 +19,16 @@ const ATTEMPTS: usize = 8;
 
 /// A path to be looked at.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct SharePath<'a> {
     /// The path, as the configuration and the request make it.
     pub path: &'a [u8],
     /// The bounds within which it is resolved, if there are any.
-    pub bounds: Option<Bounds<'a>>,
+    pub bounds: Option<ResolutionLimits<'a>>,
 }
 
 /// Limits for the resolution of a path.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds<'a> {
+pub struct ResolutionLimits<'a> {
     /// Directory it may not leave.
     pub chroot: Option<&'a [u8]>,
     /// Symbolic links may be on the way.
@@ -37,13 +37,13 @@ pub struct Bounds<'a> {
     pub traverse_mounts: bool,
 }
 
-impl<'a> From<&'a [u8]> for Place<'a> {
+impl<'a> From<&'a [u8]> for SharePath<'a> {
     fn from(path: &'a [u8]) -> Self {
         Self { path, bounds: None }
     }
 }
 
-impl<'a> Place<'a> {
+impl<'a> SharePath<'a> {
     /// Tells it from all others: the same path within other bounds may lead elsewhere.
     pub fn key(&self) -> Cow<'a, [u8]> {
         let Some(bounds) = &self.bounds else {
@@ -84,7 +84,7 @@ pub fn stat_open(descriptor: &OwnedFd) -> Result<Statx, Errno> {
     rustix::fs::statx(descriptor, c"", AtFlags::EMPTY_PATH, WANTED)
 }
 
-impl Bounds<'_> {
+impl ResolutionLimits<'_> {
     fn open(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         let mut resolve = ResolveFlags::NO_MAGICLINKS;
         resolve.set(ResolveFlags::NO_SYMLINKS, !self.follow_symlinks);

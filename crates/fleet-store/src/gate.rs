@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::records::{Answer, Version};
+use crate::records::{DocumentVersion, NodeReport};
 
 /// With fewer requests than this a share of errors says nothing.
 const LEAST_REQUESTS: u64 = 20;
@@ -62,7 +62,7 @@ pub fn waves(sizes: &[Size], nodes: &[String]) -> Vec<Vec<String>> {
 
 /// How the nodes of a wave are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum WaveStatus {
     /// All have applied the document, and are well.
     Good,
     /// These have not applied it yet, or are not heard of.
@@ -80,18 +80,18 @@ pub enum Verdict {
 
 /// Judges the nodes of a wave. `most_errors` is the largest share of requests that may end with a 5xx.
 pub fn judge(
-    answers: &BTreeMap<String, Answer>,
+    answers: &BTreeMap<String, NodeReport>,
     nodes: &[String],
-    version: &Version,
+    version: &DocumentVersion,
     most_errors: f64,
-) -> Verdict {
+) -> WaveStatus {
     let mut waiting = Vec::new();
     for node in nodes {
         let Some(answer) = answers.get(node) else {
             waiting.push(node.clone());
             continue;
         };
-        let bad = |pointer: Option<&str>, reason: String| Verdict::Bad {
+        let bad = |pointer: Option<&str>, reason: String| WaveStatus::Bad {
             node: node.clone(),
             pointer: pointer.map(str::to_owned),
             reason,
@@ -125,15 +125,15 @@ pub fn judge(
         }
     }
     match waiting.is_empty() {
-        true => Verdict::Good,
-        false => Verdict::Waiting(waiting),
+        true => WaveStatus::Good,
+        false => WaveStatus::Waiting(waiting),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::{Health, Refusal};
+    use crate::records::{NodeHealth, Rejection};
 
     fn names(count: usize) -> Vec<String> {
         (0..count).map(|number| format!("n{number:02}")).collect()
@@ -159,38 +159,38 @@ mod tests {
 
     #[test]
     fn a_wave_is_good_when_all_have_applied_and_are_well() {
-        let version = Version::of(2, "{}");
-        let former = Version::of(1, "{}");
-        let applied = |health| Answer {
+        let version = DocumentVersion::of(2, "{}");
+        let former = DocumentVersion::of(1, "{}");
+        let applied = |health| NodeReport {
             version: Some(version.clone()),
             health,
-            ..Answer::default()
+            ..NodeReport::default()
         };
-        let judged = |answer: Answer| {
+        let judged = |answer: NodeReport| {
             let answers = BTreeMap::from([("n00".to_owned(), answer)]);
             judge(&answers, &names(1), &version, 0.05)
         };
-        assert_eq!(judged(applied(Health::default())), Verdict::Good);
-        assert_eq!(judged(Answer::default()), Verdict::Waiting(names(1)));
-        let few = Health {
+        assert_eq!(judged(applied(NodeHealth::default())), WaveStatus::Good);
+        assert_eq!(judged(NodeReport::default()), WaveStatus::Waiting(names(1)));
+        let few = NodeHealth {
             requests: 19,
             errors: 19,
             start_failures: 0,
         };
-        assert_eq!(judged(applied(few)), Verdict::Good);
-        let bounded = Health {
+        assert_eq!(judged(applied(few)), WaveStatus::Good);
+        let bounded = NodeHealth {
             requests: 100,
             errors: 5,
             start_failures: 0,
         };
-        assert_eq!(judged(applied(bounded)), Verdict::Good);
+        assert_eq!(judged(applied(bounded)), WaveStatus::Good);
         for bad in [
-            Health {
+            NodeHealth {
                 requests: 100,
                 errors: 6,
                 start_failures: 0,
             },
-            Health {
+            NodeHealth {
                 requests: 0,
                 errors: 0,
                 start_failures: 1,
@@ -198,28 +198,28 @@ mod tests {
         ] {
             assert!(matches!(
                 judged(applied(bad)),
-                Verdict::Bad { pointer: None, .. }
+                WaveStatus::Bad { pointer: None, .. }
             ));
         }
-        let refused = |version: &Version| Answer {
+        let refused = |version: &DocumentVersion| NodeReport {
             version: Some(former.clone()),
-            refused: Some(Refusal {
+            refused: Some(Rejection {
                 version: version.clone(),
                 pointer: "/routes".to_owned(),
                 reason: "no".to_owned(),
             }),
-            ..Answer::default()
+            ..NodeReport::default()
         };
         assert!(matches!(
             judged(refused(&version)),
-            Verdict::Bad {
+            WaveStatus::Bad {
                 pointer: Some(_),
                 ..
             }
         ));
         // An older refusal says nothing.
-        assert_eq!(judged(refused(&former)), Verdict::Waiting(names(1)));
+        assert_eq!(judged(refused(&former)), WaveStatus::Waiting(names(1)));
         let nobody = judge(&BTreeMap::new(), &names(2), &version, 0.05);
-        assert_eq!(nobody, Verdict::Waiting(names(2)));
+        assert_eq!(nobody, WaveStatus::Waiting(names(2)));
     }
 }

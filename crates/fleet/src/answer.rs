@@ -7,8 +7,8 @@ use tokio::time::timeout;
 use tutti_dialer::Backoff;
 use tutti_fleet_store::keys;
 use tutti_fleet_store::now;
-use tutti_fleet_store::records::Answer;
-use tutti_fleet_store::store::{Entries, Held, Store};
+use tutti_fleet_store::records::NodeReport;
+use tutti_fleet_store::store::{Entries, FleetStore, LeasedEntries};
 use tutti_log::{Level, Log};
 use tutti_options::source::LiveNode;
 use tutti_protocol::{FleetAnswer, FleetRequest};
@@ -43,12 +43,12 @@ pub(crate) async fn tell_news(node: Arc<Node>, controller: Arc<Controller>) {
 /// Keeps this node's answer and its address in the store, for ever.
 pub(crate) async fn hold(
     node: Arc<Node>,
-    store: Arc<dyn Store>,
+    store: Arc<dyn FleetStore>,
     controller: Arc<Controller>,
     life: Duration,
     log: Log,
 ) {
-    let mut held = Held::default();
+    let mut held = LeasedEntries::default();
     let mut found = 0;
     let mut said = Said::default();
     let mut changes = node.changes();
@@ -136,16 +136,16 @@ async fn look(node: &Node, controller: &Controller) {
 /// The last answer.
 #[derive(Default)]
 struct Said {
-    answer: Option<Answer>,
+    answer: Option<NodeReport>,
     text: String,
     at: Option<Instant>,
 }
 
 impl Said {
     /// The text of an answer: the last one's, unless there is news in it.
-    fn next(&mut self, answer: Answer, is_rolling: bool, moment: Instant) -> String {
+    fn next(&mut self, answer: NodeReport, is_rolling: bool, moment: Instant) -> String {
         let is_same = self.answer.as_ref().is_some_and(|before| {
-            let with_counts_of_before = Answer {
+            let with_counts_of_before = NodeReport {
                 health: before.health,
                 ..answer.clone()
             };
@@ -153,7 +153,7 @@ impl Said {
             *before == answer || (*before == with_counts_of_before && is_recent && !is_rolling)
         });
         if !is_same {
-            let told = Answer {
+            let told = NodeReport {
                 time: now(),
                 ..answer.clone()
             };
@@ -167,18 +167,18 @@ impl Said {
 
 #[cfg(test)]
 mod tests {
-    use tutti_fleet_store::records::Health;
+    use tutti_fleet_store::records::NodeHealth;
 
     use super::*;
 
     #[test]
     fn counts_alone_are_told_seldom_unless_somebody_waits() {
-        let answer = |requests| Answer {
-            health: Health {
+        let answer = |requests| NodeReport {
+            health: NodeHealth {
                 requests,
-                ..Health::default()
+                ..NodeHealth::default()
             },
-            ..Answer::default()
+            ..NodeReport::default()
         };
         let mut said = Said::default();
         let begin = Instant::now();
@@ -188,7 +188,7 @@ mod tests {
         assert_ne!(second, first);
         let later = begin + COUNTS;
         assert_ne!(said.next(answer(3), false, later), second);
-        let differs = Answer {
+        let differs = NodeReport {
             differs: true,
             ..answer(3)
         };

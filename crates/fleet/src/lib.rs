@@ -42,10 +42,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tutti_fleet_store::etcd::EtcdStore;
-use tutti_fleet_store::etcd_client::{Endpoint, Options, Tls};
+use tutti_fleet_store::etcd_client::{ClusterOptions, EtcdEndpoint, EtcdTls};
 use tutti_fleet_store::keys::{ANSWERS, CERTIFICATES};
-use tutti_fleet_store::seal::Keys;
-use tutti_fleet_store::store::{Entries, Store};
+use tutti_fleet_store::seal::SealingKeys;
+use tutti_fleet_store::store::{Entries, FleetStore};
 use tutti_fleet_store::{patience, seconds};
 use tutti_log::Log;
 use tutti_options::source::{LiveNode, LiveNodes, is_name};
@@ -173,7 +173,7 @@ fn begin(hello: &FleetHello, mut secrets: SourceSecrets, link: &Arc<Link>, order
     let options = options(&hello.plan, secrets);
     let longest_pause = options.patience.saturating_mul(2);
     let etcd = Arc::new(EtcdStore::new(options, &hello.plan.etcd.prefix, life));
-    let store: Arc<dyn Store> = Arc::new(Arc::clone(&etcd));
+    let store: Arc<dyn FleetStore> = Arc::new(Arc::clone(&etcd));
     let (node, controller, log) = (&orders.node, &orders.controller, &orders.log);
     let certificates = Arc::new(Certificates::new(
         Arc::clone(node),
@@ -238,8 +238,8 @@ fn begin(hello: &FleetHello, mut secrets: SourceSecrets, link: &Arc<Link>, order
 /// Has the router give the answers to authorities that are in the store.
 fn answer_authorities(
     orders: &Orders,
-    store: Arc<dyn Store>,
-    keys: &Arc<Keys>,
+    store: Arc<dyn FleetStore>,
+    keys: &Arc<SealingKeys>,
     longest_pause: Duration,
 ) {
     let (node, controller) = (Arc::clone(&orders.node), Arc::clone(&orders.controller));
@@ -316,16 +316,16 @@ fn name(plan: &SourcePlan) -> String {
     }
 }
 
-fn options(plan: &SourcePlan, secrets: SourceSecrets) -> Options {
+fn options(plan: &SourcePlan, secrets: SourceSecrets) -> ClusterOptions {
     let members = plan.etcd.members.iter();
-    let endpoints = members.map(|member| Endpoint {
+    let endpoints = members.map(|member| EtcdEndpoint {
         is_secure: member.is_secure,
         host: member.host.clone(),
         port: member.port,
     });
-    Options {
+    ClusterOptions {
         endpoints: endpoints.collect(),
-        tls: Tls {
+        tls: EtcdTls {
             ca: secrets.ca,
             identity: secrets.identity,
             server_name: plan.etcd.server_name.clone(),

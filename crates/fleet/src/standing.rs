@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
 use tutti_fleet_store::keys::NODES;
-use tutti_fleet_store::store::Store;
+use tutti_fleet_store::store::FleetStore;
 use tutti_protocol::{FleetAnswer, FleetRequest, FleetText};
 
 use crate::controller::Controller;
@@ -52,7 +52,7 @@ impl Count {
 /// Counts nodes for ever.
 pub(crate) async fn count(
     node: Arc<Node>,
-    store: Arc<dyn Store>,
+    store: Arc<dyn FleetStore>,
     controller: Arc<Controller>,
     life: Duration,
 ) {

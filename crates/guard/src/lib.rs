@@ -27,12 +27,12 @@ pub mod valkey;
 
 pub use admission::Admission;
 pub use concurrency::{Concurrency, Permit};
-pub use guards::{Guard, Guards, Kind};
-pub use identity::{Identity, State};
+pub use guards::{ActionGuard, AuthKind, GuardTable};
+pub use identity::{Identity, IdentityState};
 pub use key_set::KeySet;
-pub use limit::{Bound, Limit, seconds};
+pub use limit::{Bound, RequestLimit, seconds};
 pub use password_desk::{Busy, PasswordDesk};
 pub use rate::{Quota, RateLimiter};
-pub use share::Share;
+pub use share::FleetShare;
 pub use shared_limit::SharedLimit;
 pub use valkey::Taken;

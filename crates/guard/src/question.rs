@@ -21,7 +21,7 @@ const MOST_OF_PAGE: usize = 256 * 1024;
 const MOST_OF_KEYS: usize = 1 << 20;
 
 /// An answer.
-pub struct Asked {
+pub struct AuthResponse {
     /// Its status.
     pub status: u16,
     /// Its fields.
@@ -31,7 +31,7 @@ pub struct Asked {
 }
 
 /// The reason why there is none.
-pub struct Failure {
+pub struct AuthError {
     /// The status for the client.
     pub status: u16,
     /// For the log.
@@ -39,15 +39,15 @@ pub struct Failure {
 }
 
 /// One that the client is told as 502.
-pub fn failed(reason: impl Into<String>) -> Failure {
-    Failure {
+pub fn failed(reason: impl Into<String>) -> AuthError {
+    AuthError {
         status: 502,
         reason: reason.into(),
     }
 }
 
 /// The client of a request, as the server knows it.
-pub struct Told<'t> {
+pub struct AuthClient<'t> {
     /// Its address.
     pub client: &'t str,
     /// It speaks https.
@@ -58,10 +58,10 @@ pub struct Told<'t> {
 
 /// The question about a request.
 pub fn about(
-    model: &model::Forward,
+    model: &model::ForwardAuth,
     view: &RequestView<'_>,
-    told: &Told<'_>,
-) -> Result<Outgoing, Failure> {
+    told: &AuthClient<'_>,
+) -> Result<Outgoing, AuthError> {
     let mut asking = outgoing(&model.question.uri)?;
     let fields = asking.headers_mut();
     let mut put = |name: &[u8], value: &[u8]| {
@@ -119,7 +119,7 @@ fn checked(view: &RequestView<'_>) -> Vec<u8> {
 }
 
 /// The question for a set of keys.
-pub fn for_keys(question: &model::Question, host: &str) -> Result<Outgoing, Failure> {
+pub fn for_keys(question: &model::AuthRequest, host: &str) -> Result<Outgoing, AuthError> {
     let mut request = outgoing(&question.uri)?;
     let host = HeaderValue::try_from(host).map_err(|error| failed(error.to_string()))?;
     request.headers_mut().insert(HOST, host);
@@ -135,7 +135,7 @@ pub struct Outgoing {
     most: usize,
 }
 
-fn outgoing(uri: &str) -> Result<http::Request<Empty<Bytes>>, Failure> {
+fn outgoing(uri: &str) -> Result<http::Request<Empty<Bytes>>, AuthError> {
     let request = http::Request::get(uri).body(Empty::new());
     request.map_err(|error| failed(error.to_string()))
 }
@@ -173,7 +173,7 @@ fn is_said_of_client(name: &[u8]) -> bool {
     SAID.iter().any(|said| is_alias(said.as_bytes(), name))
 }
 
-impl Asked {
+impl AuthResponse {
     /// The fields that are not about its connection, and not the server's own.
     pub fn for_the_client(&self) -> FieldLines {
         let is_left_out = |name: &[u8]| {
@@ -197,7 +197,7 @@ pub async fn ask(
     stream: UnixStream,
     outgoing: Outgoing,
     timeout: Duration,
-) -> Result<Asked, Failure> {
+) -> Result<AuthResponse, AuthError> {
     let answered = tokio::time::timeout(timeout, exchange(stream, outgoing)).await;
     answered.unwrap_or_else(|_| {
         let seconds = timeout.as_secs_f64();
@@ -207,7 +207,7 @@ pub async fn ask(
     })
 }
 
-async fn exchange(stream: UnixStream, outgoing: Outgoing) -> Result<Asked, Failure> {
+async fn exchange(stream: UnixStream, outgoing: Outgoing) -> Result<AuthResponse, AuthError> {
     let Outgoing { request, most } = outgoing;
     let broken = |error: &dyn std::fmt::Display| failed(format!("no answer: {error}"));
     let stream = tokio::net::UnixStream::from_std(stream).map_err(|error| broken(&error))?;
@@ -225,7 +225,7 @@ async fn exchange(stream: UnixStream, outgoing: Outgoing) -> Result<Asked, Failu
     for (name, value) in &head.headers {
         let _ = fields.try_push(name.as_str().as_bytes(), value.as_bytes());
     }
-    Ok(Asked {
+    Ok(AuthResponse {
         status: head.status.as_u16(),
         fields,
         body: body.to_bytes().to_vec(),

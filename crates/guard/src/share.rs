@@ -7,15 +7,15 @@ pub(crate) const MOST_NODES: u32 = 10_000;
 
 /// The number of nodes that share bounds, one for all limits of a server.
 #[derive(Debug)]
-pub struct Share(AtomicU32);
+pub struct FleetShare(AtomicU32);
 
-impl Default for Share {
+impl Default for FleetShare {
     fn default() -> Self {
-        Share(AtomicU32::new(1))
+        FleetShare(AtomicU32::new(1))
     }
 }
 
-impl Share {
+impl FleetShare {
     /// There are so many from now on, with this one.
     pub fn set(&self, nodes: u32) {
         self.0.store(nodes.clamp(1, MOST_NODES), Ordering::Relaxed);

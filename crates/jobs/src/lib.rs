@@ -29,9 +29,9 @@ mod store;
 mod tending;
 mod timing;
 
-pub use jobs::{Jobs, Refusal, RunEnded, Running, Surroundings};
-pub use queue::Counts;
+pub use jobs::{JobEnvironment, JobRejection, Jobs, RunEnded, Running};
+pub use queue::JobCounts;
 pub use schedules::ScheduleStatus;
-pub use store::{Request, StoreError};
+pub use store::{JobRequest, JobStoreError};
 pub use tending::{SpoolerStatus, Task};
 pub use timing::RunCounts;

@@ -8,7 +8,7 @@ use tutti_config::model::SCHEDULE_PREFIX;
 
 use crate::clock::now;
 use crate::jobs::Jobs;
-use crate::queue::{Counts, Queue, Time, received, written};
+use crate::queue::{JobCounts, Queue, Time, received, written};
 use crate::store::Order;
 
 /// Failed jobs that are listed at once.
@@ -38,7 +38,7 @@ pub struct SpoolerStatus {
     /// Its jobs; `None`: the file has not been read yet.
     pub stock: Option<Stock>,
     /// Since the router was started.
-    pub counts: Counts,
+    pub counts: JobCounts,
 }
 
 /// The jobs that a spooler has.

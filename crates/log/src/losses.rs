@@ -9,10 +9,10 @@ const WINDOW: u64 = 60_000;
 
 /// Knows which lost lines of one log, which several threads write, have been told of.
 #[derive(Debug, Default)]
-pub struct Losses(Mutex<Told>);
+pub struct Losses(Mutex<LossRecord>);
 
 #[derive(Debug, Default)]
-struct Told {
+struct LossRecord {
     /// Lines that were lost, when it was told last.
     lost: u64,
     /// The same before that began of which it is not known that it is over.

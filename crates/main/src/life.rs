@@ -37,12 +37,12 @@ pub(super) struct Upgrade {
     pub(super) asked: Option<u64>,
     /// It has failed when this step takes longer.
     pub(super) until: Instant,
-    pub(super) step: Step,
+    pub(super) step: UpgradePhase,
 }
 
 /// How far an upgrade has come in this program.
 #[expect(clippy::large_enum_variant, reason = "main has one")]
-pub(super) enum Step {
+pub(super) enum UpgradePhase {
     /// The new program is being tried.
     Trial { pid: i32, output: PipeReader },
     /// Controller and router are coming to rest.
@@ -119,7 +119,10 @@ impl Life {
     }
 
     /// Ends the upgrade under way for which `is_meant` is true: from now on main just serves.
-    pub(super) fn end_upgrade(&mut self, is_meant: impl Fn(&Step) -> bool) -> Option<Upgrade> {
+    pub(super) fn end_upgrade(
+        &mut self,
+        is_meant: impl Fn(&UpgradePhase) -> bool,
+    ) -> Option<Upgrade> {
         match std::mem::replace(self, Life::Serving) {
             Life::Upgrading(upgrade) if is_meant(&upgrade.step) => Some(upgrade),
             other => {
@@ -131,24 +134,26 @@ impl Life {
 
     /// Ends the upgrade under way if this process is the trial. Returns the request for the upgrade, and what the trial has said.
     pub(super) fn end_trial(&mut self, ended: i32) -> Option<(Option<u64>, PipeReader)> {
-        let is_it = |step: &Step| matches!(step, Step::Trial { pid, .. } if *pid == ended);
+        let is_it =
+            |step: &UpgradePhase| matches!(step, UpgradePhase::Trial { pid, .. } if *pid == ended);
         let upgrade = self.end_upgrade(is_it)?;
         match upgrade.step {
-            Step::Trial { output, .. } => Some((upgrade.asked, output)),
+            UpgradePhase::Trial { output, .. } => Some((upgrade.asked, output)),
             _ => None,
         }
     }
 
     /// Ends the upgrade under way if our controller and router are there to take over. Returns the request for it with them.
     pub(super) fn take_successors(&mut self) -> Option<(Option<u64>, Successors)> {
-        let upgrade = self.end_upgrade(|step| matches!(step, Step::StartingRouter { .. }))?;
+        let upgrade =
+            self.end_upgrade(|step| matches!(step, UpgradePhase::StartingRouter { .. }))?;
         match upgrade.step {
-            Step::StartingRouter { successors, .. } => Some((upgrade.asked, successors)),
+            UpgradePhase::StartingRouter { successors, .. } => Some((upgrade.asked, successors)),
             _ => None,
         }
     }
 
-    fn step(&self) -> Option<&Step> {
+    fn step(&self) -> Option<&UpgradePhase> {
         match self {
             Life::Upgrading(upgrade) => Some(&upgrade.step),
             _ => None,
@@ -158,9 +163,9 @@ impl Life {
     /// The controller that is to serve after an upgrade.
     pub(super) fn next_controller(&self) -> Option<&ControllerProcess> {
         match self.step()? {
-            Step::Trial { .. } | Step::Freezing { .. } => None,
-            Step::StartingController { controller, .. } => Some(controller),
-            Step::StartingRouter { successors, .. } => Some(&successors.controller),
+            UpgradePhase::Trial { .. } | UpgradePhase::Freezing { .. } => None,
+            UpgradePhase::StartingController { controller, .. } => Some(controller),
+            UpgradePhase::StartingRouter { successors, .. } => Some(&successors.controller),
         }
     }
 
@@ -169,16 +174,16 @@ impl Life {
             return None;
         };
         match &mut upgrade.step {
-            Step::Trial { .. } | Step::Freezing { .. } => None,
-            Step::StartingController { controller, .. } => Some(controller),
-            Step::StartingRouter { successors, .. } => Some(&mut successors.controller),
+            UpgradePhase::Trial { .. } | UpgradePhase::Freezing { .. } => None,
+            UpgradePhase::StartingController { controller, .. } => Some(controller),
+            UpgradePhase::StartingRouter { successors, .. } => Some(&mut successors.controller),
         }
     }
 
     /// The router that is to serve after an upgrade.
     pub(super) fn next_router(&self) -> Option<&RouterProcess> {
         match self.step()? {
-            Step::StartingRouter { successors, .. } => Some(&successors.router),
+            UpgradePhase::StartingRouter { successors, .. } => Some(&successors.router),
             _ => None,
         }
     }
@@ -186,7 +191,7 @@ impl Life {
     pub(super) fn next_router_mut(&mut self) -> Option<&mut RouterProcess> {
         match self {
             Life::Upgrading(Upgrade {
-                step: Step::StartingRouter { successors, .. },
+                step: UpgradePhase::StartingRouter { successors, .. },
                 ..
             }) => Some(&mut successors.router),
             _ => None,
@@ -207,7 +212,7 @@ impl Upgrade {
     pub(super) fn is_at_rest(&self) -> bool {
         matches!(
             self.step,
-            Step::Freezing {
+            UpgradePhase::Freezing {
                 is_controller_at_rest: true,
                 is_router_at_rest: true,
             }
@@ -215,13 +220,13 @@ impl Upgrade {
     }
 }
 
-impl Step {
+impl UpgradePhase {
     /// The new program's own processes: its controller and, once it is started, its router.
     pub(super) fn into_own(self) -> (Option<ControllerProcess>, Option<RouterProcess>) {
         match self {
-            Step::Trial { .. } | Step::Freezing { .. } => (None, None),
-            Step::StartingController { controller, .. } => (Some(controller), None),
-            Step::StartingRouter { successors, .. } => {
+            UpgradePhase::Trial { .. } | UpgradePhase::Freezing { .. } => (None, None),
+            UpgradePhase::StartingController { controller, .. } => (Some(controller), None),
+            UpgradePhase::StartingRouter { successors, .. } => {
                 (Some(successors.controller), Some(successors.router))
             }
         }
@@ -269,7 +274,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    fn upgrading(step: Step) -> Life {
+    fn upgrading(step: UpgradePhase) -> Life {
         Life::Upgrading(Upgrade {
             asked: Some(7),
             until: Instant::now(),
@@ -279,11 +284,11 @@ mod tests {
 
     fn trial() -> Life {
         let output = std::io::pipe().unwrap().0;
-        upgrading(Step::Trial { pid: 42, output })
+        upgrading(UpgradePhase::Trial { pid: 42, output })
     }
 
     fn freezing(is_at_rest: bool) -> Life {
-        upgrading(Step::Freezing {
+        upgrading(UpgradePhase::Freezing {
             is_controller_at_rest: true,
             is_router_at_rest: is_at_rest,
         })

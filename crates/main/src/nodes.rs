@@ -182,7 +182,7 @@ impl Supervisor {
 
 #[cfg(test)]
 mod tests {
-    use tutti_options::source::Member;
+    use tutti_options::source::EtcdMember;
 
     use super::*;
 
@@ -191,7 +191,7 @@ mod tests {
         let store = |hosts: &[&str], prefix: &str| EtcdPlan {
             members: hosts
                 .iter()
-                .map(|&host| Member {
+                .map(|&host| EtcdMember {
                     is_secure: false,
                     host: host.to_owned(),
                     port: 2379,

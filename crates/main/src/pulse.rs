@@ -58,7 +58,7 @@ enum Probe {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Liveness {
     Wait,
     Ask,
     Hangs,
@@ -93,7 +93,7 @@ impl Pulse {
         self.number
     }
 
-    pub(super) fn look(&mut self, now: Instant, pause: Duration, seen: Seen) -> Verdict {
+    pub(super) fn look(&mut self, now: Instant, pause: Duration, seen: Seen) -> Liveness {
         let late = now.saturating_duration_since(self.next_look);
         self.next_look = now + pause;
         let ticks = seen.cpu_ticks.saturating_sub(self.cpu_ticks);
@@ -103,10 +103,10 @@ impl Pulse {
             busy_looks,
         } = &mut self.probe
         else {
-            return Verdict::Ask;
+            return Liveness::Ask;
         };
         if late > pause / 2 || seen.is_traced {
-            return Verdict::Wait;
+            return Liveness::Wait;
         }
         if ticks as f64 >= pause.as_secs_f64() * TICKS_PER_SECOND * COMPUTING_SHARE {
             *busy_looks += 1;
@@ -114,8 +114,8 @@ impl Pulse {
             *idle_looks += 1;
         }
         match *idle_looks >= LOOKS || *busy_looks >= LOOKS * WHILE_COMPUTING {
-            true => Verdict::Hangs,
-            false => Verdict::Wait,
+            true => Liveness::Hangs,
+            false => Liveness::Wait,
         }
     }
 }
@@ -135,12 +135,12 @@ mod tests {
     }
 
     /// Looks this often; how many it took until the process was found to hang.
-    fn looks(most: u32, mut look: impl FnMut(&mut Pulse, u32) -> Verdict) -> Option<u32> {
+    fn looks(most: u32, mut look: impl FnMut(&mut Pulse, u32) -> Liveness) -> Option<u32> {
         let mut pulse = Pulse::new();
         let start = pulse.next_look;
-        assert_eq!(pulse.look(start, PAUSE, seen(0)), Verdict::Ask);
+        assert_eq!(pulse.look(start, PAUSE, seen(0)), Liveness::Ask);
         pulse.ask();
-        (1..=most).find(|&number| look(&mut pulse, number) == Verdict::Hangs)
+        (1..=most).find(|&number| look(&mut pulse, number) == Liveness::Hangs)
     }
 
     /// Issue 10, 1.19: a stopped router was noticed by nobody, and one that is merely slow must not be killed.

@@ -18,7 +18,7 @@ use tutti_protocol::{
 };
 
 use super::own_process::OwnProcess;
-use super::pulse::{LOOKS, Seen, Verdict};
+use super::pulse::{LOOKS, Liveness, Seen};
 use super::supervisor::Supervisor;
 
 /// Longest silence of a process that does not compute.
@@ -183,12 +183,12 @@ impl<In: Watched> OwnProcess<In> {
         let limit = limit.filter(|_| self.pulse.next_look <= now)?;
         let seen = Seen::of(pid)?;
         match self.pulse.look(now, limit / LOOKS, seen) {
-            Verdict::Wait => None,
-            Verdict::Ask => {
+            Liveness::Wait => None,
+            Liveness::Ask => {
                 self.probe();
                 None
             }
-            Verdict::Hangs => {
+            Liveness::Hangs => {
                 self.kill();
                 let state = match seen.state {
                     'T' => "it is stopped by a signal",

@@ -2,10 +2,10 @@
 //!
 //! This is the router's side of an application. A [`Manager`] on the control thread starts
 //! prototypes through a [`Launcher`], has them fork workers, watches queues, deaths and deadlines; listen
-//! threads hand requests to an [`Application`] and hold an [`Exchange`] for each until it is answered.
+//! threads hand requests to an [`ApplicationPool`] and hold an [`ApplicationExchange`] for each until it is answered.
 //!
-//! A listen thread is made known by [`Threads::enter`]; its runtime calls [`threads::park`] and [`threads::unpark`] in
-//! `on_thread_park` and `on_thread_unpark`, and runs [`Threads::watch`]. There, a request is:
+//! A listen thread is made known by [`ThreadWakers::enter`]; its runtime calls [`threads::park`] and [`threads::unpark`] in
+//! `on_thread_park` and `on_thread_unpark`, and runs [`ThreadWakers::watch`]. There, a request is:
 //!
 //! ```text
 //! let mut exchange = app.submit(&head, Body::None, arrived).await?;   // error: its status()
@@ -73,19 +73,19 @@ mod waiting;
 mod whereabouts;
 
 #[cfg(not(loom))]
-pub use self::whereabouts::{Place, Whereabouts};
+pub use self::whereabouts::{StackLocation, Whereabouts};
 #[cfg(not(loom))]
 pub use self::{
-    application::{AppMeasures, AppStatus, Application, Body, OldRequest},
+    application::{AppMeasures, AppStatus, ApplicationPool, OldRequest, OutgoingBody},
     error::{ExchangeError, SubmitError},
-    eventfds::Threads,
-    exchange::Exchange,
+    eventfds::ThreadWakers,
+    exchange::ApplicationExchange,
     failure::StartFailure,
     launcher::{
-        ExitStatus, LaunchFuture, LaunchRequest, Launched, Launcher, Level, LogSink, SettleFuture,
+        LaunchFuture, LaunchRequest, Launched, Launcher, Level, LogSink, ProcessExit, SettleFuture,
     },
-    manager::{Manager, Prepared, RestartError, Starts},
-    output::Output,
+    manager::{Manager, PreparedApplications, RollError, Starts},
+    output::OutputPipe,
     readiness::readable,
     scheduling::Clocks,
     spec::{Abandoned, AppSpec, DEFAULT_MAX_BODY_SIZE, Limits, Processes, ScaledProcesses},
@@ -93,4 +93,4 @@ pub use self::{
     tally::End,
 };
 #[cfg(not(loom))]
-pub use tutti_wire::{Opcode, Piece, Readable, RequestHead, ResponseHead};
+pub use tutti_wire::{MessageOpcode, Piece, Readable, WireRequestHead, WireResponseHead};

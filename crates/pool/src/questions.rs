@@ -24,7 +24,7 @@ pub(crate) struct Answers {
 
 /// A question about a request that takes long; those of a segment are kept with it.
 #[derive(Debug)]
-pub(crate) struct Question {
+pub(crate) struct StackRequest {
     pub(crate) slot: SlotId,
     /// Tells this use of the slot from the next.
     pub(crate) serial: u64,
@@ -34,13 +34,13 @@ pub(crate) struct Question {
 
 #[derive(Debug, Default)]
 struct Expected {
-    answers: Vec<Answer>,
+    answers: Vec<ExpectedReply>,
     /// The process whose answer has begun and may go on.
     current: Option<i32>,
 }
 
 #[derive(Debug)]
-struct Answer {
+struct ExpectedReply {
     process: i32,
     lines: Vec<String>,
     has_begun: Arc<Notify>,
@@ -59,7 +59,7 @@ impl Answers {
         if expected.answers.len() >= MOST_EXPECTED {
             return false;
         }
-        expected.answers.push(Answer {
+        expected.answers.push(ExpectedReply {
             process,
             lines: Vec::new(),
             has_begun: Arc::default(),

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tutti_wire::SlotId;
 
 use crate::generation::Generation;
-use crate::questions::Question;
+use crate::questions::StackRequest;
 
 /// A worker that says nothing in this time is in the kernel, or writes its output elsewhere.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -19,7 +19,7 @@ const SETTLED: Duration = Duration::from_millis(100);
 
 /// The place where a worker stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct StackLocation {
     /// Its process.
     pub process: i32,
     /// The lines of its answer; empty if there was none.
@@ -37,10 +37,10 @@ pub struct Whereabouts {
 
 impl Whereabouts {
     /// Asks. `None`: no worker has begun the request, or it is answered.
-    pub async fn ask(self) -> Option<Place> {
+    pub async fn ask(self) -> Option<StackLocation> {
         let shared = Arc::clone(&self.generation.shared);
         let (reply, asked) = oneshot::channel();
-        self.generation.ask(Question {
+        self.generation.ask(StackRequest {
             slot: self.slot,
             serial: self.serial,
             reply,
@@ -53,7 +53,7 @@ impl Whereabouts {
         if begun.is_ok() {
             tokio::time::sleep(SETTLED).await;
         }
-        Some(Place {
+        Some(StackLocation {
             process,
             lines: shared.answers.take(process),
         })

@@ -9,7 +9,7 @@ use tutti_conn::output::Gone;
 use tutti_http::{FieldLines, Trailers};
 use tutti_log::Level;
 
-use crate::client::{AnswerHead, Backlog, BodyFault, Client, RequestBody};
+use crate::client::{AnswerHead, BodyStreamError, BufferLimits, Client, RequestBody};
 
 /// The client of a request that nobody waits for.
 pub struct Nobody<'l> {
@@ -47,7 +47,7 @@ impl<'l> Nobody<'l> {
 pub enum NoBody {}
 
 impl RequestBody for NoBody {
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<bool, BodyFault>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<bool, BodyStreamError>> {
         match *self {}
     }
     fn piece(&self) -> &[u8] {
@@ -143,7 +143,12 @@ impl Client for Nobody<'_> {
     fn try_send(&mut self) -> Result<bool, Gone> {
         Ok(true)
     }
-    fn poll_room(&mut self, _: &mut Context<'_>, _: Backlog, _: Millis) -> Poll<Result<(), Gone>> {
+    fn poll_room(
+        &mut self,
+        _: &mut Context<'_>,
+        _: BufferLimits,
+        _: Millis,
+    ) -> Poll<Result<(), Gone>> {
         Poll::Ready(Ok(()))
     }
     async fn flush(&mut self) -> Result<(), Gone> {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tutti_config::{Diagnostic, Diagnostics, Pointer};
-use tutti_metrics::Format;
-use tutti_pool::RestartError;
-use tutti_protocol::{PurgeScope, Question, Told};
+use tutti_metrics::ExpositionFormat;
+use tutti_pool::RollError;
+use tutti_protocol::{PurgeScope, RouterQuery, RouterReply};
 use tutti_server::{FileWanted, Scrape};
 use tutti_sys::memfd;
 use tutti_unprivileged::faults;
@@ -48,7 +48,7 @@ impl RouterService {
         let mut waiting = Vec::new();
         while asked.recv_many(&mut waiting, MOST_SCRAPES).await > 0 {
             let page = self.0.metrics();
-            let mut written: Vec<(Format, Vec<u8>)> = Vec::new();
+            let mut written: Vec<(ExpositionFormat, Vec<u8>)> = Vec::new();
             for Scrape { format, answer } in waiting.drain(..) {
                 let known = written.iter().find(|(known, _)| *known == format);
                 let text = known.map_or_else(|| format.write(&page), |(_, text)| text.clone());
@@ -62,56 +62,58 @@ impl RouterService {
     }
 
     /// Answers what the controller asks.
-    pub(super) async fn answer(&self, question: Question) -> (Told, Vec<OwnedFd>) {
-        let failed = |faults: &Diagnostics| Told::Failed {
+    pub(super) async fn answer(&self, question: RouterQuery) -> (RouterReply, Vec<OwnedFd>) {
+        let failed = |faults: &Diagnostics| RouterReply::Failed {
             faults: faults::to_send(faults),
         };
         match question {
-            Question::Status => {
+            RouterQuery::Status => {
                 // Beyond that it tells what there is.
                 let _ = tokio::time::timeout(SETTLING, self.0.manager.settled()).await;
                 let text = self.0.status().to_string();
                 told("tutti-status", text.as_bytes())
             }
-            Question::Metrics { media_type } => {
-                let format = Format::accepted(&media_type);
+            RouterQuery::Metrics { media_type } => {
+                let format = ExpositionFormat::accepted(&media_type);
                 told("tutti-metrics", &format.write(&self.0.metrics()))
             }
-            Question::Jobs { spooler, task } => {
+            RouterQuery::Jobs { spooler, task } => {
                 if let Some(why) = self.0.jobs.unread() {
                     let fault = Diagnostic::apply(Pointer::default(), &*why);
                     return (failed(&Diagnostics::one(fault)), Vec::new());
                 }
                 match jobs::carry_out(&self.0.jobs, &spooler, task).await {
                     Some(outcome) => told("tutti-jobs", outcome.to_string().as_bytes()),
-                    None => (Told::Unknown, Vec::new()),
+                    None => (RouterReply::Unknown, Vec::new()),
                 }
             }
-            Question::Challenges { challenges } => match self.0.answer_authorities(&challenges) {
-                Ok(()) => (Told::Done, Vec::new()),
-                Err(why) => {
-                    let fault = Diagnostic::apply(Pointer::default(), why);
-                    (failed(&Diagnostics::one(fault)), Vec::new())
+            RouterQuery::Challenges { challenges } => {
+                match self.0.answer_authorities(&challenges) {
+                    Ok(()) => (RouterReply::Done, Vec::new()),
+                    Err(why) => {
+                        let fault = Diagnostic::apply(Pointer::default(), why);
+                        (failed(&Diagnostics::one(fault)), Vec::new())
+                    }
                 }
-            },
-            Question::Purge { store, purge } => {
+            }
+            RouterQuery::Purge { store, purge } => {
                 match self.0.purge(store.as_deref(), &meant(purge)).await {
                     Some(count) => told("tutti-purge", count.to_string().as_bytes()),
-                    None => (Told::Unknown, Vec::new()),
+                    None => (RouterReply::Unknown, Vec::new()),
                 }
             }
-            Question::Fleet { standing } => {
+            RouterQuery::Fleet { standing } => {
                 self.0.take_standing(standing);
-                (Told::Done, Vec::new())
+                (RouterReply::Done, Vec::new())
             }
-            Question::Restart { application } => {
+            RouterQuery::Restart { application } => {
                 let told = match self.0.manager.restart(&application).await {
                     Ok(()) => {
                         self.0.commands.restart(&application);
-                        Told::Done
+                        RouterReply::Done
                     }
-                    Err(RestartError::Failed(failure)) => failed(&start_faults(vec![failure])),
-                    Err(_) => Told::Unknown,
+                    Err(RollError::Failed(failure)) => failed(&start_faults(vec![failure])),
+                    Err(_) => RouterReply::Unknown,
                 };
                 (told, Vec::new())
             }
@@ -130,13 +132,13 @@ fn meant(purge: PurgeScope) -> tutti_server::Purge {
 }
 
 /// An answer that is the content of a file.
-fn told(name: &str, content: &[u8]) -> (Told, Vec<OwnedFd>) {
+fn told(name: &str, content: &[u8]) -> (RouterReply, Vec<OwnedFd>) {
     match memfd::document(name, content) {
-        Ok(file) => (Told::Done, vec![file]),
+        Ok(file) => (RouterReply::Done, vec![file]),
         Err(error) => {
             let fault = Diagnostic::apply(Pointer::default(), error.to_string());
             let faults = faults::to_send(&Diagnostics::one(fault));
-            (Told::Failed { faults }, Vec::new())
+            (RouterReply::Failed { faults }, Vec::new())
         }
     }
 }

@@ -4,14 +4,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use tutti_config::{Diagnostic, Diagnostics, Pointer};
-use tutti_protocol::{CacheGrant, Place};
+use tutti_protocol::{BindAddress, CacheGrant};
 use tutti_spool::Spool;
 use tutti_unprivileged::fault;
 
 /// Something that main opens, and that may be possible later.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Need {
-    Place(Place),
+    Place(BindAddress),
     Datagrams(SocketAddr),
     Log(PathBuf),
     Cache(CacheGrant),

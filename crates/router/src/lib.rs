@@ -43,9 +43,9 @@ use tutti_config::model::{Http, LiveNodes};
 use tutti_jobs::Jobs;
 use tutti_log::Level;
 use tutti_log::Log;
-use tutti_pool::{ExitStatus, Manager, Threads};
-use tutti_protocol::{FromRouter, RouterHello, Status, ToRouter};
-use tutti_server::{FileWanted, Nodes, Options, Scrape, Server, status_place};
+use tutti_pool::{Manager, ProcessExit, ThreadWakers};
+use tutti_protocol::{ExitReport, FromRouter, RouterHello, ToRouter};
+use tutti_server::{FileWanted, Nodes, Scrape, Server, StartOptions, status_place};
 use tutti_sys::{daemon, log_stream, proc};
 use tutti_telemetry::Exporters;
 use tutti_unprivileged::certificates::Certificates;
@@ -102,13 +102,13 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
     status_place::set(status.control.clone(), status.file, &status.name)?;
     let document = configuration(&hello)?;
     let count = thread_count(document.as_ref(), &hello);
-    let threads = Threads::new(count)?;
+    let threads = ThreadWakers::new(count)?;
     let sink = Arc::new(Sink(log.clone()));
     let (scrapes, asked) = mpsc::unbounded_channel();
     let (posts, posted) = mpsc::unbounded_channel();
     let (files, wanted) = mpsc::unbounded_channel();
     let (told, nodes, needed) = nodes_of_the_fleet();
-    let server = Arc::new(Server::start(Options {
+    let server = Arc::new(Server::start(StartOptions {
         threads: Arc::clone(&threads),
         log: sink.clone(),
         scrapes,
@@ -562,8 +562,8 @@ impl News {
             (ToRouter::Totals { totals }, _) => self.service.count_others(totals),
             (ToRouter::Exited { pid, status }, _) => {
                 let status = match status {
-                    Status::Code(code) => ExitStatus::Code(code),
-                    Status::Signal(signal) => ExitStatus::Signal(signal),
+                    ExitReport::Code(code) => ProcessExit::Code(code),
+                    ExitReport::Signal(signal) => ProcessExit::Signal(signal),
                 };
                 self.manager.process_exited(pid, status);
             }

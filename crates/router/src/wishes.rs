@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tutti_protocol::FromRouter;
-use tutti_tls::{Outcome, Wanted};
+use tutti_tls::{CertificateRequest, CertificateResult};
 
 use super::line::Link;
 
@@ -23,15 +23,15 @@ const MOST_ON_THE_WAY: usize = 1024;
 type Name = (String, String);
 
 /// Begins to take wishes. Ends when nobody can have any more.
-pub(super) fn take(link: &Arc<Link>) -> mpsc::Sender<Wanted> {
+pub(super) fn take(link: &Arc<Link>) -> mpsc::Sender<CertificateRequest> {
     let (sender, receiver) = mpsc::channel(MOST_ON_THE_WAY);
     tokio::spawn(serve(Arc::clone(link), receiver));
     sender
 }
 
-async fn serve(link: Arc<Link>, mut wishes: mpsc::Receiver<Wanted>) {
-    let mut waiting: HashMap<Name, Vec<oneshot::Sender<Outcome>>> = HashMap::new();
-    let mut asked: JoinSet<(Name, Outcome)> = JoinSet::new();
+async fn serve(link: Arc<Link>, mut wishes: mpsc::Receiver<CertificateRequest>) {
+    let mut waiting: HashMap<Name, Vec<oneshot::Sender<CertificateResult>>> = HashMap::new();
+    let mut asked: JoinSet<(Name, CertificateResult)> = JoinSet::new();
     loop {
         tokio::select! {
             Some(done) = asked.join_next() => {
@@ -63,7 +63,11 @@ async fn serve(link: Arc<Link>, mut wishes: mpsc::Receiver<Wanted>) {
     }
 }
 
-async fn ask(link: Arc<Link>, name: Name, client: Option<std::net::IpAddr>) -> (Name, Outcome) {
+async fn ask(
+    link: Arc<Link>,
+    name: Name,
+    client: Option<std::net::IpAddr>,
+) -> (Name, CertificateResult) {
     let make = |id| FromRouter::WantCertificate {
         id,
         account: name.0.clone(),
@@ -88,7 +92,7 @@ mod tests {
     /// A listen thread's end of the wishes, and main's.
     struct Router {
         main: Main,
-        wishes: mpsc::Sender<Wanted>,
+        wishes: mpsc::Sender<CertificateRequest>,
     }
 
     impl Router {
@@ -99,8 +103,8 @@ mod tests {
         }
 
         /// A client asks for a certificate, or uses one that there is.
-        async fn wish(&self, name: &str, answer: Option<oneshot::Sender<Outcome>>) {
-            let wish = Wanted {
+        async fn wish(&self, name: &str, answer: Option<oneshot::Sender<CertificateResult>>) {
+            let wish = CertificateRequest {
                 account: "account".to_owned(),
                 name: name.to_owned(),
                 client: None,
@@ -109,7 +113,7 @@ mod tests {
             self.wishes.send(wish).await.unwrap();
         }
 
-        async fn want(&self, name: &str) -> oneshot::Receiver<Outcome> {
+        async fn want(&self, name: &str) -> oneshot::Receiver<CertificateResult> {
             let (sender, receiver) = oneshot::channel();
             self.wish(name, Some(sender)).await;
             receiver

@@ -12,14 +12,14 @@ use tutti_http::{BodyLength, Known, Method, is_safe};
 use tutti_routing::{Decision, RequestInfo as _};
 
 use crate::exchange::request::Request;
-use tutti_cache::Asked;
-use tutti_cache::Forward;
+use tutti_cache::CacheLookup;
+use tutti_cache::ForwardReason;
 use tutti_cache::{Purpose, Recording};
 
 /// The part that the cache of its action has in a request.
-pub(crate) enum Concern {
+pub(crate) enum CacheUse {
     /// It looks there first.
-    Look(Box<Asked>),
+    Look(Box<CacheLookup>),
     /// It goes on, and this minds its answer.
     Mind(Rc<Recording>),
 }
@@ -30,7 +30,7 @@ pub(crate) fn concern(
     decision: &Decision<'_>,
     cache: &Arc<Cache>,
     answerer: (&[u8], &[GatewayParameter]),
-) -> Option<Concern> {
+) -> Option<CacheUse> {
     let name = &cache.options.store;
     let mut stores = request.snapshot.caches.iter();
     let store = stores.find(|store| store.name() == *name)?;
@@ -45,22 +45,22 @@ pub(crate) fn concern(
             forward,
             state: RefCell::default(),
         };
-        Some(Concern::Mind(Rc::new(recording)))
+        Some(CacheUse::Mind(Rc::new(recording)))
     };
     match view.method() {
         Method::Get | Method::Head => {}
         // Only a method that may change something makes what is stored invalid (RFC 9111 §4.4).
-        _ if is_safe(view.method_text()) => return mind(Purpose::Tell, Forward::Method),
-        _ => return mind(Purpose::Invalidate, Forward::Method),
+        _ if is_safe(view.method_text()) => return mind(Purpose::Tell, ForwardReason::Method),
+        _ => return mind(Purpose::Invalidate, ForwardReason::Method),
     }
     if is_past(request, decision, cache) {
         store.counts.bypassed.fetch_add(1, Ordering::Relaxed);
-        return mind(Purpose::Tell, Forward::Bypass);
+        return mind(Purpose::Tell, ForwardReason::Bypass);
     }
     let has_cookies =
         cache.cookies.is_none() && view.get_all(b"Cookie").any(|value| !value.is_empty());
     let is_plain = view.get(Known::Range).is_none() && view.method() == Method::Get;
-    Some(Concern::Look(Box::new(Asked {
+    Some(CacheUse::Look(Box::new(CacheLookup {
         store: Arc::clone(store),
         cache: Arc::clone(cache),
         key,

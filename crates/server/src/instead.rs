@@ -14,7 +14,7 @@ use crate::exchange::refusals;
 use crate::exchange::request::Request;
 use crate::exchange::respond::{Page, Persistence};
 use crate::plan::Changes;
-use crate::step::Step;
+use crate::step::ExchangeStep;
 use crate::writer::{Head, Writer};
 use tutti_cache::now;
 use tutti_conn::output::Output;
@@ -22,7 +22,7 @@ use tutti_request_log::Answerer;
 
 /// An error that the server itself has to tell, or another answer without content.
 #[derive(Clone, Copy)]
-pub(crate) struct Failure<'a> {
+pub(crate) struct ErrorResponse<'a> {
     pub(crate) status: u16,
     /// More fields of the answer.
     pub(crate) fields: &'a FieldLines,
@@ -30,7 +30,7 @@ pub(crate) struct Failure<'a> {
     pub(crate) is_body_coming: bool,
 }
 
-impl<'a> Failure<'a> {
+impl<'a> ErrorResponse<'a> {
     /// One of a request whose body has been read.
     pub(crate) fn of(status: u16, fields: &'a FieldLines) -> Self {
         Self {
@@ -44,10 +44,10 @@ impl<'a> Failure<'a> {
 /// Answers with a page of the server's own, or without content below 400.
 pub(crate) fn page(
     request: &Request<'_>,
-    answer: &Failure<'_>,
+    answer: &ErrorResponse<'_>,
     changes: &Changes,
     output: &mut Output,
-) -> Step {
+) -> ExchangeStep {
     let persistence = match answer.is_body_coming {
         true => Persistence::Close,
         false => request.persistence(),
@@ -60,22 +60,22 @@ pub(crate) fn page(
     };
     request.page(&page, changes, output);
     match answer.is_body_coming {
-        true => Step::Linger,
-        false => Step::End(persistence),
+        true => ExchangeStep::Linger,
+        false => ExchangeStep::End(persistence),
     }
 }
 
 /// Tells an error, by the page that the configuration has for it, or the server's own.
 pub(crate) fn fail(
     request: &Request<'_>,
-    failure: &Failure<'_>,
+    failure: &ErrorResponse<'_>,
     changes: &Changes,
     output: &mut Output,
-) -> Step {
+) -> ExchangeStep {
     if let Some(mut substitute) = of_error(request, failure.status, changes) {
         substitute.kept.always.append(failure.fields);
         substitute.lingers |= failure.is_body_coming;
-        return Step::Substitute(substitute);
+        return ExchangeStep::Substitute(substitute);
     }
     let (mut status, mut fields) = (failure.status, failure.fields);
     // The action for an error has failed itself: the client learns of the first error.
@@ -84,7 +84,7 @@ pub(crate) fn fail(
     {
         (status, fields) = (mended.status, &NO_FIELDS);
     }
-    let answer = Failure {
+    let answer = ErrorResponse {
         status,
         fields,
         ..*failure
@@ -93,11 +93,11 @@ pub(crate) fn fail(
 }
 
 /// Answers with an error because of the request's body; the connection ends.
-pub(crate) fn refuse(request: &Request<'_>, status: u16, output: &mut Output) -> Step {
+pub(crate) fn refuse(request: &Request<'_>, status: u16, output: &mut Output) -> ExchangeStep {
     if let Some(reason) = refusals::body_reason(status) {
         refusals::refused(&request.client.local, request, status, reason);
     }
-    let answer = Failure {
+    let answer = ErrorResponse {
         status,
         fields: &NO_FIELDS,
         is_body_coming: true,
@@ -120,14 +120,14 @@ impl Instead {
         request: &Request<'_>,
         is_body_coming: bool,
         output: &mut Output,
-    ) -> Step {
+    ) -> ExchangeStep {
         match self {
             Self::Substitute(mut substitute) => {
                 substitute.lingers |= is_body_coming;
-                Step::Substitute(substitute)
+                ExchangeStep::Substitute(substitute)
             }
             Self::Failure(status) => {
-                let failure = Failure {
+                let failure = ErrorResponse {
                     status,
                     fields: &NO_FIELDS,
                     is_body_coming,

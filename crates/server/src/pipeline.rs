@@ -1,7 +1,7 @@
 //! The stages of an exchange, in their order.
 //!
 //! [`start`] takes a request through them on the stack, until it is answered or has to wait for something; [`run`] waits, and goes on with the stages
-//! behind. Each stage is a file of its own, called from here alone, and gives the next one its input: a [`Plan`] from the route on, a [`Step`] where a
+//! behind. Each stage is a file of its own, called from here alone, and gives the next one its input: a [`Plan`] from the route on, a [`ExchangeStep`] where a
 //! response has begun.
 //!
 //! Must never: do anything of an action before all stages before it have let the request pass.
@@ -13,7 +13,7 @@ use crate::cache::{self, Found};
 use crate::challenge;
 use crate::early_hints;
 use crate::exchange::Exchange;
-use crate::exchange::client::Client;
+use crate::exchange::client::ClientSide;
 use crate::exchange::collector::{ActionBody, Collected};
 use crate::exchange::messages::Messages;
 use crate::exchange::request::Request;
@@ -24,7 +24,7 @@ use crate::mirror;
 use crate::plan::Plan;
 use crate::request_body::{self, Expected};
 use crate::route;
-use crate::step::Step;
+use crate::step::ExchangeStep;
 use crate::tunnel;
 use crate::websocket;
 
@@ -64,7 +64,7 @@ enum Stage {
 }
 
 /// Takes a request whose head has come as far as that needs no waiting.
-pub(crate) fn start(request: &Request<'_>, output: &mut Output) -> Step {
+pub(crate) fn start(request: &Request<'_>, output: &mut Output) -> ExchangeStep {
     stages(request, Stage::Head, None, Collected::None, output)
 }
 
@@ -75,7 +75,7 @@ fn stages(
     plan: Option<Box<Plan>>,
     body: Collected,
     output: &mut Output,
-) -> Step {
+) -> ExchangeStep {
     if from <= Stage::Head {
         if let Err(status) = request_body::check(request) {
             return instead::refuse(request, status, output);
@@ -96,7 +96,7 @@ fn stages(
             }
             Entrance::Waits(pause) => {
                 let plan = Box::new(plan);
-                return Step::Guard { plan, pause };
+                return ExchangeStep::Guard { plan, pause };
             }
         }
     }
@@ -105,7 +105,7 @@ fn stages(
             Ok(Expected::Nothing) => {}
             Ok(Expected::Body(decoder)) => {
                 let plan = Box::new(plan);
-                return Step::Body { plan, decoder };
+                return ExchangeStep::Body { plan, decoder };
             }
             Err(status) => return instead::refuse(request, status, output),
         }
@@ -125,10 +125,10 @@ fn stages(
 
 /// Works until the exchange has ended; [`Ending::Idle`]: the connection goes on behind its request.
 pub(crate) async fn run(
-    client: &Client,
+    client: &ClientSide,
     messages: &mut Messages,
     exchange: &mut Exchange,
-    mut next: Step,
+    mut next: ExchangeStep,
 ) -> Ending {
     loop {
         next = match step(client, messages, exchange, next).await {
@@ -146,19 +146,19 @@ pub(crate) async fn run(
 
 /// Waits for what the request needs next, and takes it through the stages behind.
 async fn step(
-    client: &Client,
+    client: &ClientSide,
     messages: &mut Messages,
     exchange: &mut Exchange,
-    step: Step,
-) -> Result<Result<Step, Ending>, Gone> {
-    if let Step::Substitute(substitute) = step {
+    step: ExchangeStep,
+) -> Result<Result<ExchangeStep, Ending>, Gone> {
+    if let ExchangeStep::Substitute(substitute) = step {
         exchange.substitute = Some(substitute);
         let (request, output) = messages.parts(client, exchange);
         let step = stages(&request, Stage::Route, None, Collected::None, output);
         return Ok(Ok(step));
     }
     let exchange = &*exchange;
-    if let Step::Body { plan, decoder } = step {
+    if let ExchangeStep::Body { plan, decoder } = step {
         if request_body::is_streamed(&messages.request(client, exchange), &plan) {
             // The head stays where it is, whatever is read behind it.
             let mut input = client.local.buffers.take();
@@ -166,7 +166,7 @@ async fn step(
                 messages.detach_body(client, exchange, decoder, &mut input);
             // Nothing of the body is there for a copy or for the cache.
             let step = match stages(&request, Stage::Mirror, Some(plan), Collected::None, output) {
-                Step::Action(plan, _) => {
+                ExchangeStep::Action(plan, _) => {
                     act(&request, plan, ActionBody::Stream(Box::new(body)), output).await?
                 }
                 step => step,
@@ -185,41 +185,43 @@ async fn step(
     }
     let (request, output) = messages.parts(client, exchange);
     Ok(Ok(match step {
-        Step::Substitute(_) | Step::Body { .. } => return Ok(Err(Ending::Abort)),
-        Step::Guard { plan, pause } => match guard::wait(&request, plan, pause, output).await? {
-            Ok(plan) => stages(&request, Stage::Body, Some(plan), Collected::None, output),
-            Err(step) => step,
-        },
-        Step::Cache(fetch) => match cache::wait(&request, *fetch, output).await? {
+        ExchangeStep::Substitute(_) | ExchangeStep::Body { .. } => return Ok(Err(Ending::Abort)),
+        ExchangeStep::Guard { plan, pause } => {
+            match guard::wait(&request, plan, pause, output).await? {
+                Ok(plan) => stages(&request, Stage::Body, Some(plan), Collected::None, output),
+                Err(step) => step,
+            }
+        }
+        ExchangeStep::Cache(fetch) => match cache::wait(&request, *fetch, output).await? {
             Found::Answer(step) => step,
             Found::Miss(plan) => {
                 stages(&request, Stage::Hints, Some(plan), Collected::None, output)
             }
         },
-        Step::Action(plan, body) => {
+        ExchangeStep::Action(plan, body) => {
             act(&request, plan, ActionBody::Collected(body), output).await?
         }
-        Step::Send(response) => response.send(&request, output).await?.into(),
-        Step::Tunnel(tunnel) => {
+        ExchangeStep::Send(response) => response.send(&request, output).await?.into(),
+        ExchangeStep::Tunnel(tunnel) => {
             tunnel::run(client, messages, exchange, *tunnel).await;
             return Ok(Err(Ending::Close));
         }
-        Step::WebSocket(upgraded) => {
+        ExchangeStep::WebSocket(upgraded) => {
             let is_sending = websocket::run(client, messages, exchange, *upgraded).await?;
             return Ok(Err(Ending::after(is_sending)));
         }
-        Step::End(persistence) if persistence.is_open() => {
+        ExchangeStep::End(persistence) if persistence.is_open() => {
             // It counts as under way until its client has the response.
             if exchange.admission.holds_permits() {
                 request.flush(output).await?;
             }
             return Ok(Err(Ending::Idle));
         }
-        Step::End(_) => {
+        ExchangeStep::End(_) => {
             request.flush(output).await?;
             return Ok(Err(Ending::after(exchange.lingers())));
         }
-        Step::Linger => {
+        ExchangeStep::Linger => {
             request.flush(output).await?;
             return Ok(Err(Ending::Linger));
         }
@@ -232,7 +234,7 @@ async fn act<'r>(
     mut plan: Box<Plan>,
     body: ActionBody<'r>,
     output: &mut Output,
-) -> Result<Step, Gone> {
+) -> Result<ExchangeStep, Gone> {
     let outcome = action::run(request, &plan, body, output).await;
     match plan.asked.is_some() {
         true => cache::settle(request, &mut plan, outcome, output),

@@ -29,12 +29,12 @@ pub struct Post {
     /// It is not to be delivered before this time has passed.
     pub delay: Duration,
     /// Takes the number of the job when it is on disk. Nobody listens any more: it is not to be stored.
-    pub answer: oneshot::Sender<Result<String, NotStored>>,
+    pub answer: oneshot::Sender<Result<String, JobNotStored>>,
 }
 
 /// Why a job was not stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotStored {
+pub struct JobNotStored {
     /// The status that says so: 503 where there is no room among the jobs, 507 on the disk.
     pub status: u16,
     /// When to come again, in seconds.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tutti_http::{BodyDecoder, FieldLines};
-use tutti_pool::Exchange;
+use tutti_pool::ApplicationExchange;
 
 use crate::exchange::collector::Collected;
 use crate::exchange::respond::Persistence;
@@ -13,7 +13,7 @@ use crate::writer::{Response, Written};
 use tutti_cache::Found;
 
 /// The next step of an exchange: what it waits for, or how its response has ended.
-pub(crate) enum Step {
+pub(crate) enum ExchangeStep {
     /// Wait for the guards of this, for so long at least.
     Guard { plan: Box<Plan>, pause: Duration },
     /// Read the request's body.
@@ -54,12 +54,12 @@ pub(crate) struct Tunnel {
 
 /// A connection that is a WebSocket from now on.
 pub(crate) struct Upgraded {
-    pub(crate) exchange: Exchange,
+    pub(crate) exchange: ApplicationExchange,
     /// The fields of the response's head, where the access log may ask for them.
     pub(crate) head: FieldLines,
 }
 
-impl From<Written> for Step {
+impl From<Written> for ExchangeStep {
     fn from(sent: Written) -> Self {
         match sent {
             Written::End(persistence) => Self::End(persistence),

@@ -28,7 +28,7 @@ use tutti_http::{
 use tutti_pool::{Level, Readable};
 
 use crate::exchange::channel::Channel;
-use crate::exchange::client::Client;
+use crate::exchange::client::ClientSide;
 use crate::exchange::request::Request;
 use crate::exchange::respond::{self, Own, Persistence};
 use crate::plan::Changes;
@@ -56,7 +56,7 @@ pub(crate) struct Encoder {
 
 impl Encoder {
     /// `None`: there is no memory for another one.
-    pub(crate) fn new(client: &Client, compressor: Compressor) -> Option<Self> {
+    pub(crate) fn new(client: &ClientSide, compressor: Compressor) -> Option<Self> {
         let charge = client.charge_encoder(&compressor)?;
         Some(Self {
             compressor,
@@ -341,7 +341,7 @@ impl Writer {
     /// compressed.
     pub(crate) fn write_ring(
         &mut self,
-        client: &Client,
+        client: &ClientSide,
         readable: &Readable<'_>,
         trailers: Trailers,
         output: &mut Output,

@@ -43,4 +43,4 @@ pub mod time;
 pub mod title;
 pub mod unnamed;
 
-pub use error::{Context, os_code};
+pub use error::{ErrorContext, os_code};

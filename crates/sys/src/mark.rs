@@ -5,17 +5,17 @@ use std::os::unix::fs::MetadataExt as _;
 
 /// The state of a file that changes with its content, or when another takes its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct FileMark {
     file: (u64, u64),
     size: u64,
     modified: (i64, i64),
     changed: (i64, i64),
 }
 
-impl Mark {
+impl FileMark {
     /// The mark of the file that this is of.
-    pub fn of(metadata: &Metadata) -> Mark {
-        Mark {
+    pub fn of(metadata: &Metadata) -> FileMark {
+        FileMark {
             file: (metadata.dev(), metadata.ino()),
             size: metadata.size(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
@@ -32,7 +32,7 @@ mod tests {
     fn another_file_in_the_same_place_has_another_mark() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
-        let mark = || Mark::of(&path.metadata().unwrap());
+        let mark = || FileMark::of(&path.metadata().unwrap());
         std::fs::write(&path, "one").unwrap();
         let first = mark();
         assert_eq!(first, mark());

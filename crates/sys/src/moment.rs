@@ -1,6 +1,6 @@
 //! Files as they are at one moment, although links on the way to them change meanwhile.
 //!
-//! A folder with a certificate and its key, or with a configuration, may be replaced as a whole by a link: the kubelet does so. A [`Moment`]
+//! A folder with a certificate and its key, or with a configuration, may be replaced as a whole by a link: the kubelet does so. A [`PathSnapshot`]
 //! reads each link once and opens each folder once, and opens all files through those. Called by main for files that belong together.
 //! Must never happen: that one link leads two files of a moment to different folders.
 
@@ -20,7 +20,7 @@ const MOST_LINKS: u32 = 40;
 
 /// The links and folders that have been met on the way to files, each by its path without links.
 #[derive(Debug, Default)]
-pub struct Moment {
+pub struct PathSnapshot {
     met: HashMap<PathBuf, Met>,
 }
 
@@ -37,7 +37,7 @@ enum Kind {
     File,
 }
 
-impl Moment {
+impl PathSnapshot {
     /// Opens a file for reading, with these flags beside.
     pub fn open(&mut self, path: &Path, flags: OFlags) -> io::Result<File> {
         let mut left = Vec::new();
@@ -150,7 +150,7 @@ mod tests {
     use std::os::fd::AsRawFd;
     use std::os::unix::fs::symlink;
 
-    fn text(moment: &mut Moment, path: &Path) -> io::Result<String> {
+    fn text(moment: &mut PathSnapshot, path: &Path) -> io::Result<String> {
         let mut text = String::new();
         let mut file = moment.open(path, OFlags::empty())?;
         file.read_to_string(&mut text).map(|_| text)
@@ -169,7 +169,7 @@ mod tests {
         symlink("one", path("data")).unwrap();
         symlink("data/a", path("a")).unwrap();
         symlink(path("data/../data/b"), path("b")).unwrap();
-        let mut moment = Moment::default();
+        let mut moment = PathSnapshot::default();
         assert_eq!(text(&mut moment, &path("a")).unwrap(), "a of one");
         // Another folder in its place, by another link and by another name.
         symlink("two", path("new")).unwrap();
@@ -179,13 +179,15 @@ mod tests {
         std::fs::rename(path("two"), path("one")).unwrap();
         assert_eq!(text(&mut moment, &path("one/b")).unwrap(), "b of one");
         assert_eq!(
-            text(&mut Moment::default(), &path("b")).unwrap_err().kind(),
+            text(&mut PathSnapshot::default(), &path("b"))
+                .unwrap_err()
+                .kind(),
             io::ErrorKind::NotFound
         );
         symlink("one", path("new")).unwrap();
         std::fs::rename(path("new"), path("data")).unwrap();
         assert_eq!(
-            text(&mut Moment::default(), &path("b")).unwrap(),
+            text(&mut PathSnapshot::default(), &path("b")).unwrap(),
             "b of two"
         );
     }
@@ -198,7 +200,7 @@ mod tests {
         std::fs::write(path("deep/file"), "here").unwrap();
         symlink("deep/er", path("link")).unwrap();
         symlink("round", path("round")).unwrap();
-        let error = |name: &str| text(&mut Moment::default(), &path(name)).unwrap_err();
+        let error = |name: &str| text(&mut PathSnapshot::default(), &path(name)).unwrap_err();
         for (name, wanted) in [
             ("none", Errno::NOENT),
             ("round", Errno::LOOP),
@@ -214,7 +216,7 @@ mod tests {
         }
         // Up from where the link leads.
         assert_eq!(
-            text(&mut Moment::default(), &path("link/../file")).unwrap(),
+            text(&mut PathSnapshot::default(), &path("link/../file")).unwrap(),
             "here"
         );
         let (read, write) = io::pipe().unwrap();
@@ -223,7 +225,10 @@ mod tests {
         for folder in ["/dev/fd", "/proc/self/fd"] {
             let named = Path::new(folder).join(read.as_raw_fd().to_string());
             let expected = if folder == "/dev/fd" { "of a pipe" } else { "" };
-            assert_eq!(text(&mut Moment::default(), &named).unwrap(), expected);
+            assert_eq!(
+                text(&mut PathSnapshot::default(), &named).unwrap(),
+                expected
+            );
         }
     }
 }

@@ -13,7 +13,7 @@ use tutti_wire::control::{
     ExitStatus, FD_CONTROL, FD_EVENTS, FD_LIFELINE, FD_SEGMENT, FD_SPOOL, FD_START, FromPrototype,
     Start, ToPrototype, encode,
 };
-use tutti_wire::{BodyRef, Fate, RequestHead, SlotId};
+use tutti_wire::{BodyRef, Fate, SlotId, WireRequestHead};
 
 use crate::wire::{Wire, wait_for_end};
 
@@ -141,12 +141,12 @@ impl Prototype {
     /// The same, as a WebSocket if so.
     pub fn submit_as(&self, path: &str, body: &BodyRef<'_>, websocket: bool) -> SlotId {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        let head = RequestHead {
+        let head = WireRequestHead {
             method: b"GET",
             path: path.as_bytes(),
             query: query.as_bytes(),
             websocket,
-            ..RequestHead::default()
+            ..WireRequestHead::default()
         };
         self.submit_head(&head, body)
     }

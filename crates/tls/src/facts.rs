@@ -13,28 +13,28 @@ use crate::distinguished::text;
 
 /// The protocol and cipher a connection has agreed on, and the certificate its client has shown.
 #[derive(Debug)]
-pub struct Facts {
+pub struct HandshakeFacts {
     protocol: &'static str,
     cipher: String,
     server_name: String,
     asks_clients: bool,
     certificate: Option<CertificateDer<'static>>,
     /// Worked out when somebody asks.
-    client: OnceCell<Client>,
-    /// The value of `Client-Cert`, likewise.
+    client: OnceCell<ClientCertificate>,
+    /// The value of `ClientCertificate-Cert`, likewise.
     field: OnceCell<Vec<u8>>,
 }
 
 /// A client's certificate in words; all empty if there is none.
 #[derive(Debug, Default)]
-struct Client {
+struct ClientCertificate {
     subject: String,
     issuer: String,
     serial: String,
     fingerprint: String,
 }
 
-impl Facts {
+impl HandshakeFacts {
     pub(crate) fn new(state: &CommonState, server_name: Option<&str>, asks_clients: bool) -> Self {
         let suite = state.negotiated_cipher_suite();
         let certificates = state.peer_certificates().unwrap_or_default();
@@ -71,7 +71,7 @@ impl Facts {
         }
     }
 
-    /// Where clients are asked for certificates: the value of `Client-Cert` (RFC 9440 §2.2), empty if this one has shown none.
+    /// Where clients are asked for certificates: the value of `ClientCertificate-Cert` (RFC 9440 §2.2), empty if this one has shown none.
     pub fn client_certificate(&self) -> Option<&[u8]> {
         let field = || {
             self.certificate.as_ref().map_or_else(Vec::new, |der| {
@@ -102,10 +102,10 @@ impl Facts {
         value.as_bytes()
     }
 
-    fn client(&self) -> &Client {
+    fn client(&self) -> &ClientCertificate {
         self.client.get_or_init(|| match &self.certificate {
-            Some(der) => Client::of(der),
-            None => Client::default(),
+            Some(der) => ClientCertificate::of(der),
+            None => ClientCertificate::default(),
         })
     }
 }
@@ -116,7 +116,7 @@ fn cipher_name(suite: Option<CipherSuite>) -> String {
     name.map_or_else(String::new, |name| name.replacen("TLS13_", "TLS_", 1))
 }
 
-impl Client {
+impl ClientCertificate {
     fn of(der: &[u8]) -> Self {
         let fingerprint = HEXLOWER.encode(digest(&SHA256, der).as_ref());
         let Ok((_, certificate)) = X509Certificate::from_der(der) else {

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use tutti_config::model::UpstreamAddress;
 
-struct Place {
+struct StatusAddress {
     /// The address of the control socket: `unix:/path`, `unix:@name`.
     control: String,
     /// Device and inode of its file.
@@ -18,12 +18,12 @@ struct Place {
     status: SocketAddr,
 }
 
-static PLACE: OnceLock<Place> = OnceLock::new();
+static PLACE: OnceLock<StatusAddress> = OnceLock::new();
 
 /// Notes the control socket by its address, and by its file's device and inode where it has one; and the abstract name of the socket to
 /// connect to instead.
 pub fn set(control: String, file: Option<(u64, u64)>, status: &str) -> std::io::Result<()> {
-    let place = Place {
+    let place = StatusAddress {
         control,
         file,
         status: SocketAddr::from_abstract_name(status)?,

@@ -16,7 +16,7 @@ use tutti_sys::{seqpacket, signal};
 use tutti_testkit::wire::wait_until_gone;
 use tutti_testkit::{Gate, wait_until};
 use tutti_wire::control::{ExitStatus, FromPrototype, Start, ToPrototype};
-use tutti_wire::{BodyRef, Fate, RequestHead};
+use tutti_wire::{BodyRef, Fate, WireRequestHead};
 
 #[test]
 fn a_worker_serves_until_told_to_quit() {
@@ -152,10 +152,10 @@ fn a_head_too_large_for_its_slot_comes_through_the_spool() {
     pool.fork(0);
     let value = vec![b'x'; 100_000];
     let fields = [(&b"X-Large"[..], &value[..])];
-    let head = RequestHead {
+    let head = WireRequestHead {
         path: b"/head",
         fields: &fields,
-        ..RequestHead::default()
+        ..WireRequestHead::default()
     };
     let slot = pool.segment.allocate(0).unwrap();
     assert!(

@@ -8,13 +8,13 @@ use clap::Args;
 use tutti_config::Format;
 use tutti_config::model::Source;
 use tutti_fleet_store::etcd::EtcdStore;
-use tutti_fleet_store::etcd_client::{Endpoint, Options, Tls};
-use tutti_fleet_store::records::{Answer, Head, Version, digest, read_all};
-use tutti_fleet_store::store::{Entries, Entry, Store, StoreError};
+use tutti_fleet_store::etcd_client::{ClusterOptions, EtcdEndpoint, EtcdTls};
+use tutti_fleet_store::records::{DocumentVersion, NodeReport, Rollout, digest, read_all};
+use tutti_fleet_store::store::{Entries, FleetStore, FleetStoreError, StoreEntry};
 use tutti_fleet_store::{keys, patience};
 
 use crate::excerpt;
-use crate::report::Failure;
+use crate::report::CommandError;
 
 /// How to reach the store of a fleet.
 #[derive(Args, Clone)]
@@ -78,7 +78,7 @@ pub(super) struct StoreArguments {
 
 impl StoreArguments {
     /// The source that the arguments name; what they say one by one goes before what it says.
-    fn source(&self) -> Result<Source, Failure> {
+    fn source(&self) -> Result<Source, CommandError> {
         // A variable that is set to nothing says nothing.
         let given = self.source.as_ref().filter(|source| !source.is_empty());
         let mut source = match (given, self.endpoints.is_empty()) {
@@ -97,7 +97,7 @@ impl StoreArguments {
                 read(file, &text, Format::of_file(file).unwrap_or_default())?
             }
             (None, true) => {
-                return Err(Failure::new("it is not said where the fleet's store is").hint(
+                return Err(CommandError::new("it is not said where the fleet's store is").hint(
                     "`--source etcd://HOST:PORT` or `--source FILE`, in the environment `TUTTI_SOURCE`",
                 ));
             }
@@ -128,7 +128,7 @@ impl StoreArguments {
     }
 }
 
-fn read(name: &str, text: &str, format: Format) -> Result<Source, Failure> {
+fn read(name: &str, text: &str, format: Format) -> Result<Source, CommandError> {
     let source = tutti_config::source::of_text(text.as_bytes(), format);
     source.map_err(|faults| {
         excerpt::shown(
@@ -139,28 +139,28 @@ fn read(name: &str, text: &str, format: Format) -> Result<Source, Failure> {
     })
 }
 
-fn text_of(path: &Path) -> Result<String, Failure> {
+fn text_of(path: &Path) -> Result<String, CommandError> {
     let read = std::fs::read_to_string(path);
-    read.map_err(|error| Failure::new(format!("cannot read `{}`: {error}", path.display())))
+    read.map_err(|error| CommandError::new(format!("cannot read `{}`: {error}", path.display())))
 }
 
 /// The fleet, as its store has it.
 pub(super) struct Fleet {
-    pub(super) store: Arc<dyn Store>,
+    pub(super) store: Arc<dyn FleetStore>,
     /// The file with the keys of its certificates.
     pub(super) secret_file: Option<PathBuf>,
 }
 
 /// Heads and answers as they are at one moment.
 pub(super) struct Seen {
-    pub(super) heads: BTreeMap<String, Head>,
+    pub(super) heads: BTreeMap<String, Rollout>,
     /// The heads as they are written, for who compares.
     pub(super) texts: Entries,
-    pub(super) answers: BTreeMap<String, Answer>,
+    pub(super) answers: BTreeMap<String, NodeReport>,
 }
 
-pub(super) fn failed(error: StoreError) -> Failure {
-    let failure = Failure::new(format!("the fleet's store: {error}"));
+pub(super) fn failed(error: FleetStoreError) -> CommandError {
+    let failure = CommandError::new(format!("the fleet's store: {error}"));
     match error.is_final {
         true => failure,
         // Nobody answers there, or nobody who goes on.
@@ -171,21 +171,21 @@ pub(super) fn failed(error: StoreError) -> Failure {
 }
 
 impl Fleet {
-    pub(super) fn new(arguments: &StoreArguments) -> Result<Fleet, Failure> {
+    pub(super) fn new(arguments: &StoreArguments) -> Result<Fleet, CommandError> {
         let source = arguments.source()?;
         let members = source.members.iter();
-        let endpoints = members.map(|member| Endpoint {
+        let endpoints = members.map(|member| EtcdEndpoint {
             is_secure: member.is_secure,
             host: member.host.clone(),
             port: member.port,
         });
         let password = source.etcd.password_file.as_deref();
         let password = password.map(tutti_main::read_password).transpose();
-        let password = password.map_err(|error| Failure::new(error.to_string()))?;
+        let password = password.map_err(|error| CommandError::new(error.to_string()))?;
         let text = |path: &Option<PathBuf>| path.as_deref().map(text_of).transpose();
-        let options = Options {
+        let options = ClusterOptions {
             endpoints: endpoints.collect(),
-            tls: Tls {
+            tls: EtcdTls {
                 ca: text(&source.tls.ca)?,
                 identity: text(&source.tls.certificate)?.zip(text(&source.tls.key)?),
                 server_name: source.tls.server_name.clone(),
@@ -201,7 +201,7 @@ impl Fleet {
         })
     }
 
-    pub(super) async fn look(&self) -> Result<Seen, Failure> {
+    pub(super) async fn look(&self) -> Result<Seen, CommandError> {
         let texts = self.store.list(keys::HEADS).await.map_err(failed)?;
         Ok(Seen {
             heads: read_all(&texts, keys::HEADS),
@@ -210,31 +210,31 @@ impl Fleet {
         })
     }
 
-    pub(super) async fn answers(&self) -> Result<BTreeMap<String, Answer>, Failure> {
+    pub(super) async fn answers(&self) -> Result<BTreeMap<String, NodeReport>, CommandError> {
         let entries = self.store.list(keys::NODES).await.map_err(failed)?;
         Ok(read_all(&entries, keys::NODES))
     }
 
     /// The highest number below a prefix, of documents or roll-outs; 0 where there are none.
-    pub(super) async fn last(&self, prefix: &str) -> Result<u64, Failure> {
+    pub(super) async fn last(&self, prefix: &str) -> Result<u64, CommandError> {
         let names = self.store.names(prefix).await.map_err(failed)?;
         let numbers = names.iter().filter_map(|name| keys::number(name));
         Ok(numbers.max().unwrap_or_default())
     }
 
     /// The text of a generation.
-    pub(super) async fn document(&self, generation: u64) -> Result<String, Failure> {
+    pub(super) async fn document(&self, generation: u64) -> Result<String, CommandError> {
         let key = keys::document(generation);
         let mut found = self.store.list(&key).await.map_err(failed)?;
         found.remove(&key).ok_or_else(|| {
-            Failure::new(format!("generation {generation} is not kept"))
+            CommandError::new(format!("generation {generation} is not kept"))
                 .hint("`tutti fleet log` shows what is")
         })
     }
 
-    pub(super) async fn version(&self, generation: u64) -> Result<Version, Failure> {
+    pub(super) async fn version(&self, generation: u64) -> Result<DocumentVersion, CommandError> {
         let text = self.document(generation).await?;
-        Ok(Version {
+        Ok(DocumentVersion {
             generation,
             digest: digest(&text),
         })
@@ -244,9 +244,9 @@ impl Fleet {
     pub(super) async fn swap(
         &self,
         before: Option<&str>,
-        head: &Head,
-        more: &[Entry],
-    ) -> Result<bool, Failure> {
+        head: &Rollout,
+        more: &[StoreEntry],
+    ) -> Result<bool, CommandError> {
         let place = keys::head(&head.selector);
         let text = head.to_text();
         let mut expected = vec![(place.clone(), before.map(str::to_owned))];

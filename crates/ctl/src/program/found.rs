@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::report::Failure;
+use crate::report::CommandError;
 
 /// An application as `applications` has it.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -28,12 +28,18 @@ pub(crate) const PUBLIC_FOLDERS: &[&str] = &[
 ];
 
 /// Refuses, with a configuration to go on from.
-pub(super) fn refusal(folder: &Path, mark: &str, what: &str, how: &str, options: Value) -> Failure {
+pub(super) fn refusal(
+    folder: &Path,
+    mark: &str,
+    what: &str,
+    how: &str,
+    options: Value,
+) -> CommandError {
     let configuration = json!({
         "listeners": {"127.0.0.1:8080": {"pass": "applications/site"}},
         "applications": {"site": options}
     });
-    Failure::new(format!(
+    CommandError::new(format!(
         "`{}` is {what} (it has `{mark}`), and how to run it cannot be told; served as files, everybody could read its sources",
         folder.display()
     ))

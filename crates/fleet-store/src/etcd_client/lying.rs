@@ -8,14 +8,14 @@ use http::{HeaderMap, HeaderValue, Response};
 use prost::Message;
 use tokio::net::TcpListener;
 
-use super::client::{Client, KeepAlive};
-use super::error::Error;
+use super::client::{EtcdClient, KeepAlive};
+use super::error::EtcdError;
 use super::messages::{
     Header, KeyValue, LeaseGrantAnswer, LeaseKeepAliveAnswer, RangeAnswer, WatchAnswer, WatchEvent,
 };
 use super::pairs::Pair;
-use super::transport::{Endpoint, Options, Tls};
-use super::watch::Event;
+use super::transport::{ClusterOptions, EtcdEndpoint, EtcdTls};
+use super::watch::KeyChange;
 
 /// The answer of the member to every call.
 #[derive(Clone, Default)]
@@ -52,7 +52,7 @@ fn stream(messages: &[WatchAnswer]) -> Lies {
 }
 
 /// A client of a member that says this. Needs a runtime, which the member ends with.
-async fn client(lies: Lies) -> Client {
+async fn client(lies: Lies) -> EtcdClient {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let lies = Arc::new(lies);
@@ -82,18 +82,18 @@ async fn client(lies: Lies) -> Client {
             });
         }
     });
-    let endpoint = Endpoint {
+    let endpoint = EtcdEndpoint {
         is_secure: false,
         host: "127.0.0.1".to_owned(),
         port,
     };
-    let options = Options {
+    let options = ClusterOptions {
         endpoints: vec![endpoint.clone()],
-        tls: Tls::default(),
+        tls: EtcdTls::default(),
         user: None,
         patience: Duration::from_secs(60),
     };
-    Client::connect(&endpoint, &options).await.unwrap()
+    EtcdClient::connect(&endpoint, &options).await.unwrap()
 }
 
 fn run(test: impl Future<Output = ()>) {
@@ -120,8 +120,8 @@ fn range(revision: i64, keys: &[&[u8]]) -> RangeAnswer {
     }
 }
 
-fn is_foreign<T>(outcome: &Result<T, Error>) -> bool {
-    matches!(outcome, Err(Error::Foreign(_)))
+fn is_foreign<T>(outcome: &Result<T, EtcdError>) -> bool {
+    matches!(outcome, Err(EtcdError::Foreign(_)))
 }
 
 #[test]
@@ -168,7 +168,10 @@ fn an_answer_without_an_outcome_is_none() {
             ..whole(&range(9, &[b"a/1"]))
         };
         let outcome = client(cut).await.list(b"a/").await;
-        assert!(matches!(outcome, Err(Error::Connection(_))), "{outcome:?}");
+        assert!(
+            matches!(outcome, Err(EtcdError::Connection(_))),
+            "{outcome:?}"
+        );
         let nonsense = Lies {
             outcome: Some("fine"),
             ..whole(&range(9, &[b"a/1"]))
@@ -241,7 +244,7 @@ fn no_event_is_left_out_or_made_up() {
     run(async {
         let honest = client(stream(&[begun.clone(), news(0, Some(pair(b"a/1")))])).await;
         let mut watch = honest.watch(b"a/", 9).await.unwrap();
-        let put = Event::Put(Pair {
+        let put = KeyChange::Put(Pair {
             key: b"a/1".to_vec(),
             value: b"v".to_vec(),
         });
@@ -262,7 +265,7 @@ fn no_event_is_left_out_or_made_up() {
         };
         let client_of_older = client(stream(&[begun.clone(), older])).await;
         let mut watch = client_of_older.watch(b"a/", 9).await.unwrap();
-        assert!(matches!(watch.next().await, Err(Error::Ended(_))));
+        assert!(matches!(watch.next().await, Err(EtcdError::Ended(_))));
         // It has never begun, or its beginning already has news, which would be lost.
         for lie in [
             WatchAnswer {
@@ -279,7 +282,7 @@ fn no_event_is_left_out_or_made_up() {
                 client
                     .watch(b"a/", 9)
                     .await
-                    .is_err_and(|error| matches!(error, Error::Foreign(_)))
+                    .is_err_and(|error| matches!(error, EtcdError::Foreign(_)))
             );
         }
     });

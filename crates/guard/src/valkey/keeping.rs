@@ -12,7 +12,7 @@ use tutti_config::model::LimitStore;
 use tutti_dialer::Backoff;
 
 use super::connecting::{Driver, Open, connect};
-use super::surroundings::{Event, Surroundings};
+use super::surroundings::{StoreEnvironment, StoreEvent};
 
 /// How long an attempt to connect may take, with the files that it needs and its trial.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(3);
@@ -76,31 +76,31 @@ impl Kept {
     }
 
     /// Requests are counted over this connection from now on.
-    fn found(&self, open: Arc<Open>, around: &dyn Surroundings) {
+    fn found(&self, open: Arc<Open>, around: &dyn StoreEnvironment) {
         self.open.store(Some(open));
         let mut state = self.state();
         state.error = None;
         if std::mem::take(&mut state.is_told) {
-            around.tell(Event::Found, &format!("{self} answers again"));
+            around.tell(StoreEvent::Found, &format!("{self} answers again"));
         }
     }
 
     /// It is not there, which is told once.
-    fn lost(&self, why: String, around: &dyn Surroundings) {
+    fn lost(&self, why: String, around: &dyn StoreEnvironment) {
         self.open.store(None);
         let mut state = self.state();
         if !std::mem::replace(&mut state.is_told, true) {
             let text = format!(
                 "{self} does not answer: {why}; until it does, limits that are counted there do what their `on_error` says"
             );
-            around.tell(Event::Lost, &text);
+            around.tell(StoreEvent::Lost, &text);
         }
         state.error = Some(why);
     }
 }
 
 /// Starts the thread.
-pub(crate) fn start(store: Weak<Kept>, around: Arc<dyn Surroundings>) -> io::Result<()> {
+pub(crate) fn start(store: Weak<Kept>, around: Arc<dyn StoreEnvironment>) -> io::Result<()> {
     let runtime = Builder::new_current_thread()
         .enable_io()
         .enable_time()
@@ -111,7 +111,7 @@ pub(crate) fn start(store: Weak<Kept>, around: Arc<dyn Surroundings>) -> io::Res
     Ok(())
 }
 
-async fn keep(store: &Weak<Kept>, around: &dyn Surroundings) {
+async fn keep(store: &Weak<Kept>, around: &dyn StoreEnvironment) {
     let mut backoff = Backoff::beginning_with(FIRST_PAUSE, LONGEST_PAUSE);
     loop {
         let Some(model) = store.upgrade().map(|store| Arc::clone(&store.model)) else {

@@ -2,26 +2,24 @@
 
 use std::net::IpAddr;
 use std::path::Path;
-use std::pin::Pin;
 
-/// An answer that takes time.
-pub type Pinned<'s, T> = Pin<Box<dyn Future<Output = T> + Send + 's>>;
+use tutti_dialer::BoxFuture;
 
 /// The ways of a store to what is around it.
-pub trait Surroundings: Send + Sync {
+pub trait StoreEnvironment: Send + Sync {
     /// The content of a file that the configuration names.
-    fn read<'s>(&'s self, file: &'s Path) -> Pinned<'s, Result<Vec<u8>, String>>;
+    fn read<'s>(&'s self, file: &'s Path) -> BoxFuture<'s, Result<Vec<u8>, String>>;
 
     /// The addresses of a name.
-    fn addresses<'s>(&'s self, host: &'s str) -> Pinned<'s, Result<Vec<IpAddr>, String>>;
+    fn addresses<'s>(&'s self, host: &'s str) -> BoxFuture<'s, Result<Vec<IpAddr>, String>>;
 
     /// Something that is worth a line in the log.
-    fn tell(&self, event: Event, text: &str);
+    fn tell(&self, event: StoreEvent, text: &str);
 }
 
 /// Events of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum StoreEvent {
     /// It does not answer from now on.
     Lost,
     /// It does again.

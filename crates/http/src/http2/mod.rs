@@ -14,7 +14,7 @@ mod screen;
 
 pub use flood::{FloodGauge, Misuse};
 pub use request::{Opening, WebSocketKey};
-pub use screen::{FieldScreen, Unreadable};
+pub use screen::{BadFieldBlock, FieldScreen};
 
 use crate::known::Known;
 

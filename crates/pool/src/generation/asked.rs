@@ -2,23 +2,23 @@
 
 use std::sync::{MutexGuard, PoisonError};
 
-use tutti_wire::{Kind, SlotId};
+use tutti_wire::{SlotId, SlotKind};
 
 use super::{Generation, Phase};
-use crate::questions::Question;
+use crate::questions::StackRequest;
 
 impl Generation {
     /// Keeps a question for the supervisor.
-    pub(crate) fn ask(&self, question: Question) {
+    pub(crate) fn ask(&self, question: StackRequest) {
         self.questions().push(question);
     }
 
     /// All questions since the last call.
-    pub(crate) fn take_questions(&self) -> Vec<Question> {
+    pub(crate) fn take_questions(&self) -> Vec<StackRequest> {
         std::mem::take(&mut *self.questions())
     }
 
-    fn questions(&self) -> MutexGuard<'_, Vec<Question>> {
+    fn questions(&self) -> MutexGuard<'_, Vec<StackRequest>> {
         // Questions come and go whole.
         self.questions
             .lock()
@@ -35,6 +35,6 @@ impl Generation {
         let state = self.lock(slot)?;
         let held = self.segment.state(slot)?;
         let is_it = state.serial == serial && state.phase != Phase::Free;
-        (is_it && held.kind == Kind::Begun).then_some(u32::from(held.worker))
+        (is_it && held.kind == SlotKind::Begun).then_some(u32::from(held.worker))
     }
 }

@@ -380,7 +380,7 @@ mod tests {
 
     use super::*;
     use crate::context::Context;
-    use crate::eventfds::Threads;
+    use crate::eventfds::ThreadWakers;
     use crate::launcher::{LaunchFuture, LaunchRequest, Level, LogSink};
     use crate::scheduling::{Scheduling, SystemClocks};
     use crate::shared::Shared;
@@ -425,7 +425,7 @@ mod tests {
         let context = Context {
             launcher: Arc::clone(killer) as Arc<dyn Launcher>,
             log: Arc::new(Silent),
-            threads: Threads::new(1).unwrap(),
+            threads: ThreadWakers::new(1).unwrap(),
             cores: 1,
             scheduling: Scheduling::new(Box::new(SystemClocks), 1),
         };

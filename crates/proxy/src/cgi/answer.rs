@@ -3,7 +3,7 @@
 use tutti_gateway::fastcgi::ProtocolStatus;
 use tutti_http::HeadError;
 use tutti_log::Level;
-use tutti_upstream::Failure;
+use tutti_upstream::UpstreamError;
 
 use super::Records;
 use super::frame::{HTTP, STATUS_LINE};
@@ -46,7 +46,7 @@ impl<C: Client> Exchange<'_, C> {
                 let received = self.count();
                 return Err(StepError::Server(match received {
                     0 => self.closed(),
-                    received => Failure::CutShort { received },
+                    received => UpstreamError::CutShort { received },
                 }));
             }
             let more = self.received.len() - before;
@@ -83,8 +83,10 @@ impl<C: Client> Exchange<'_, C> {
                         };
                     }
                     Ok(None) => {}
-                    Err(Failure::Malformed(reason)) => {
-                        return Err(Failure::Malformed(format!("no CGI head: {reason}")).into());
+                    Err(UpstreamError::Malformed(reason)) => {
+                        return Err(
+                            UpstreamError::Malformed(format!("no CGI head: {reason}")).into()
+                        );
                     }
                     Err(failure) => return Err(failure.into()),
                 }
@@ -116,7 +118,7 @@ impl<C: Client> Exchange<'_, C> {
     }
 
     /// The answer has ended, and has no head.
-    fn without_head(&mut self) -> Failure {
+    fn without_head(&mut self) -> UpstreamError {
         let line = match &self.incoming {
             Some(incoming) if incoming.is_cgi => STATUS_LINE.len(),
             _ => 0,
@@ -125,13 +127,13 @@ impl<C: Client> Exchange<'_, C> {
         let end = self.records().and_then(|records| records.end);
         match end {
             Some((_, status)) if status != ProtocolStatus::Complete => {
-                Failure::Malformed(status.to_string())
+                UpstreamError::Malformed(status.to_string())
             }
-            Some((status, _)) if received == 0 => Failure::Malformed(format!(
+            Some((status, _)) if received == 0 => UpstreamError::Malformed(format!(
                 "it is empty: not even a head (exit status {status})"
             )),
             None if received == 0 => self.closed(),
-            _ => Failure::Malformed("no CGI head: it ends before its empty line".to_owned()),
+            _ => UpstreamError::Malformed("no CGI head: it ends before its empty line".to_owned()),
         }
     }
 
@@ -171,6 +173,6 @@ impl<C: Client> Exchange<'_, C> {
     }
 }
 
-fn no_head(error: HeadError) -> Failure {
-    Failure::Malformed(format!("no CGI head: {error}"))
+fn no_head(error: HeadError) -> UpstreamError {
+    UpstreamError::Malformed(format!("no CGI head: {error}"))
 }

@@ -9,8 +9,8 @@ use tutti_conn::output::Output;
 use tutti_http::{BodyDecoder, Method, RequestHead};
 
 use crate::exchange::Exchange;
-use crate::exchange::body::{ClientBody, Terms};
-use crate::exchange::client::Client;
+use crate::exchange::body::{BodyTerms, ClientBody};
+use crate::exchange::client::ClientSide;
 use crate::exchange::refusals::Unread;
 use crate::exchange::request::Request;
 use crate::exchange::respond;
@@ -30,7 +30,7 @@ pub(crate) struct Messages {
 
 impl Messages {
     /// The messages of a client that has sent `input`.
-    pub(crate) fn new(client: &Client, input: Vec<u8>) -> Self {
+    pub(crate) fn new(client: &ClientSide, input: Vec<u8>) -> Self {
         let local = &client.local;
         Self {
             snapshot: local.snapshot_of(&client.listener),
@@ -47,7 +47,11 @@ impl Messages {
     }
 
     /// The request whose head is in front of the input.
-    pub(crate) fn request<'a>(&'a self, client: &'a Client, exchange: &'a Exchange) -> Request<'a> {
+    pub(crate) fn request<'a>(
+        &'a self,
+        client: &'a ClientSide,
+        exchange: &'a Exchange,
+    ) -> Request<'a> {
         let view = self.head.view(self.rest());
         Request::new(client, exchange, &self.snapshot, view)
     }
@@ -55,7 +59,7 @@ impl Messages {
     /// That request, and where its response goes.
     pub(crate) fn parts<'a>(
         &'a mut self,
-        client: &'a Client,
+        client: &'a ClientSide,
         exchange: &'a Exchange,
     ) -> (Request<'a>, &'a mut Output) {
         let rest = self.input.get(self.position..).unwrap_or_default();
@@ -71,11 +75,11 @@ impl Messages {
     /// The body of that request, and where its response goes.
     pub(crate) fn body<'a>(
         &'a mut self,
-        client: &'a Client,
+        client: &'a ClientSide,
         exchange: &'a Exchange,
         decoder: BodyDecoder,
     ) -> (ClientBody<'a>, &'a mut Output) {
-        let terms = Terms::of(&self.request(client, exchange), decoder);
+        let terms = BodyTerms::of(&self.request(client, exchange), decoder);
         let start = self.body_start();
         let body = ClientBody::new((client, exchange), &mut self.input, start, terms);
         (body, &mut self.output)
@@ -84,7 +88,7 @@ impl Messages {
     /// That request beside its body, which is read in `input` from now on. What is left there in the end belongs behind the head.
     pub(crate) fn detach_body<'a>(
         &'a mut self,
-        client: &'a Client,
+        client: &'a ClientSide,
         exchange: &'a Exchange,
         decoder: BodyDecoder,
         input: &'a mut Vec<u8>,
@@ -92,7 +96,7 @@ impl Messages {
         let start = self.body_start();
         input.extend(self.input.drain(start.min(self.input.len())..));
         let (request, output) = self.parts(client, exchange);
-        let terms = Terms::of(&request, decoder);
+        let terms = BodyTerms::of(&request, decoder);
         let body = ClientBody::new((client, exchange), input, 0, terms);
         (request, body, output)
     }
@@ -100,7 +104,7 @@ impl Messages {
     /// Answers an exchange without a request (its head is malformed, or did not come); the connection ends.
     pub(crate) fn refuse(
         &mut self,
-        client: &Client,
+        client: &ClientSide,
         exchange: &Exchange,
         status: u16,
         reason: &str,

@@ -3,22 +3,22 @@
 use tutti_http::{BodyLength, FieldLines};
 
 use crate::exchange::request::Request;
-use crate::instead::{self, Failure};
+use crate::instead::{self, ErrorResponse};
 use crate::plan::Changes;
 use crate::sending::Whole;
-use crate::step::Step;
+use crate::step::ExchangeStep;
 use tutti_conn::output::{Gone, Output};
 use tutti_request_log::Answerer;
 
 /// An answer in place of the action's.
-pub(crate) struct Answer {
+pub(crate) struct GuardResponse {
     pub(crate) status: u16,
     pub(crate) fields: FieldLines,
     /// Of somebody else; `None`: the server's own page.
     pub(crate) body: Option<Vec<u8>>,
 }
 
-impl Answer {
+impl GuardResponse {
     pub(super) fn of(status: u16) -> Self {
         Self {
             status,
@@ -31,10 +31,10 @@ impl Answer {
 /// Gives it, whatever it is.
 pub(super) fn give(
     request: &Request<'_>,
-    answer: Answer,
+    answer: GuardResponse,
     changes: &Changes,
     output: &mut Output,
-) -> Result<Step, Gone> {
+) -> Result<ExchangeStep, Gone> {
     match &answer.body {
         None => Ok(page(request, &answer, changes, output)),
         Some(body) => whole(request, (&answer, body), changes, output),
@@ -49,12 +49,12 @@ fn has_body(request: &Request<'_>) -> bool {
 /// A page of the server's own.
 pub(crate) fn page(
     request: &Request<'_>,
-    answer: &Answer,
+    answer: &GuardResponse,
     changes: &Changes,
     output: &mut Output,
-) -> Step {
+) -> ExchangeStep {
     request.exchange.answerer.set(Answerer::Nothing);
-    let failure = Failure {
+    let failure = ErrorResponse {
         status: answer.status,
         fields: &answer.fields,
         is_body_coming: has_body(request),
@@ -68,10 +68,10 @@ pub(crate) fn page(
 /// An answer that somebody else has made.
 fn whole(
     request: &Request<'_>,
-    (answer, body): (&Answer, &[u8]),
+    (answer, body): (&GuardResponse, &[u8]),
     changes: &Changes,
     output: &mut Output,
-) -> Result<Step, Gone> {
+) -> Result<ExchangeStep, Gone> {
     request.exchange.answerer.set(Answerer::Nothing);
     let fields: Vec<(&[u8], &[u8])> = answer.fields.iter().collect();
     let whole = Whole {
@@ -80,5 +80,5 @@ fn whole(
         body,
         is_body_coming: has_body(request),
     };
-    whole.send(request, changes, output).map(Step::from)
+    whole.send(request, changes, output).map(ExchangeStep::from)
 }

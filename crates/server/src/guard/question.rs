@@ -7,8 +7,8 @@ use std::os::unix::net::UnixStream;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use tutti_config::model;
-use tutti_guard::Guard;
-use tutti_guard::question::{Asked, Failure, Outgoing, failed};
+use tutti_guard::ActionGuard;
+use tutti_guard::question::{AuthError, AuthResponse, Outgoing, failed};
 
 use crate::exchange::request::Request;
 use crate::local::Command;
@@ -17,12 +17,12 @@ use tutti_conn::listener::{Accepted, ListenerHold, Peer};
 /// Asks it.
 pub(super) async fn ask(
     request: &Request<'_>,
-    guard: &Guard,
-    question: &model::Question,
+    guard: &ActionGuard,
+    question: &model::AuthRequest,
     outgoing: Outgoing,
-) -> Result<Asked, Failure> {
+) -> Result<AuthResponse, AuthError> {
     if request.snapshot.is_question(request.client.listener.id) {
-        return Err(Failure {
+        return Err(AuthError {
             status: 508,
             reason: "who is asked asks again; hint: its `pass` must lead past all `authenticate` that ask"
                 .to_owned(),
@@ -33,7 +33,7 @@ pub(super) async fn ask(
 }
 
 /// A connection of the server to itself, served by this thread.
-fn connect(request: &Request<'_>, guard: &Guard) -> Result<UnixStream, Failure> {
+fn connect(request: &Request<'_>, guard: &ActionGuard) -> Result<UnixStream, AuthError> {
     let local = &request.client.local;
     let gone = || failed("the server ends");
     let number = guard.question.ok_or_else(gone)?;

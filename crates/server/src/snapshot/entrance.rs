@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tutti_config::model::{self, Switch};
-use tutti_conn::listener::{Listener, Peer};
+use tutti_conn::listener::{Peer, SharedListener};
 use tutti_quic::Spoken;
 use tutti_tls::Offer;
 
@@ -20,7 +20,7 @@ pub(crate) fn next_id() -> u64 {
 /// A listener of this configuration.
 pub(crate) struct ListenerEntry {
     /// Its socket and its counters, which outlive a configuration.
-    pub(crate) listener: Arc<Listener>,
+    pub(crate) listener: Arc<SharedListener>,
     /// Where it is, by which it is known again.
     pub(crate) address: model::ListenAddress,
     /// Numbers, switches and protocols.
@@ -53,7 +53,7 @@ impl ListenerEntry {
 pub(crate) fn own(name: &str, kept: Option<&ListenerEntry>, threads: usize) -> ListenerEntry {
     let listener = match kept {
         Some(entry) => Arc::clone(&entry.listener),
-        None => Listener::without_socket(name, next_id(), threads),
+        None => SharedListener::without_socket(name, next_id(), threads),
     };
     ListenerEntry {
         listener,
@@ -86,7 +86,7 @@ pub(crate) fn for_questions(
         },
     };
     let questions = guards.iter().filter_map(|one| one.question());
-    let one = |question: &model::Question| {
+    let one = |question: &model::AuthRequest| {
         let name = question.pointer.as_str();
         let kept = before.iter().find(|entry| entry.listener.name() == name);
         ListenerEntry {

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use tutti_config::model::Http3;
-use tutti_conn::listener::Listener;
+use tutti_conn::listener::SharedListener;
 use tutti_quic::{Datagrams, Ports, Spoken};
 use tutti_tls::Offer;
 
@@ -16,7 +16,7 @@ pub(crate) fn spoken(
     options: Http3,
     kept: Option<&Spoken>,
     offer: Option<&Offer>,
-    listener: &Listener,
+    listener: &SharedListener,
     bind: impl FnOnce() -> io::Result<Datagrams>,
 ) -> io::Result<Spoken> {
     let ports = match kept {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tutti_config::model;
-use tutti_pool::Application;
+use tutti_pool::ApplicationPool;
 use tutti_quic::Datagrams;
 use tutti_spool::Spool;
 use tutti_telemetry::Tracer;
@@ -16,7 +16,7 @@ use tutti_request_log::open_append;
 
 /// Provides everything that a configuration needs from outside: in the daemon, main opens sockets and logs, which the router may not, and the pool has
 /// the applications.
-pub trait Surroundings {
+pub trait SnapshotEnvironment {
     /// A bound, listening, non-blocking, close-on-exec stream socket. The error becomes a diagnostic at the listener.
     ///
     /// # Errors
@@ -85,5 +85,5 @@ pub trait Surroundings {
     }
 
     /// The running application of this name; asked for each in the configuration.
-    fn application(&mut self, name: &str) -> Option<Arc<Application>>;
+    fn application(&mut self, name: &str) -> Option<Arc<ApplicationPool>>;
 }

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use tutti_http::{BodyDecoder, BodyError, HeadError, Limits, Method, Progress, ResponseHead};
+use tutti_http::{
+    BodyDecoder, BodyError, HeadError, MessageLimits, Method, Progress, ResponseHead,
+};
 use tutti_worker::{ClientGone, Exchange};
 
 /// How far the answer has come. JavaScript knows these numbers (channel.js).
@@ -20,27 +22,29 @@ pub(crate) enum State {
 
 /// The reason why an answer cannot be passed on.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum ResponseError {
     Head(HeadError),
-    Unusable(tutti_worker::HeadError),
+    Unusable(tutti_worker::ResponseHeadError),
     Body(BodyError),
     Upgraded,
     CutShort,
 }
 
-impl std::fmt::Display for Fault {
+impl std::fmt::Display for ResponseError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Fault::Head(error) => write!(f, "the program's answer is not HTTP/1: {error}"),
-            Fault::Unusable(error) => {
+            ResponseError::Head(error) => write!(f, "the program's answer is not HTTP/1: {error}"),
+            ResponseError::Unusable(error) => {
                 write!(f, "the program's answer cannot be passed on: {error}")
             }
-            Fault::Body(error) => write!(
+            ResponseError::Body(error) => write!(
                 f,
                 "the body of the program's answer is not what its head says: {error}"
             ),
-            Fault::Upgraded => write!(f, "the program changed the protocol without being asked"),
-            Fault::CutShort => write!(f, "the program broke its answer off"),
+            ResponseError::Upgraded => {
+                write!(f, "the program changed the protocol without being asked")
+            }
+            ResponseError::CutShort => write!(f, "the program broke its answer off"),
         }
     }
 }
@@ -52,16 +56,16 @@ pub(crate) trait Sink {
         &self,
         status: u16,
         fields: impl Fields<'f>,
-    ) -> Result<(), tutti_worker::HeadError>;
+    ) -> Result<(), tutti_worker::ResponseHeadError>;
     fn start<'f>(
         &self,
         status: u16,
         fields: impl Fields<'f>,
-    ) -> Result<(), tutti_worker::HeadError>;
+    ) -> Result<(), tutti_worker::ResponseHeadError>;
     /// Takes as many bytes as there is room for.
     fn try_write(&self, bytes: &[u8]) -> Result<usize, ClientGone>;
     fn flush(&self);
-    fn trailers<'f>(&self, fields: impl Fields<'f>) -> Result<(), tutti_worker::HeadError>;
+    fn trailers<'f>(&self, fields: impl Fields<'f>) -> Result<(), tutti_worker::ResponseHeadError>;
     fn is_client_gone(&self) -> bool;
 }
 
@@ -78,14 +82,14 @@ impl Sink for Exchange {
         &self,
         status: u16,
         fields: impl Fields<'f>,
-    ) -> Result<(), tutti_worker::HeadError> {
+    ) -> Result<(), tutti_worker::ResponseHeadError> {
         Exchange::interim(self, status, fields)
     }
     fn start<'f>(
         &self,
         status: u16,
         fields: impl Fields<'f>,
-    ) -> Result<(), tutti_worker::HeadError> {
+    ) -> Result<(), tutti_worker::ResponseHeadError> {
         Exchange::start(self, status, fields)
     }
     fn try_write(&self, bytes: &[u8]) -> Result<usize, ClientGone> {
@@ -94,7 +98,7 @@ impl Sink for Exchange {
     fn flush(&self) {
         Exchange::flush(self);
     }
-    fn trailers<'f>(&self, fields: impl Fields<'f>) -> Result<(), tutti_worker::HeadError> {
+    fn trailers<'f>(&self, fields: impl Fields<'f>) -> Result<(), tutti_worker::ResponseHeadError> {
         Exchange::trailers(self, fields)
     }
     fn is_client_gone(&self) -> bool {
@@ -104,7 +108,7 @@ impl Sink for Exchange {
 
 /// The answer to one request.
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct ResponseParser {
     /// The bytes that were written and not passed on yet, from `at` on.
     pub(crate) written: Vec<u8>,
     at: usize,
@@ -115,13 +119,13 @@ pub(crate) struct Answer {
     is_finished: bool,
 }
 
-impl Answer {
+impl ResponseParser {
     /// Passes on what there is, as far as there is room.
     pub(crate) fn pass_on(
         &mut self,
         exchange: &impl Sink,
         head: &mut ResponseHead,
-    ) -> Result<State, Fault> {
+    ) -> Result<State, ResponseError> {
         if self.decoder.is_none() && !self.pass_head(exchange, head)? {
             return Ok(State::Taken);
         }
@@ -135,29 +139,33 @@ impl Answer {
     }
 
     /// True once it has been passed on.
-    fn pass_head(&mut self, exchange: &impl Sink, head: &mut ResponseHead) -> Result<bool, Fault> {
+    fn pass_head(
+        &mut self,
+        exchange: &impl Sink,
+        head: &mut ResponseHead,
+    ) -> Result<bool, ResponseError> {
         loop {
             let rest = self.written.get(self.at..).unwrap_or_default();
             let Progress::Complete { length } = head
-                .parse(rest, &Limits::of_a_program())
-                .map_err(Fault::Head)?
+                .parse(rest, &MessageLimits::of_a_program())
+                .map_err(ResponseError::Head)?
             else {
                 return Ok(false);
             };
             let view = head.view(rest);
             match view.status() {
-                101 => return Err(Fault::Upgraded),
+                101 => return Err(ResponseError::Upgraded),
                 ..101 => {}
                 status @ ..200 => exchange
                     .interim(status, view.forwarded())
-                    .map_err(Fault::Unusable)?,
+                    .map_err(ResponseError::Unusable)?,
                 status => {
                     let until = view.body_length(exchange.method());
                     exchange
                         .start(status, view.forwarded())
-                        .map_err(Fault::Unusable)?;
-                    let decoder =
-                        BodyDecoder::new(until, &Limits::of_a_program()).map_err(Fault::Body)?;
+                        .map_err(ResponseError::Unusable)?;
+                    let decoder = BodyDecoder::new(until, &MessageLimits::of_a_program())
+                        .map_err(ResponseError::Body)?;
                     self.decoder = Some(decoder);
                     self.at += length;
                     return Ok(true);
@@ -167,7 +175,7 @@ impl Answer {
         }
     }
 
-    fn pass_body(&mut self, exchange: &impl Sink) -> Result<State, Fault> {
+    fn pass_body(&mut self, exchange: &impl Sink) -> Result<State, ResponseError> {
         loop {
             if let Some((range, after)) = &mut self.waiting {
                 while range.start < range.end {
@@ -191,14 +199,14 @@ impl Answer {
                 return Ok(State::Taken);
             };
             let rest = self.written.get(self.at..).unwrap_or_default();
-            let step = decoder.decode(rest).map_err(Fault::Body)?;
+            let step = decoder.decode(rest).map_err(ResponseError::Body)?;
             self.is_finished = step.is_finished;
             if step.is_finished {
                 let trailers = decoder.trailers();
                 if !trailers.is_empty() {
                     exchange
                         .trailers(trailers.fields())
-                        .map_err(Fault::Unusable)?;
+                        .map_err(ResponseError::Unusable)?;
                 }
             }
             if step.consumed == 0 && !step.is_finished {
@@ -214,11 +222,11 @@ impl Answer {
     }
 
     /// The application has closed the connection, which may have been the end of the answer.
-    pub(crate) fn end(&self) -> Result<(), Fault> {
+    pub(crate) fn end(&self) -> Result<(), ResponseError> {
         let ends_so = matches!(self.decoder, Some(BodyDecoder::UntilClose));
         match (ends_so && self.waiting.is_none()) || self.is_whole() {
             true => Ok(()),
-            false => Err(Fault::CutShort),
+            false => Err(ResponseError::CutShort),
         }
     }
 
@@ -241,14 +249,14 @@ mod tests {
     use super::*;
 
     /// A client that takes `room` bytes, and notes what it is given.
-    struct Client {
+    struct RecordingClient {
         method: Method,
         room: Cell<usize>,
         is_gone: Cell<bool>,
         got: RefCell<String>,
     }
 
-    impl Client {
+    impl RecordingClient {
         fn new(method: &str) -> Self {
             Self {
                 method: Method::from_bytes(method.as_bytes()),
@@ -262,7 +270,7 @@ mod tests {
             &self,
             what: &str,
             fields: impl Fields<'f>,
-        ) -> Result<(), tutti_worker::HeadError> {
+        ) -> Result<(), tutti_worker::ResponseHeadError> {
             let mut got = self.got.borrow_mut();
             got.push_str(&format!("[{what}"));
             for (name, value) in fields {
@@ -274,7 +282,7 @@ mod tests {
         }
     }
 
-    impl Sink for Client {
+    impl Sink for RecordingClient {
         fn method(&self) -> Method {
             self.method
         }
@@ -282,14 +290,14 @@ mod tests {
             &self,
             status: u16,
             fields: impl Fields<'f>,
-        ) -> Result<(), tutti_worker::HeadError> {
+        ) -> Result<(), tutti_worker::ResponseHeadError> {
             self.note(&format!("interim {status}"), fields)
         }
         fn start<'f>(
             &self,
             status: u16,
             fields: impl Fields<'f>,
-        ) -> Result<(), tutti_worker::HeadError> {
+        ) -> Result<(), tutti_worker::ResponseHeadError> {
             self.note(&status.to_string(), fields)
         }
         fn try_write(&self, bytes: &[u8]) -> Result<usize, ClientGone> {
@@ -305,7 +313,10 @@ mod tests {
             Ok(count)
         }
         fn flush(&self) {}
-        fn trailers<'f>(&self, fields: impl Fields<'f>) -> Result<(), tutti_worker::HeadError> {
+        fn trailers<'f>(
+            &self,
+            fields: impl Fields<'f>,
+        ) -> Result<(), tutti_worker::ResponseHeadError> {
             self.note("behind", fields)
         }
         fn is_client_gone(&self) -> bool {
@@ -314,8 +325,11 @@ mod tests {
     }
 
     /// An answer that Node.js writes in these pieces; the state after the last of them.
-    fn written(client: &Client, pieces: &[&[u8]]) -> (Answer, Result<State, Fault>) {
-        let (mut answer, mut head) = (Answer::default(), ResponseHead::new());
+    fn written(
+        client: &RecordingClient,
+        pieces: &[&[u8]],
+    ) -> (ResponseParser, Result<State, ResponseError>) {
+        let (mut answer, mut head) = (ResponseParser::default(), ResponseHead::new());
         let mut outcome = Ok(State::Taken);
         for piece in pieces {
             answer.written.extend_from_slice(piece);
@@ -329,7 +343,7 @@ mod tests {
     #[test]
     fn an_answer_is_the_same_in_whatever_pieces_it_is_written() {
         for length in [1, 2, 7, WHOLE.len()] {
-            let client = Client::new("GET");
+            let client = RecordingClient::new("GET");
             let pieces: Vec<&[u8]> = WHOLE.chunks(length).collect();
             let (answer, outcome) = written(&client, &pieces);
             assert_eq!(outcome.unwrap(), State::Whole, "{length}");
@@ -340,7 +354,7 @@ mod tests {
 
     #[test]
     fn answers_before_the_one_and_fields_behind_it_are_passed_on_without_their_framing() {
-        let client = Client::new("GET");
+        let client = RecordingClient::new("GET");
         let text = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nwh\r\n3\r\nole\r\n0\r\nX-Sum: 5\r\n\r\n";
         let (_, outcome) = written(&client, &[text]);
         assert_eq!(outcome.unwrap(), State::Whole);
@@ -357,7 +371,7 @@ mod tests {
 
     #[test]
     fn a_full_client_gets_the_rest_when_there_is_room() {
-        let client = Client::new("GET");
+        let client = RecordingClient::new("GET");
         client.room.set(2);
         let (mut answer, outcome) = written(&client, &[WHOLE]);
         assert_eq!(outcome.unwrap(), State::Full);
@@ -370,7 +384,7 @@ mod tests {
 
     #[test]
     fn a_client_that_has_gone_is_noticed_also_while_nothing_is_written() {
-        let client = Client::new("GET");
+        let client = RecordingClient::new("GET");
         client.is_gone.set(true);
         assert_eq!(written(&client, &[WHOLE]).1.unwrap(), State::Gone);
         let begun = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
@@ -381,23 +395,23 @@ mod tests {
     fn the_method_and_the_status_say_whether_there_is_a_body() {
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
         assert_eq!(
-            written(&Client::new("HEAD"), &[head]).1.unwrap(),
+            written(&RecordingClient::new("HEAD"), &[head]).1.unwrap(),
             State::Whole
         );
         assert_eq!(
-            written(&Client::new("GET"), &[head]).1.unwrap(),
+            written(&RecordingClient::new("GET"), &[head]).1.unwrap(),
             State::Taken
         );
         let empty = b"HTTP/1.1 304 Not Modified\r\n\r\n";
         assert_eq!(
-            written(&Client::new("GET"), &[empty]).1.unwrap(),
+            written(&RecordingClient::new("GET"), &[empty]).1.unwrap(),
             State::Whole
         );
     }
 
     #[test]
     fn the_end_of_the_connection_is_an_end_only_where_nothing_else_is() {
-        let client = Client::new("GET");
+        let client = RecordingClient::new("GET");
         let (answer, outcome) = written(&client, &[b"HTTP/1.1 200 OK\r\n\r\nall of it"]);
         assert_eq!(outcome.unwrap(), State::Taken);
         assert!(answer.end().is_ok());
@@ -406,24 +420,28 @@ mod tests {
             &client,
             &[b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel"],
         );
-        assert!(matches!(answer.end(), Err(Fault::CutShort)));
+        assert!(matches!(answer.end(), Err(ResponseError::CutShort)));
         let (answer, _) = written(&client, &[b"HTTP/1.1 200"]);
-        assert!(matches!(answer.end(), Err(Fault::CutShort)));
+        assert!(matches!(answer.end(), Err(ResponseError::CutShort)));
     }
 
     #[test]
     fn what_is_no_answer_is_a_fault() {
-        let fault = |text: &[u8]| written(&Client::new("GET"), &[text]).1.unwrap_err();
-        assert!(matches!(fault(b"nonsense\r\n\r\n"), Fault::Head(_)));
+        let fault = |text: &[u8]| {
+            written(&RecordingClient::new("GET"), &[text])
+                .1
+                .unwrap_err()
+        };
+        assert!(matches!(fault(b"nonsense\r\n\r\n"), ResponseError::Head(_)));
         let upgrade = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n";
-        assert!(matches!(fault(upgrade), Fault::Upgraded));
+        assert!(matches!(fault(upgrade), ResponseError::Upgraded));
         let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n";
-        assert!(matches!(fault(chunked), Fault::Body(_)));
+        assert!(matches!(fault(chunked), ResponseError::Body(_)));
     }
 
     #[test]
     fn bytes_behind_an_answer_are_noticed() {
-        let client = Client::new("GET");
+        let client = RecordingClient::new("GET");
         let (answer, outcome) = written(&client, &[WHOLE, b"more"]);
         assert_eq!(outcome.unwrap(), State::Whole);
         assert!(answer.has_more());
