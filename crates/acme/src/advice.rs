@@ -7,7 +7,7 @@ use crate::documents::Issued;
 use crate::failure::OrderError;
 use crate::http::Authority;
 use crate::scheduler::{Inner, unix_time};
-use crate::{accounts, times};
+use crate::{accounts, schedule};
 
 /// How long an advice holds where its authority has none.
 const NO_ADVICE: i64 = 86_400;
@@ -60,8 +60,8 @@ impl Inner {
             Ok((info, delay)) => {
                 let window = info.suggested_window;
                 let (start, end) = (window.start.unix_timestamp(), window.end.unix_timestamp());
-                let at = times::advised(start, end, bundle);
-                Ok(Some((at, times::advice_holds(delay))))
+                let at = schedule::advised(start, end, bundle);
+                Ok(Some((at, schedule::advice_holds(delay))))
             }
             Err(Error::Unsupported(_)) => Ok(None),
             Err(error) => Err(error.into()),

@@ -19,7 +19,7 @@ use tutti_dialer::{
 };
 
 use crate::failure::OrderError;
-use crate::times::LONGEST_ASKED;
+use crate::schedule::LONGEST_ASKED;
 
 /// An authority answers within this time, or not at all.
 const LONGEST_REQUEST: Duration = Duration::from_secs(30);

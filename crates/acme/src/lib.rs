@@ -29,22 +29,22 @@
 
 mod accounts;
 mod advice;
-mod answers;
-mod asking;
+mod challenges;
 mod demand;
 mod documents;
 mod failure;
 mod fleet;
+mod fleet_turns;
 mod http;
 mod line;
-mod news;
+mod on_demand;
 mod order;
+mod permission;
+mod schedule;
 mod scheduler;
 mod shared;
-mod times;
-mod turns;
+mod status;
 mod updates;
-mod wishes;
 
 use std::io;
 use std::os::fd::OwnedFd;

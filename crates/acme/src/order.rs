@@ -23,7 +23,7 @@ use tutti_protocol::{
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::accounts;
-use crate::answers::{self, Answers, Record, RecordChange};
+use crate::challenges::{self, Answers, Record, RecordChange};
 use crate::documents::{CertificateDocument, Documents, Issued};
 use crate::failure::{Cure, OrderError, kind, words};
 use crate::http::Authority;
@@ -198,9 +198,9 @@ impl Attempt<'_> {
                     token: challenge.token.clone(),
                     answer: key.as_str().to_owned(),
                 }),
-                ChallengeKind::TlsAlpn => given.answers.push(answers::certificate(&name, &key)?),
+                ChallengeKind::TlsAlpn => given.answers.push(challenges::certificate(&name, &key)?),
                 ChallengeKind::Dns => {
-                    let record = answers::record(&name, &key);
+                    let record = challenges::record(&name, &key);
                     // Before it is there: one that is half done is to be cleaned up, too.
                     given.records.push(record.clone());
                     self.record(RecordChange::Add, &record).await?;
@@ -218,7 +218,7 @@ impl Attempt<'_> {
             if authorization.status != AuthorizationStatus::Pending {
                 continue;
             }
-            let name = answers::name_of(authorization.identifier().identifier);
+            let name = challenges::name_of(authorization.identifier().identifier);
             if let Some(mut challenge) = authorization.challenge(wanted.clone())
                 && challenge.status == ChallengeStatus::Pending
             {
@@ -239,7 +239,7 @@ impl Attempt<'_> {
         if count > self.wanted.names.len() {
             return Err(lie("more names than were ordered"));
         }
-        match is_wanted(&self.wanted.names, &answers::name_of(identifier)) {
+        match is_wanted(&self.wanted.names, &challenges::name_of(identifier)) {
             true => Ok(()),
             false => Err(lie("a name that was not ordered")),
         }
@@ -322,7 +322,7 @@ async fn why_invalid(order: &mut Order, wanted: &CertificatePlan) -> OrderError 
         let Some(Ok(mut authorization)) = authorizations.next().await else {
             break;
         };
-        let name = answers::name_of(authorization.identifier().identifier);
+        let name = challenges::name_of(authorization.identifier().identifier);
         let Ok(state) = authorization.refresh().await else {
             continue;
         };

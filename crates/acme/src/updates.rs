@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tutti_dialer::{Address, connect};
 use tutti_protocol::NameserverPlan;
 
-use crate::answers::{Record, RecordChange};
+use crate::challenges::{Record, RecordChange};
 use crate::failure::OrderError;
 
 /// A name server answers within this time, or not at all.

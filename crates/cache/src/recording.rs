@@ -13,15 +13,15 @@ use tutti_files::conditional::{PreconditionResult, Preconditions};
 use tutti_http::FieldLines;
 
 use crate::Millis;
+use crate::cache_status::{self, ForwardReason, Hit};
 use crate::clock::ClockReading;
-use crate::flight::Lead;
+use crate::fetches::Lead;
 use crate::freshness::Freshness;
 use crate::key::Key;
 use crate::purge::Purge;
 use crate::store::{BodyReservation, ResponseStore};
 use crate::stored::{Stored, freshened};
 use crate::storing::{Defaults, NotStored, StatusRange, TimedResponse, judge, leads_on};
-use crate::told::{self, ForwardReason, Hit};
 use crate::validators::validators;
 use crate::vary::Vary;
 
@@ -325,7 +325,7 @@ impl Recording {
     /// Adds `Cache-Status`, if it is wished.
     pub fn tell(&self, fields: &mut FieldLines, altered: &Altered, status: u16) {
         if self.cache.options.status_field {
-            told::forwarded(fields, self.forward, status, altered.kept);
+            cache_status::forwarded(fields, self.forward, status, altered.kept);
         }
     }
 

@@ -19,7 +19,7 @@ use crate::counts::CacheCounts;
 use crate::disk::tier::{Loaded, Tier, Waiting};
 use crate::disk_hold::{DiskHold, Heeded};
 use crate::eviction::Queues;
-use crate::flight::{Flight, Flights, Lead};
+use crate::fetches::{Flight, Flights, Lead};
 use crate::freshness::Use;
 use crate::key::Key;
 use crate::purge::Purge;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::net::SocketAddrAny;
 
-use crate::bounds::{ClientKey, ConnectionLimits};
+use crate::connection_limits::{ClientKey, ConnectionLimits};
 use crate::counters::ListenerCounters;
 
 /// A listening socket as all threads share it. It outlives the configurations that name it.

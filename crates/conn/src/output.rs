@@ -5,7 +5,7 @@ use std::rc::Rc;
 use http::{Response, StatusCode};
 use tutti_spool::{Region, SpoolError};
 
-use crate::holdings::{ConnectionBuffers, OverflowFile};
+use crate::response_buffers::{ConnectionBuffers, OverflowFile};
 
 /// Why a connection cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -269,10 +269,10 @@ mod tests {
 
     use rustix::fs::{Mode, OFlags};
     use tutti_spool::Spool;
-    use tutti_sys::unnamed::UnnamedFile;
+    use tutti_sys::anonymous_file::UnnamedFile;
 
     use super::*;
-    use crate::holdings::{BufferedBytes, ResponseBuffers};
+    use crate::response_buffers::{BufferedBytes, ResponseBuffers};
 
     /// Issue 10: a buffer that was large once stayed large for a client that left one byte of it.
     #[test]

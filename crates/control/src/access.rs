@@ -16,7 +16,7 @@ use tutti_http::split_port;
 use tutti_protocol::{ControlAccess, ROUTER_TITLE};
 use tutti_sys::{proc, process};
 
-use crate::answer::ApiResponse;
+use crate::api_response::ApiResponse;
 
 /// Checks whoever has connected to an abstract socket.
 pub(crate) fn check_peer(

@@ -6,7 +6,7 @@ use tutti_config::{Document, Format};
 use tutti_http::Method;
 use tutti_protocol::{Cause, StoreKind};
 
-use crate::answer::{self, ApiResponse};
+use crate::api_response::{self, ApiResponse};
 use crate::change::{Change, Changes, Edit};
 use crate::etag::{self, Conditions};
 use crate::maintenance;
@@ -75,7 +75,7 @@ impl Api {
             ["config", ..] if is_read => self.config(&segments, &request),
             ["config", ..] => self.change(segments, request).await,
             ["status", path @ ..] if is_read => match self.status().await {
-                Ok(document) => answer::read(&document, path),
+                Ok(document) => api_response::read(&document, path),
                 Err(answer) => answer,
             },
             ["status", ..] => ApiResponse::method(READ_ONLY),
@@ -128,17 +128,18 @@ impl Api {
     /// The content of `/status`, or why it cannot be had.
     async fn status(&self) -> Result<Document, ApiResponse> {
         let status = self.service.status().await.map_err(|reason| {
-            let detail = answer::sentence(&reason);
+            let detail = api_response::sentence(&reason);
             ApiResponse::error(503, "The status cannot be had now.", Some(&detail))
         })?;
-        answer::document(&status).map_err(|_| ApiResponse::error(500, "Internal error.", None))
+        api_response::document(&status)
+            .map_err(|_| ApiResponse::error(500, "Internal error.", None))
     }
 
     async fn metrics(&self, format: tutti_metrics::ExpositionFormat) -> ApiResponse {
         match self.service.metrics(format).await {
             Ok(body) => ApiResponse::metrics(format, body),
             Err(reason) => {
-                let detail = answer::sentence(&reason);
+                let detail = api_response::sentence(&reason);
                 ApiResponse::error(503, "The metrics cannot be had now.", Some(&detail))
             }
         }
@@ -150,7 +151,8 @@ impl Api {
             Ok(status) => status,
             Err(answer) => return answer,
         };
-        let stored = |store| answer::document(&self.service.stored(store)).unwrap_or_default();
+        let stored =
+            |store| api_response::document(&self.service.stored(store)).unwrap_or_default();
         let config = self.service.document().as_ref().clone();
         let parts = [
             ("certificates", stored(StoreKind::Certificates)),

@@ -7,10 +7,10 @@ use tokio::sync::{Mutex, watch};
 use tutti_config::{Diagnostics, Document, FaultKind, Format, Pointer};
 use tutti_protocol::Cause;
 
-use crate::answer::ApiResponse;
+use crate::api_response::ApiResponse;
 use crate::etag::{self, Conditions};
 use crate::maintenance;
-use crate::own;
+use crate::node_options;
 use crate::service::Service;
 
 /// An edit at a path.
@@ -169,7 +169,8 @@ impl Changes {
     ) -> Result<Option<Diagnostics>, Diagnostics> {
         let _turn = self.turn.lock().await;
         let current = service.document();
-        let read = tutti_config::parse(text).and_then(|document| own::put(&current, document));
+        let read =
+            tutti_config::parse(text).and_then(|document| node_options::put(&current, document));
         let document = read.inspect_err(|faults| self.refuse(cause.clone(), faults))?;
         if document == *current {
             return Ok(None);

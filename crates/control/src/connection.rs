@@ -14,8 +14,8 @@ use tutti_http::Method;
 use tutti_protocol::ControlAccess;
 
 use crate::access;
-use crate::answer::ApiResponse;
 use crate::api::{Api, Request};
+use crate::api_response::ApiResponse;
 use crate::change::Due;
 use crate::etag::{Condition, Conditions};
 use crate::serving::{self, BodyReadError, Response};

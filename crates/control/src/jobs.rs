@@ -4,7 +4,7 @@ use serde_json::Value;
 use tutti_http::Method;
 use tutti_protocol::JobTask;
 
-use crate::answer::{self, ApiResponse};
+use crate::api_response::{self, ApiResponse};
 use crate::service::Service;
 
 /// Answers a request for what is below a spooler's name.
@@ -37,7 +37,7 @@ pub(crate) async fn answer(
         Ok(Some(Value::Number(count))) => ApiResponse::success(&format!("{count} jobs {done}.")),
         Ok(Some(list)) => ApiResponse::json(200, &list),
         Err(reason) => {
-            let detail = answer::sentence(&reason);
+            let detail = api_response::sentence(&reason);
             ApiResponse::error(503, "The jobs cannot be reached now.", Some(&detail))
         }
     }

@@ -20,8 +20,8 @@
 #![forbid(unsafe_code)]
 
 mod access;
-mod answer;
 mod api;
+mod api_response;
 mod change;
 mod connection;
 mod description;
@@ -29,7 +29,7 @@ mod etag;
 mod jobs;
 mod listener;
 mod maintenance;
-mod own;
+mod node_options;
 mod purges;
 mod service;
 mod serving;
@@ -39,7 +39,7 @@ pub use access::{is_own_host, is_same_authority};
 pub use change::{Changes, RefusedChange};
 pub use description::openapi;
 pub use listener::{ControlListener, serve};
-pub use own::without as without_own;
+pub use node_options::without as without_own;
 pub use service::{RenewError, RestartError, Service, ServiceFuture, StopKind, StoreError};
 pub use serving::{
     ApiRequest, BodyReadError, Response, closing, host, read_body, response, serve_connection,

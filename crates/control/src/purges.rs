@@ -4,7 +4,7 @@ use serde_json::Value;
 use tutti_http::Method;
 use tutti_protocol::PurgeScope;
 
-use crate::answer::{self, ApiResponse};
+use crate::api_response::{self, ApiResponse};
 use crate::service::Service;
 
 /// Answers a request for what is below a store's name.
@@ -36,7 +36,7 @@ pub(crate) async fn answer(
         }
         Ok(_) => ApiResponse::missing(),
         Err(reason) => {
-            let detail = answer::sentence(&reason);
+            let detail = api_response::sentence(&reason);
             ApiResponse::error(503, "The cache cannot be reached now.", Some(&detail))
         }
     }

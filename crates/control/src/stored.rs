@@ -4,7 +4,7 @@ use serde_json::json;
 use tutti_http::Method;
 use tutti_protocol::StoreKind;
 
-use crate::answer::{self, ApiResponse};
+use crate::api_response::{self, ApiResponse};
 use crate::service::{RenewError, Service, StoreError};
 
 const WHOLE: &str = "GET, HEAD, PUT, DELETE";
@@ -45,8 +45,8 @@ pub(crate) async fn answer(
 ) -> ApiResponse {
     let words = words(store);
     match (method, path) {
-        (Method::Get | Method::Head, _) => match answer::document(&service.stored(store)) {
-            Ok(document) => answer::read(&document, path),
+        (Method::Get | Method::Head, _) => match api_response::document(&service.stored(store)) {
+            Ok(document) => api_response::read(&document, path),
             Err(_) => ApiResponse::error(500, "Internal error.", None),
         },
         // As tasks of their own: a client that leaves does not stop them half-way.
@@ -79,7 +79,7 @@ pub(crate) async fn renew(service: &dyn Service, method: Method, name: &str) -> 
             ApiResponse::error(409, failed, Some(detail))
         }
         Ok(Err(RenewError::Failed(reason))) => {
-            ApiResponse::error(500, failed, Some(&answer::sentence(&reason)))
+            ApiResponse::error(500, failed, Some(&api_response::sentence(&reason)))
         }
         Err(_) => unexpected(),
     }
@@ -99,7 +99,7 @@ fn refused(words: &Words, error: &StoreError) -> ApiResponse {
         StoreError::Unknown => ApiResponse::missing(),
         StoreError::Invalid(fault) => {
             let mut report =
-                json!({"error": words.invalid, "detail": answer::sentence(&fault.detail())});
+                json!({"error": words.invalid, "detail": api_response::sentence(&fault.detail())});
             if let (Some(report), Some(at)) = (report.as_object_mut(), fault.location) {
                 let place = json!({"offset": at.offset, "line": at.line, "column": at.column});
                 report.insert("location".to_owned(), place);

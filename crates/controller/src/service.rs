@@ -25,7 +25,7 @@ use tutti_protocol::{
 use tutti_script::Modules;
 use tutti_unprivileged::certificates::Certificates;
 use tutti_unprivileged::link::Refused;
-use tutti_unprivileged::standing::{RoleState, Standings};
+use tutti_unprivileged::role_state::{RoleState, Standings};
 use tutti_unprivileged::{automatic, context, faults, grants, js_modules, partial};
 
 use super::dashboard_keeper::Keeper;

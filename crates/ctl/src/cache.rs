@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use super::client::{ControlClient, encode};
-use super::reach::ControlArguments;
+use super::control_address::ControlArguments;
 use super::report::{CommandError, say};
 use super::style;
 

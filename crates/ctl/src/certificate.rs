@@ -7,8 +7,8 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::client::{ControlClient, ControlResponse, encode};
+use super::control_address::ControlArguments;
 use super::input::read;
-use super::reach::ControlArguments;
 use super::report::{CommandError, say, write};
 use super::style;
 

@@ -13,8 +13,8 @@ use tutti_config::Format;
 use tutti_http::{BodyDecoder, BodyLength, MessageLimits, Method, Progress, ResponseHead};
 use tutti_protocol::Token;
 
+use super::control_address::{ControlArguments, default_sockets};
 use super::excerpt;
-use super::reach::{ControlArguments, default_sockets};
 use super::report::CommandError;
 
 /// RFC 3986 section 2.3, and what is harmless in a path segment.

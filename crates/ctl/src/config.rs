@@ -8,8 +8,8 @@ use clap::{Args, Subcommand};
 use tutti_config::Format;
 
 use super::client::{ControlClient, ControlResponse, config_path};
+use super::control_address::ControlArguments;
 use super::input::read;
-use super::reach::ControlArguments;
 use super::report::{CommandError, say, write};
 use super::{check, history, style};
 

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
 use super::client::{ControlClient, ControlResponse, encode};
-use super::reach::ControlArguments;
+use super::control_address::ControlArguments;
 use super::report::{CommandError, say, write};
 use super::status::page::time;
 use super::style;

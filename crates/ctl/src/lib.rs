@@ -11,6 +11,7 @@ mod certificate;
 mod check;
 mod client;
 mod config;
+mod control_address;
 mod excerpt;
 mod fleet;
 mod history;
@@ -25,7 +26,6 @@ mod metrics;
 mod page;
 mod paths;
 mod program;
-mod reach;
 pub mod report;
 mod run;
 mod site;
@@ -40,7 +40,7 @@ use std::process::ExitCode;
 
 pub use check::refusal;
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use reach::ControlArguments;
+use control_address::ControlArguments;
 use report::CommandError;
 
 /// One server for web applications in every language.

@@ -12,7 +12,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::client::ControlClient;
-use super::reach::ControlArguments;
+use super::control_address::ControlArguments;
 use super::report::CommandError;
 
 /// How often the end of the file is looked at. A person does not notice the delay.

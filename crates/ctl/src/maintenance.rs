@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::client::ControlClient;
-use super::reach::ControlArguments;
+use super::control_address::ControlArguments;
 use super::report::{CommandError, say};
 use super::style;
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::client::ControlClient;
-use super::reach::ControlArguments;
+use super::control_address::ControlArguments;
 use super::report::{CommandError, write};
 
 #[derive(Args)]

@@ -4,7 +4,7 @@
 //! An application that the folder tells enough of is run, another refused, with a configuration to go on from. Must never happen:
 //! that a folder with a mark of such an application is taken for a folder of files.
 
-mod found;
+mod found_application;
 mod java;
 mod node;
 mod scripts;
@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::report::CommandError;
-pub(super) use found::{PUBLIC_FOLDERS, Program};
-use found::{external, refusal};
+pub(super) use found_application::{PUBLIC_FOLDERS, Program};
+use found_application::{external, refusal};
 
 /// Names that modules give their application, the usual one first.
 const CALLABLES: &[&str] = &["application", "app", "api", "asgi_app", "wsgi_app"];

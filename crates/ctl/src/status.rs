@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
 use super::client::{ControlClient, ControlResponse, encode};
-use super::reach::ControlArguments;
+use super::control_address::ControlArguments;
 use super::report::{CommandError, say, write};
 use super::wrap::columns;
 

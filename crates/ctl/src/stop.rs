@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::client::ControlClient;
-use super::reach::ControlArguments;
+use super::control_address::ControlArguments;
 use super::report::{CommandError, say};
 use super::style;
 

@@ -25,7 +25,7 @@ use self::order::Order;
 use self::samples::Sample;
 use self::view::State;
 use super::client::{ControlClient, encode};
-use super::reach::ControlArguments;
+use super::control_address::ControlArguments;
 use super::report::CommandError;
 
 /// How long keys are waited for before there is a look for news.

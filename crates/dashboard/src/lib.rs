@@ -23,12 +23,12 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod alerts;
 mod certificates;
 mod comparison;
 mod configuration;
 mod connection;
-mod door;
 mod graph;
 mod jobs;
 mod listener;
@@ -46,6 +46,6 @@ mod search;
 mod site;
 mod watch;
 
-pub use door::DashboardAccess;
+pub use access::DashboardAccess;
 pub use listener::serve;
 pub use site::Site;

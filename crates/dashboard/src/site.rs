@@ -10,7 +10,7 @@ use tutti_log::{Level, Log};
 use tutti_metrics::Alert;
 use tutti_protocol::StoreKind;
 
-use crate::door::{DashboardAccess, Door};
+use crate::access::{DashboardAccess, Door};
 use crate::listing::Listing;
 use crate::page::{Frame, PAGES, page};
 use crate::redact::Redactor;

@@ -4,8 +4,8 @@
 
 use toml_edit::{Item, Table, TableLike, Value as TomlValue};
 
+use crate::config_path::ConfigPath;
 use crate::diagnostic::{Diagnostic, Diagnostics, SourceText};
-use crate::place::ConfigPath;
 use crate::tree::{Document, Member, SourceSpan, TreeNode, Value};
 
 /// Parses a document.

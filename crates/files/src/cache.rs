@@ -24,7 +24,7 @@ use tutti_config::model::{Compressor, Encoding};
 use tutti_http::FieldLines;
 
 use super::mime::MimeTypes;
-use super::place::{SharePath, stat_open};
+use super::share_path::{SharePath, stat_open};
 use crate::compression::{compress, push_field};
 use crate::dates::unix_seconds;
 

@@ -11,7 +11,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rustix::fs::{Dir, FileType, Statx};
 use tutti_http::format_date;
 
-use crate::place::{ResolutionLimits, SharePath, stat_open};
+use crate::share_path::{ResolutionLimits, SharePath, stat_open};
 
 /// Bytes of a path that are sent as they are (RFC 3986 §3.3).
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC

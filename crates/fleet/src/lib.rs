@@ -21,16 +21,16 @@
 
 #![forbid(unsafe_code)]
 
-mod answer;
 mod authorities;
 mod certificates;
 mod controller;
 mod follow;
+mod node_count;
+mod node_report;
 mod nodes;
 mod purges;
 mod shared;
 mod shared_news;
-mod standing;
 mod state;
 mod watching;
 
@@ -96,7 +96,7 @@ async fn follow_for_main(link: Arc<Link>, hello: FleetHello, log: Log) -> io::Re
     let controller = Arc::new(Controller::new(Arc::clone(&link)));
     let node = Node::new(&hello.plan, name(&hello.plan), hello.kept.as_deref());
     let node = Arc::new(node.with_standing(hello.purged.as_deref(), hello.nodes));
-    tokio::spawn(answer::tell_news(
+    tokio::spawn(node_report::tell_news(
         Arc::clone(&node),
         Arc::clone(&controller),
     ));
@@ -193,7 +193,7 @@ fn begin(hello: &FleetHello, mut secrets: SourceSecrets, link: &Arc<Link>, order
             watching::watch(store, CERTIFICATES, longest_pause, look).await;
         }
     });
-    tokio::spawn(answer::hold(
+    tokio::spawn(node_report::hold(
         Arc::clone(node),
         Arc::clone(&store),
         Arc::clone(controller),
@@ -296,9 +296,9 @@ fn share(purger: Purger, life: Duration, longest_pause: Duration) {
         controller,
         ..
     } = &purger;
-    let telling = standing::tell(Arc::clone(node), Arc::clone(controller));
+    let telling = node_count::tell(Arc::clone(node), Arc::clone(controller));
     let (node, store) = (Arc::clone(node), Arc::clone(store));
-    tokio::spawn(standing::count(node, store, Arc::clone(controller), life));
+    tokio::spawn(node_count::count(node, store, Arc::clone(controller), life));
     tokio::spawn(telling);
     tokio::spawn(purges::follow(purger, longest_pause));
 }

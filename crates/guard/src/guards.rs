@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::valkey::CountStore;
 use tutti_config::{Diagnostic, model};
 
+use crate::fleet_share::FleetShare;
 use crate::identity::Identity;
 use crate::limit::RequestLimit;
 use crate::password_desk::PasswordDesk;
-use crate::share::FleetShare;
 
 /// Everything that stands before actions, as the router numbers it.
 #[derive(Debug, Default)]

@@ -9,8 +9,8 @@ use tutti_config::model;
 use tutti_config::model::LimitScope;
 
 use crate::concurrency::Concurrency;
+use crate::fleet_share::FleetShare;
 use crate::rate::{Quota, RateLimiter};
-use crate::share::FleetShare;
 
 /// One of them.
 #[derive(Debug)]

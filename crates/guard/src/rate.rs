@@ -23,7 +23,7 @@ use std::sync::Arc;
 use crate::valkey::Taken;
 use tutti_config::model::Rate;
 
-use crate::share::{FleetShare, MOST_NODES};
+use crate::fleet_share::{FleetShare, MOST_NODES};
 
 /// Parts that an interval is counted in: the rate is kept to a thousandth.
 const PARTS: u64 = 1024;

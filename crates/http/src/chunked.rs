@@ -6,7 +6,7 @@
 
 use crate::decoded::Decoded;
 use crate::error::BodyError;
-use crate::known::Known;
+use crate::known_fields::Known;
 use crate::limits::MessageLimits;
 use crate::path::hex_value;
 use crate::token::is_token_byte;

@@ -3,7 +3,7 @@
 //! Fields keep their order and the case they came in; a field is two spans into the caller's buffer.
 
 use crate::head::{BufferSpan, RawField};
-use crate::known::{KNOWN_COUNT, Known};
+use crate::known_fields::{KNOWN_COUNT, Known};
 
 /// One field of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

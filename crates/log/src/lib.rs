@@ -9,7 +9,7 @@
 
 mod limit;
 mod lines;
-mod losses;
+mod lost_lines;
 pub mod syslog;
 
 use std::io;
@@ -26,7 +26,7 @@ use tutti_sys::{log_line, process};
 
 pub use self::limit::LineLimit;
 use self::lines::{Entry, Writer};
-pub use self::losses::Losses;
+pub use self::lost_lines::Losses;
 pub use tutti_options::logging::{Level, LogForm, LogStyle};
 
 /// Where log lines go. Cloning gives a handle on the same log.

@@ -12,8 +12,8 @@ use rustix::fs::OFlags;
 use tutti_log::{Level, Log};
 use tutti_sys::error::context;
 use tutti_sys::exposed;
-use tutti_sys::mark::FileMark;
-use tutti_sys::moment::PathSnapshot;
+use tutti_sys::file_mark::FileMark;
+use tutti_sys::path_snapshot::PathSnapshot;
 
 /// More than any chain or key has.
 const MOST_BYTES: u64 = 1 << 20;

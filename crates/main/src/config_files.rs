@@ -10,8 +10,8 @@ use rustix::fs::OFlags;
 use tutti_options::Format;
 use tutti_protocol::ConfigFile;
 use tutti_sys::error::context;
-use tutti_sys::mark::FileMark;
-use tutti_sys::moment::PathSnapshot;
+use tutti_sys::file_mark::FileMark;
+use tutti_sys::path_snapshot::PathSnapshot;
 
 /// More files than this are somebody's home folder, not a configuration.
 const MOST_FILES: usize = 1000;

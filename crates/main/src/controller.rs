@@ -16,7 +16,7 @@ use tutti_protocol::{
 use tutti_sys::memfd;
 use tutti_sys::process::Ended;
 
-use super::life::{Life, Pace, QUICK_STOP, Stop};
+use super::lifecycle::{Life, Pace, QUICK_STOP, Stop};
 use super::own_process::{ControllerProcess, Launch};
 use super::supervisor::{MOST_AT_ONCE, Supervisor};
 use super::{certificate_files, control_access, history, state, stored};

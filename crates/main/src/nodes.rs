@@ -13,7 +13,7 @@ use tutti_log::Level;
 use tutti_options::source::{LiveNode, LiveNodes};
 use tutti_protocol::{EtcdPlan, SourcePlan, ToFleet, ToRouter};
 
-use super::life::{Life, Stop};
+use super::lifecycle::{Life, Stop};
 use super::stored::{self, Shelf};
 use super::supervisor::Supervisor;
 

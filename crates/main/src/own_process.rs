@@ -18,9 +18,9 @@ use tutti_sys::spawn::{Spawn, inherited};
 use tutti_sys::{seqpacket, signal};
 
 use super::handover::{HandedController, HandedRouter};
+use super::heartbeat::Pulse;
 use super::instance::Instance;
 use super::processes::Numbered;
-use super::pulse::Pulse;
 use super::service_manager;
 
 /// The very file this process runs, also when another version has been put at its path meanwhile: processes of different versions

@@ -17,9 +17,9 @@ use tutti_protocol::{
     ApplicationGrant, BindAddress, CacheGrant, Challenge, CommandGrant, FromRouter, Grants,
     ToRouter,
 };
+use tutti_sys::anonymous_file::UnnamedFile;
 use tutti_sys::credentials::{self, Credentials};
 use tutti_sys::error::context;
-use tutti_sys::unnamed::UnnamedFile;
 use tutti_sys::{guarded, memfd, signal};
 use tutti_wire::control::{Start, encode};
 

@@ -14,7 +14,7 @@ use tutti_sys::spawn::inherited;
 
 use super::handover::{HandedRouter, Handover};
 use super::isolation::Cgroups;
-use super::life::{Life, Successors, Upgrade, UpgradePhase};
+use super::lifecycle::{Life, Successors, Upgrade, UpgradePhase};
 use super::own_process::{ControllerProcess, Launch, RouterProcess};
 use super::processes::Numbered;
 use super::rights::Rights;

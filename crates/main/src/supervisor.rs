@@ -19,7 +19,7 @@ use super::config_watch::ConfigWatch;
 use super::fleet::Fleet;
 use super::instance::Instance;
 use super::isolation::Cgroups;
-use super::life::{Life, Pace, Stop};
+use super::lifecycle::{Life, Pace, Stop};
 use super::own_process::{ControllerProcess, Launch, RouterProcess};
 use super::pending::Pending;
 use super::processes::{Numbered, Processes};

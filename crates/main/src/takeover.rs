@@ -22,7 +22,7 @@ use tutti_sys::process::Ended;
 use tutti_sys::signal;
 
 use super::handover::{HandedRouter, Handover, PROTOCOL, plain_arguments};
-use super::life::{Life, Upgrade, UpgradePhase};
+use super::lifecycle::{Life, Upgrade, UpgradePhase};
 use super::own_process::{ControllerProcess, OWN_PROGRAM, RouterProcess};
 use super::processes::Numbered;
 use super::rights::Rights;

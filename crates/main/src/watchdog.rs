@@ -17,8 +17,8 @@ use tutti_protocol::{
     FromAcme, FromController, FromFleet, FromRouter, ToAcme, ToController, ToFleet, ToRouter,
 };
 
+use super::heartbeat::{LOOKS, Liveness, Seen};
 use super::own_process::OwnProcess;
-use super::pulse::{LOOKS, Liveness, Seen};
 use super::supervisor::Supervisor;
 
 /// Longest silence of a process that does not compute.

@@ -10,19 +10,19 @@
 
 mod alerts;
 mod cells;
+mod exposition_parser;
 mod families;
 mod format;
 mod histogram;
 mod openmetrics;
 mod page;
 mod protobuf;
-mod readings;
 mod text;
 
 pub use alerts::{Alert, EXPIRES_SOON, Observation, Severity, Subject, is_saturated, quoted};
 pub use cells::{Classes, Counter, Durations, PerThread};
+pub use exposition_parser::Readings;
 pub use families::{ALL, Family, MetricKind, Unit, names, table};
 pub use format::ExpositionFormat;
 pub use histogram::{BUCKETS, Histogram, bucket_of, upper_bound};
 pub use page::{MetricValue, Page, Series};
-pub use readings::Readings;

@@ -15,13 +15,13 @@ use tutti_wire::layout::MAX_SLOTS;
 use tutti_wire::request::{BodyRef, WireRequestHead, encode};
 use tutti_wire::{SlotId, Wake};
 
+use crate::counters::End;
 use crate::error::SubmitError;
 use crate::exchange::ApplicationExchange;
 use crate::failure::StartFailure;
 use crate::generation::{Admission, Generation, Regions};
 use crate::shared::{Admit, Shared};
 use crate::spec::{Abandoned, AppSpec};
-use crate::tally::End;
 use crate::threads;
 use crate::waiting::Source;
 

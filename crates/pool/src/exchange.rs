@@ -15,7 +15,7 @@ use tutti_wire::{
 
 use crate::error::ExchangeError;
 use crate::generation::Generation;
-use crate::whereabouts::Whereabouts;
+use crate::stack_location::Whereabouts;
 
 /// A request that an application has taken.
 #[derive(Debug)]

@@ -8,9 +8,9 @@
 //! client has gone while a worker was at it; the slot is freed when the worker is done. All changes of one slot
 //! happen under its lock. What must never happen: freeing a slot whose worker may still touch it.
 
-mod asked;
 mod oldest;
 mod overdue;
+mod stack_requests;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -28,9 +28,9 @@ pub(crate) use self::overdue::{GRACE, Overdue};
 use crate::bells::Bells;
 use crate::context::Context;
 use crate::error::ExchangeError;
-use crate::questions::StackRequest;
 use crate::request_line::RequestLine;
 use crate::shared::Shared;
+use crate::stack_replies::StackRequest;
 
 /// Slots per worker. A slot is held for the whole of an exchange, also while its response is being read; with four the
 /// queue in the segment never runs dry while the router refills it.

@@ -34,6 +34,8 @@ mod bells;
 #[cfg(not(loom))]
 mod context;
 #[cfg(not(loom))]
+mod counters;
+#[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
 mod eventfds;
@@ -50,8 +52,6 @@ mod manager;
 #[cfg(not(loom))]
 mod output;
 #[cfg(not(loom))]
-mod questions;
-#[cfg(not(loom))]
 mod readiness;
 #[cfg(not(loom))]
 mod request_line;
@@ -62,21 +62,22 @@ mod shared;
 #[cfg(not(loom))]
 mod spec;
 #[cfg(not(loom))]
-mod supervisor;
+mod stack_location;
 #[cfg(not(loom))]
-mod tally;
+mod stack_replies;
+#[cfg(not(loom))]
+mod supervisor;
 #[cfg(not(loom))]
 pub mod threads;
 #[cfg_attr(loom, allow(dead_code, reason = "the models use a part"))]
 mod waiting;
-#[cfg(not(loom))]
-mod whereabouts;
 
 #[cfg(not(loom))]
-pub use self::whereabouts::{StackLocation, Whereabouts};
+pub use self::stack_location::{StackLocation, Whereabouts};
 #[cfg(not(loom))]
 pub use self::{
     application::{AppMeasures, AppStatus, ApplicationPool, OldRequest, OutgoingBody},
+    counters::End,
     error::{ExchangeError, SubmitError},
     eventfds::ThreadWakers,
     exchange::ApplicationExchange,
@@ -90,7 +91,6 @@ pub use self::{
     scheduling::Clocks,
     spec::{Abandoned, AppSpec, DEFAULT_MAX_BODY_SIZE, Limits, Processes, ScaledProcesses},
     supervisor::number_of,
-    tally::End,
 };
 #[cfg(not(loom))]
 pub use tutti_wire::{MessageOpcode, Piece, Readable, WireRequestHead, WireResponseHead};

@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::application::{AppMeasures, AppStatus, ApplicationPool};
 use crate::context::Context;
+use crate::counters::Tally;
 use crate::eventfds::ThreadWakers;
 use crate::failure::StartFailure;
 use crate::generation::Generation;
@@ -21,7 +22,6 @@ use crate::scheduling::{Clocks, Scheduling, SystemClocks};
 use crate::shared::Shared;
 use crate::spec::AppSpec;
 use crate::supervisor::{Event, Handle, MAX_PROCESSES, OnFailure, Started, Supervisor};
-use crate::tally::Tally;
 
 /// The applications of the server.
 #[derive(Clone)]

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::unix::AsyncFd;
 
 use crate::launcher::LogSink;
-use crate::questions::Answers;
 use crate::readiness::readable;
+use crate::stack_replies::Answers;
 
 /// How much of the end is kept for error reports: a traceback of ordinary length.
 const TAIL: usize = 4096;

@@ -16,6 +16,7 @@
 mod attempt;
 mod cgi;
 mod client;
+mod discarding_client;
 mod discovery;
 mod forward;
 mod grpc;
@@ -26,7 +27,6 @@ mod http1;
 mod http2;
 mod link;
 mod monitor;
-mod nobody;
 mod nodes;
 mod outgoing;
 mod request;
@@ -37,11 +37,11 @@ mod tunnel;
 mod wait;
 
 pub use client::{AnswerHead, BodyStreamError, BufferLimits, Client, RequestBody};
+pub use discarding_client::{NoBody, Nobody};
 pub use discovery::FileWanted;
 pub use forward::{ForwardResult, run};
 pub use health::Report;
 pub use monitor::{Monitor, Ways};
-pub use nobody::{NoBody, Nobody};
 pub use nodes::Nodes;
 pub use request::{BufferedBody, Cgi, ProxyRequest, UpstreamDestination};
 pub use resources::Resources;

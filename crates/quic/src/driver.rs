@@ -19,8 +19,8 @@ use tutti_http::http3::{
 };
 use tutti_tls::QuicClient;
 
+use crate::environment::{now, now_millis};
 use crate::fault::fault;
-use crate::outside::{now, now_millis};
 use crate::quic::Quic;
 use crate::server::{QuicConnection, QuicTimeouts, RequestTraits};
 use crate::shared::Shared;

@@ -17,8 +17,8 @@ use tutti_conn::listener::canonical;
 use tutti_conn::udp::Datagram;
 
 use crate::driver::Driver;
+use crate::environment::{UdpSocket, now};
 use crate::ids::Ids;
-use crate::outside::{UdpSocket, now};
 use crate::ports::Ports;
 use crate::server::{QuicOptions, QuicServer};
 use crate::shared::Shared;

@@ -14,9 +14,9 @@
 mod deadlines;
 mod driver;
 mod endpoint;
+mod environment;
 mod fault;
 mod ids;
-mod outside;
 mod ports;
 mod quic;
 mod server;

@@ -14,7 +14,7 @@ use tutti_http::http3::{Code, Http3Error};
 use tutti_http::{Allowance, Flood};
 use tutti_tls::HandshakeFacts;
 
-use crate::outside::{now, now_millis};
+use crate::environment::{now, now_millis};
 
 /// Who waits for something of a stream.
 #[derive(Default)]

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use tutti_conn::listener::SharedListener;
 use tutti_conn::udp::Train;
 
-use crate::outside::UdpSocket;
+use crate::environment::UdpSocket;
 use crate::quic::Quic;
 
 /// The state that the connections of a socket share with it.

@@ -17,8 +17,8 @@ use tutti_protocol::FromRouter;
 use tutti_sys::proc;
 use tutti_unprivileged::fault;
 
+use super::daemon_log::Sink;
 use super::line::Link;
-use super::sink::Sink;
 
 /// The signal that nothing survives.
 const SIGKILL: i32 = 9;

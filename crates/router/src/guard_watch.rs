@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tutti_log::Level;
 use tutti_sys::exposed;
-use tutti_sys::mark::FileMark;
+use tutti_sys::file_mark::FileMark;
 
 use super::guard_files::content;
 use super::service::RouterService;

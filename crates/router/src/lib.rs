@@ -5,30 +5,30 @@
 
 #![forbid(unsafe_code)]
 
-mod answers;
 mod cache_files;
+mod certificate_requests;
 mod changes;
 mod clock_watch;
 mod commands;
+mod daemon_log;
 mod fleet;
 mod guard_files;
 mod guard_watch;
 mod jobs;
-mod lacking;
 mod launcher;
 mod limits;
 mod line;
 mod metrics;
+mod missing;
 mod opening;
 mod problems;
+mod queries;
 mod restore;
 mod service;
-mod sink;
 mod status;
 mod stored;
 #[cfg(test)]
 mod tests;
-mod wishes;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -45,7 +45,7 @@ use tutti_log::Level;
 use tutti_log::Log;
 use tutti_pool::{Manager, ProcessExit, ThreadWakers};
 use tutti_protocol::{ExitReport, FromRouter, RouterHello, ToRouter};
-use tutti_server::{FileWanted, Nodes, Scrape, Server, StartOptions, status_place};
+use tutti_server::{FileWanted, Nodes, Scrape, Server, StartOptions, status_address};
 use tutti_sys::{daemon, log_stream, proc};
 use tutti_telemetry::Exporters;
 use tutti_unprivileged::certificates::Certificates;
@@ -53,11 +53,11 @@ use tutti_unprivileged::start;
 use tutti_unprivileged::{context, js_modules};
 
 use self::changes::Changes;
+use self::daemon_log::Sink;
 use self::jobs::Around;
 use self::launcher::MainLauncher;
 use self::line::Link;
 use self::service::{Parts, RouterService};
-use self::sink::Sink;
 
 /// A quick stop leaves applications this long before main kills what is left.
 const QUICK_STOP: Duration = Duration::from_millis(1500);
@@ -99,7 +99,7 @@ async fn serve(socket: OwnedFd) -> io::Result<()> {
         async move { link.write_waiting().await }
     });
     let status = &hello.status;
-    status_place::set(status.control.clone(), status.file, &status.name)?;
+    status_address::set(status.control.clone(), status.file, &status.name)?;
     let document = configuration(&hello)?;
     let count = thread_count(document.as_ref(), &hello);
     let threads = ThreadWakers::new(count)?;

@@ -18,7 +18,7 @@ use tutti_pool::{AppSpec, ApplicationPool, Manager};
 use tutti_protocol::{BindAddress, FromRouter, QuicHello};
 use tutti_server::{Datagrams, SnapshotEnvironment, SpoolsNeeded};
 use tutti_spool::{Spool, SpoolPlace};
-use tutti_sys::unnamed::UnnamedFile;
+use tutti_sys::anonymous_file::UnnamedFile;
 use tutti_telemetry::{Exporters, Tracer};
 use tutti_tls::{Bundle, CertificateRequest, Demands};
 use tutti_unprivileged::certificates::Certificates;
@@ -27,10 +27,10 @@ use tutti_unprivileged::grants::{datagrams_of, place_of};
 use tutti_unprivileged::link::Refused;
 
 use super::cache_files::{self, CacheFiles};
+use super::certificate_requests;
 use super::guard_files::{self, GuardFiles};
-use super::lacking::{Leniency, Need, Unopened};
 use super::line::Link;
-use super::wishes;
+use super::missing::{Leniency, Need, Unopened};
 
 /// Sockets and logs of main's that are in use by the configuration in force.
 #[derive(Default)]
@@ -213,7 +213,7 @@ fn demands(
 impl Openings {
     pub(super) fn new(link: Arc<Link>, tmpdir: PathBuf, quic: QuicHello) -> Openings {
         Openings {
-            wishes: wishes::take(&link),
+            wishes: certificate_requests::take(&link),
             link,
             quic,
             tmpdir,

@@ -13,10 +13,10 @@ use tutti_config::{Diagnostic, Diagnostics, Document, Pointer};
 use tutti_log::Level;
 use tutti_pool::{StartFailure, Starts};
 use tutti_unprivileged::grants::place_of;
-use tutti_unprivileged::standing::RoleState;
+use tutti_unprivileged::role_state::RoleState;
 use tutti_unprivileged::{log_faults, partial};
 
-use super::lacking::{Lacking, Need};
+use super::missing::{Lacking, Need};
 use super::problems::{Problems, start_fault};
 use super::service::{InForce, Inner, Origin, RouterService};
 

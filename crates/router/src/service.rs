@@ -25,14 +25,14 @@ use tutti_server::Server;
 use tutti_telemetry::{Exporters, SpanCounts};
 use tutti_unprivileged::certificates::Certificates;
 use tutti_unprivileged::context;
-use tutti_unprivileged::standing::Standings;
+use tutti_unprivileged::role_state::Standings;
 
 use super::commands;
 use super::jobs;
-use super::lacking::{Lacking, Leniency, Need};
 use super::limits;
 use super::line::Link;
 use super::metrics::{self, Facts, Jumps, unix_time};
+use super::missing::{Lacking, Leniency, Need};
 use super::opening::{Fetched, Opened, Openings, Running};
 use super::problems::{Problems, both, option_warning, start_faults, unstarted_warning};
 use super::status;

@@ -24,11 +24,11 @@ use tutti_sys::seqpacket;
 use tutti_unprivileged::certificates::Certificates;
 
 use super::changes::Changes;
+use super::daemon_log::Sink;
 use super::jobs::Around;
 use super::launcher::MainLauncher;
 use super::line::Link;
 use super::service::{Parts, RouterService};
-use super::sink::Sink;
 
 /// Main's end of the line.
 pub(super) struct Main {

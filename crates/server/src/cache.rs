@@ -12,7 +12,8 @@ use std::task::Poll;
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 use tutti_cache::{
-    CacheLookup, Flight, Hit, Lead, RequestedPart, Stored, hit as told_hit, now, values, wanted,
+    CacheLookup, Flight, Hit, Lead, RequestedPart, Stored, hit as told_hit, now, requested_part,
+    values,
 };
 use tutti_conn::output::{Gone, Output};
 use tutti_files::range::ByteRange;
@@ -26,9 +27,9 @@ use crate::exchange::client::ClientSide;
 use crate::exchange::collector::{ActionBody, Collected};
 use crate::exchange::request::Request;
 use crate::exchange::respond::{Own, Persistence};
-use crate::instead::{self, ErrorResponse};
+use crate::exchange_step::{ExchangeStep, Fetch};
+use crate::internal_redirect::{self, ErrorResponse};
 use crate::plan::{Changes, Plan};
-use crate::step::{ExchangeStep, Fetch};
 use crate::writer::{Head, Response, Writer};
 use tutti_conn::connections::NEVER;
 use tutti_request_log::Answerer;
@@ -229,7 +230,7 @@ fn serve(
     });
     // Before a part of the stored body is chosen: the range in the request is one of the response that stands in.
     let fields = stored.fields.iter();
-    if let Some(instead) = instead::of_answer(request, stored.status, fields, changes) {
+    if let Some(instead) = internal_redirect::of_answer(request, stored.status, fields, changes) {
         return instead.go_on(request, false, output);
     }
     let mut own = FieldLines::with_capacity(OWN_BYTES, 2);
@@ -293,7 +294,7 @@ impl Serving<'_> {
         let mut fields = FieldLines::of("Content-Range", range.as_bytes());
         fields.append(&self.own);
         let answer = ErrorResponse::of(416, &fields);
-        instead::page(self.request, &answer, self.changes, output)
+        internal_redirect::page(self.request, &answer, self.changes, output)
     }
 
     fn not_modified(&self, output: &mut Output) -> ExchangeStep {

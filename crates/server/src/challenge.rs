@@ -5,9 +5,9 @@ use tutti_http::{BodyLength, Method};
 
 use crate::exchange::request::Request;
 use crate::exchange::respond::Persistence;
+use crate::exchange_step::ExchangeStep;
 use crate::plan::Changes;
 use crate::sending::Whole;
-use crate::step::ExchangeStep;
 
 /// The path of such a request, up to its token.
 const FOLDER: &[u8] = b"/.well-known/acme-challenge/";

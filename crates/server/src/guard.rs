@@ -6,11 +6,11 @@
 //!
 //! Must never: let a request by that could not be decided, or do anything of an action before all that stands before it has been passed.
 
-pub(crate) mod answer;
 mod identity;
 mod limits;
-mod question;
+pub(crate) mod response;
 mod stores;
+mod subrequest;
 
 use std::time::Duration;
 
@@ -20,13 +20,13 @@ use tutti_http::edits::{Edit, is_alias};
 use tutti_routing::RequestInfo as _;
 
 use crate::exchange::request::Request;
+use crate::exchange_step::ExchangeStep;
 use crate::plan::Plan;
-use crate::step::ExchangeStep;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
 
-use self::answer::GuardResponse;
 use self::limits::Pace;
+use self::response::GuardResponse;
 
 /// The way of a request past its guards.
 pub(crate) enum Entrance {
@@ -82,7 +82,7 @@ pub(crate) async fn wait(
     client.set_deadline(NEVER);
     let pause = match stores::ask(request, &plan, pause).await? {
         Ok(pause) => pause,
-        Err(answer) => return answer::give(request, answer, &plan.changes, output).map(Err),
+        Err(answer) => return response::give(request, answer, &plan.changes, output).map(Err),
     };
     if !pause.is_zero() {
         request.unless_gone(tokio::time::sleep(pause)).await?;
@@ -107,7 +107,7 @@ pub(crate) async fn wait(
             }
             Ok(Ok(plan))
         }
-        Err(answer) => answer::give(request, answer, &plan.changes, output).map(Err),
+        Err(answer) => response::give(request, answer, &plan.changes, output).map(Err),
     }
 }
 

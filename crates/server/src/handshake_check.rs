@@ -5,9 +5,9 @@ use tutti_http::websocket::handshake::{self, Handshake};
 use tutti_http::{BodyLength, FieldLines};
 
 use crate::exchange::request::Request;
-use crate::instead::{self, ErrorResponse};
+use crate::exchange_step::ExchangeStep;
+use crate::internal_redirect::{self, ErrorResponse};
 use crate::plan::{Act, Changes, Plan};
-use crate::step::ExchangeStep;
 
 /// A handshake that is not as it must be.
 pub(crate) struct InvalidHandshake(Handshake);
@@ -46,6 +46,6 @@ impl InvalidHandshake {
             _ => 400,
         };
         let answer = ErrorResponse::of(status, &fields);
-        instead::page(request, &answer, &Changes::default(), output)
+        internal_redirect::page(request, &answer, &Changes::default(), output)
     }
 }

@@ -17,14 +17,14 @@ use crate::exchange::client::ClientSide;
 use crate::exchange::collector::{ActionBody, Collected};
 use crate::exchange::messages::Messages;
 use crate::exchange::request::Request;
+use crate::exchange_step::ExchangeStep;
 use crate::guard::{self, Entrance};
 use crate::handshake_check;
-use crate::instead;
+use crate::internal_redirect;
 use crate::mirror;
 use crate::plan::Plan;
 use crate::request_body::{self, Expected};
 use crate::route;
-use crate::step::ExchangeStep;
 use crate::tunnel;
 use crate::websocket;
 
@@ -78,7 +78,7 @@ fn stages(
 ) -> ExchangeStep {
     if from <= Stage::Head {
         if let Err(status) = request_body::check(request) {
-            return instead::refuse(request, status, output);
+            return internal_redirect::refuse(request, status, output);
         }
         if let Some(step) = challenge::answer(request, output) {
             return step;
@@ -92,7 +92,7 @@ fn stages(
         match guard::enter(request, &plan) {
             Entrance::Open => {}
             Entrance::Closed(answer) => {
-                return guard::answer::page(request, &answer, &plan.changes, output);
+                return guard::response::page(request, &answer, &plan.changes, output);
             }
             Entrance::Waits(pause) => {
                 let plan = Box::new(plan);
@@ -107,7 +107,7 @@ fn stages(
                 let plan = Box::new(plan);
                 return ExchangeStep::Body { plan, decoder };
             }
-            Err(status) => return instead::refuse(request, status, output),
+            Err(status) => return internal_redirect::refuse(request, status, output),
         }
     }
     if from <= Stage::Mirror {
@@ -180,7 +180,7 @@ async fn step(
         let (request, output) = messages.parts(client, exchange);
         return Ok(Ok(match received {
             Ok(body) => stages(&request, Stage::Mirror, Some(plan), body, output),
-            Err(status) => instead::refuse(&request, status, output),
+            Err(status) => internal_redirect::refuse(&request, status, output),
         }));
     }
     let (request, output) = messages.parts(client, exchange);

@@ -12,8 +12,8 @@ use crate::exchange::client::ClientSide;
 use crate::exchange::collector::{Collected, Collector};
 use crate::exchange::messages::Messages;
 use crate::exchange::request::Request;
+use crate::job_submission::Gathered;
 use crate::plan::{Act, Plan};
-use crate::posts::Gathered;
 
 /// The body that a request has.
 pub(crate) enum Expected {

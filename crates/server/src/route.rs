@@ -17,7 +17,7 @@ use tutti_routing::{
 
 use crate::action::share::{self, Found};
 use crate::action::upstream::destination;
-use crate::concern::{CacheUse, concern};
+use crate::cache_use::{CacheUse, concern};
 use crate::early_hints;
 use crate::exchange::refusals;
 use crate::exchange::request::Request;
@@ -33,7 +33,7 @@ use tutti_files::cache::{CachedFile, Lookup};
 use tutti_files::compression;
 use tutti_files::folder::Folder;
 use tutti_files::listing;
-use tutti_files::place::{ResolutionLimits, SharePath};
+use tutti_files::share_path::{ResolutionLimits, SharePath};
 use tutti_request_log::Answerer;
 
 /// Decides what `request` is answered with.

@@ -24,14 +24,14 @@ use tutti_proxy::{FileWanted, Monitor, Nodes, Report, Ways};
 use tutti_quic::Ports;
 use tutti_upstream::{ServerGroup, ServerStatus};
 
+use crate::job_submission::{Desk, Post};
 use crate::local::{Command, Shared};
-use crate::posts::{Desk, Post};
 use crate::scraper::{Scrape, Scraper};
 use crate::snapshot::{PreparedSnapshot, Snapshot, SnapshotEnvironment, SpoolsNeeded};
 use tutti_conn::clock::now_millis;
 use tutti_conn::counters::ConnectionTotals;
-use tutti_conn::holdings::BufferedBytes;
 use tutti_conn::listener::{Accepted, ListenerHold, Peer, SharedListener};
+use tutti_conn::response_buffers::BufferedBytes;
 use tutti_files::cache::CacheLimits;
 use tutti_request_log::Recent;
 

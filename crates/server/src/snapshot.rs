@@ -7,10 +7,10 @@
 //!
 //! Must never: touch the configuration in force, whatever fails; leave behind what was opened for one that failed; or open again what has not changed.
 
-mod entrance;
+mod entry_points;
+mod environment;
 mod faults;
-mod spoken;
-mod surroundings;
+mod http3_sockets;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -31,18 +31,18 @@ use tutti_tls::{Bundle, CertificateSource, ClientTls, Offer, OfferError};
 use tutti_upstream::{ServerGroup, authorities};
 
 use self::faults::bind_fault;
-use self::spoken::spoken;
+use self::http3_sockets::spoken;
 use tutti_cache::stores;
 use tutti_conn::clock::{Millis, millis};
-use tutti_conn::holdings::OverflowFile;
 use tutti_conn::listener::SharedListener;
+use tutti_conn::response_buffers::OverflowFile;
 use tutti_files::compression::CompressionPolicy;
 use tutti_files::mime::MimeTypes;
 use tutti_request_log::Logs;
 use tutti_request_log::ResponseCounts;
 
-pub(crate) use self::entrance::ListenerEntry;
-pub use self::surroundings::SnapshotEnvironment;
+pub(crate) use self::entry_points::ListenerEntry;
+pub use self::environment::SnapshotEnvironment;
 
 /// `settings.http`, in the units they are used in.
 #[derive(Clone, Copy, Debug)]
@@ -371,7 +371,7 @@ impl Snapshot {
             }
         }
         snapshot.job_entrances = job_entrances(config, previous);
-        snapshot.question_entrances = entrance::for_questions(
+        snapshot.question_entrances = entry_points::for_questions(
             snapshot.router.guards(),
             &previous.question_entrances,
             previous.counts.threads(),
@@ -521,7 +521,7 @@ fn listener(
             let socket = around.bind(wanted)?;
             SharedListener::new(
                 &wanted.name,
-                entrance::next_id(),
+                entry_points::next_id(),
                 socket,
                 previous.counts.threads(),
             )
@@ -543,7 +543,7 @@ fn listener(
 fn job_entrances(config: &Config, previous: &Snapshot) -> Vec<ListenerEntry> {
     let one = |spooler: &Arc<model::Spooler>| {
         let kept = previous.entrance_of(&spooler.name);
-        entrance::own(&spooler.name, kept, previous.counts.threads())
+        entry_points::own(&spooler.name, kept, previous.counts.threads())
     };
     config.delivering_spoolers().map(one).collect()
 }

@@ -10,7 +10,7 @@ use tutti_proxy::TunnelClient;
 use crate::exchange::Exchange;
 use crate::exchange::client::ClientSide;
 use crate::exchange::messages::Messages;
-use crate::step::Tunnel;
+use crate::exchange_step::Tunnel;
 use tutti_conn::clock::Millis;
 use tutti_conn::output::{Gone, Output};
 use tutti_conn::socket::ReadResult;

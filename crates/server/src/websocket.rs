@@ -14,7 +14,7 @@ use crate::exchange::Exchange;
 use crate::exchange::client::ClientSide;
 use crate::exchange::messages::Messages;
 use crate::exchange::refusals;
-use crate::step::Upgraded;
+use crate::exchange_step::Upgraded;
 use tutti_conn::buffers::BUFFER_BYTES;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::output::{Gone, Output};

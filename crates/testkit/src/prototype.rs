@@ -5,9 +5,9 @@ use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
+use tutti_sys::anonymous_file::UnnamedFile;
 use tutti_sys::process::Ended;
 use tutti_sys::spawn::Spawn;
-use tutti_sys::unnamed::UnnamedFile;
 use tutti_sys::{event::EventFd, lifeline, memfd, seqpacket, signal};
 use tutti_wire::control::{
     ExitStatus, FD_CONTROL, FD_EVENTS, FD_LIFELINE, FD_SEGMENT, FD_SPOOL, FD_START, FromPrototype,

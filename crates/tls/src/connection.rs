@@ -11,7 +11,7 @@ use rustls::server::{ClientHello, ResolvesServerCert, ServerConfig, UnbufferedSe
 use rustls::sign::CertifiedKey;
 
 use crate::challenges::{ACME_PROTOCOL, Challenges};
-use crate::facts::HandshakeFacts;
+use crate::handshake_facts::HandshakeFacts;
 
 /// rustls' state of a connection, which this derefs to.
 pub struct TlsConnection {

@@ -14,7 +14,7 @@ use rustls::server::{ClientHello, ProducesTickets, ResolvesServerCert, ServerCon
 use rustls::sign::CertifiedKey;
 use tutti_config::model::TlsSession;
 
-use crate::facts::HandshakeFacts;
+use crate::handshake_facts::HandshakeFacts;
 use crate::sessions::Sessions;
 
 /// The protocol inside QUIC (RFC 9114 §3.1).

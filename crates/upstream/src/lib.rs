@@ -26,7 +26,7 @@ mod pools;
 mod queue;
 mod server;
 mod services;
-pub mod status_place;
+pub mod status_address;
 mod target;
 
 use std::sync::LazyLock;

@@ -18,7 +18,7 @@ use tutti_tls::ClientTls;
 use crate::checks::{CheckStatus, Checks, ServerHealth};
 use crate::contention::Contention;
 use crate::queue::Queue;
-use crate::status_place;
+use crate::status_address;
 use crate::target::ResolvedTarget;
 use crate::{Millis, micros, millis};
 
@@ -326,11 +326,11 @@ impl GroupServer {
             | UpstreamAddress::Fleet { .. } => {
                 return Err(std::io::ErrorKind::AddrNotAvailable.into());
             }
-            UpstreamAddress::Unix(path) => match status_place::instead_of(&self.address) {
+            UpstreamAddress::Unix(path) => match status_address::instead_of(&self.address) {
                 Some(status) => Address::Unix(status),
                 None => Address::Unix(net::SocketAddr::from_pathname(path)?),
             },
-            UpstreamAddress::Abstract(name) => match status_place::instead_of(&self.address) {
+            UpstreamAddress::Abstract(name) => match status_address::instead_of(&self.address) {
                 Some(status) => Address::Unix(status),
                 None => Address::Unix(net::SocketAddr::from_abstract_name(name)?),
             },

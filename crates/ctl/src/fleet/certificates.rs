@@ -15,7 +15,7 @@ use tutti_fleet_store::store::{Entries, StoreEntry};
 use tutti_tls::Bundle;
 
 use super::arguments::OutputArguments;
-use super::reach::{Fleet, StoreArguments, failed};
+use super::store_access::{Fleet, StoreArguments, failed};
 use crate::input::read;
 use crate::report::{CommandError, say};
 use crate::style;

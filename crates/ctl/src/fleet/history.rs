@@ -9,8 +9,8 @@ use tutti_fleet_store::records::{DocumentVersion, Rollout, RolloutState, concern
 use tutti_fleet_store::{keys, now, random_word};
 
 use super::arguments::{OutputArguments, SelectorArguments, nodes, whom};
-use super::reach::{Fleet, StoreArguments, caller, failed};
 use super::roll::{Bounds, Roll, generation};
+use super::store_access::{Fleet, StoreArguments, caller, failed};
 use crate::history::difference;
 use crate::report::{CommandError, say};
 use crate::style;

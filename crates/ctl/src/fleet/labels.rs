@@ -9,8 +9,8 @@ use tutti_fleet_store::records::{Rollout, RolloutState, choose};
 use tutti_fleet_store::{keys, now, random_word};
 
 use super::arguments::{OutputArguments, read_label};
-use super::reach::{Fleet, Seen, StoreArguments, caller};
 use super::roll::generation;
+use super::store_access::{Fleet, Seen, StoreArguments, caller};
 use crate::report::{CommandError, say};
 use crate::style;
 

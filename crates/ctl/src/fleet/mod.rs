@@ -9,9 +9,9 @@ mod history;
 mod labels;
 mod purge;
 mod put;
-mod reach;
 mod roll;
 mod status;
+mod store_access;
 
 use std::process::ExitCode;
 
@@ -19,7 +19,7 @@ use clap::{Args, Subcommand};
 
 use super::report::CommandError;
 use arguments::OutputArguments;
-use reach::{Fleet, StoreArguments};
+use store_access::{Fleet, StoreArguments};
 
 #[derive(Args)]
 pub(crate) struct FleetArguments {

@@ -17,8 +17,8 @@ use tutti_protocol::PurgeScope;
 
 use super::arguments::{OutputArguments, nodes};
 use super::put::read_time;
-use super::reach::{Fleet, StoreArguments, caller, failed};
 use super::roll::Answers;
+use super::store_access::{Fleet, StoreArguments, caller, failed};
 use crate::report::{CommandError, say};
 use crate::style;
 

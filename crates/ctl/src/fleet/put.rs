@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use clap::Args;
 use tutti_fleet_store::etcd::LONGEST_TEXT;
-use tutti_fleet_store::gate::{Size, read_waves, waves};
 use tutti_fleet_store::records::{DocumentVersion, Rollout, RolloutState, concerned, digest};
 use tutti_fleet_store::store::FleetStoreError;
+use tutti_fleet_store::waves::{Size, read_waves, waves};
 use tutti_fleet_store::{keys, now, random_word};
 
 use super::arguments::{OutputArguments, SelectorArguments, nodes, whom};
-use super::reach::{Fleet, Seen, StoreArguments, caller, failed};
 use super::roll::{Bounds, Roll};
+use super::store_access::{Fleet, Seen, StoreArguments, caller, failed};
 use crate::check;
 use crate::report::{CommandError, say};
 use crate::style;

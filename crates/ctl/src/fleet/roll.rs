@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use tutti_fleet_store::gate::{WaveStatus, judge};
 use tutti_fleet_store::keys;
 use tutti_fleet_store::records::{DocumentVersion, NodeReport, Rollout, RolloutState, read_all};
 use tutti_fleet_store::store::Following;
+use tutti_fleet_store::waves::{WaveStatus, judge};
 
 use super::arguments::nodes;
-use super::reach::{Fleet, failed};
+use super::store_access::{Fleet, failed};
 use crate::report::{CommandError, say};
 use crate::style;
 use crate::wrap::{for_stderr, for_stdout};

@@ -8,8 +8,8 @@ use tutti_fleet_store::now;
 use tutti_fleet_store::records::{NodeReport, Rollout, RolloutState, choose};
 
 use super::arguments::whom;
-use super::reach::{Fleet, Seen};
 use super::roll::generation;
+use super::store_access::{Fleet, Seen};
 use crate::report::{CommandError, say};
 use crate::status::page::time;
 use crate::style;

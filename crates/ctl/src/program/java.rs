@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::found::{Program, refusal, shell, word};
+use super::found_application::{Program, refusal, shell, word};
 use crate::report::CommandError;
 
 /// Folders in which one is built: Maven's and Gradle's.

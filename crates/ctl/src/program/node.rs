@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::found::{PUBLIC_FOLDERS, Program, external, refusal};
+use super::found_application::{PUBLIC_FOLDERS, Program, external, refusal};
 use crate::report::CommandError;
 
 /// A command of one program: no shell is needed for it.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::found::{Program, refusal};
+use super::found_application::{Program, refusal};
 use crate::report::CommandError;
 
 /// The first bytes of a component: magic and version, then its layer (component model, Binary.md).

@@ -11,8 +11,8 @@ use std::collections::HashMap;
 
 use tutti_options::Format;
 
+use crate::config_path::ConfigPath;
 use crate::diagnostic::{Diagnostic, Diagnostics, SourceText, shorten};
-use crate::place::ConfigPath;
 use crate::pointer::Pointer;
 use crate::tree::{Document, Member, SourceSpan, TreeNode, Value};
 

@@ -1,8 +1,8 @@
 //! Strings, numbers and words.
 
 use super::{Parsed, Parser};
+use crate::config_path::ConfigPath;
 use crate::diagnostic::shorten;
-use crate::place::ConfigPath;
 use crate::tree::Value;
 
 impl Parser<'_> {

@@ -12,9 +12,9 @@ use tokio::sync::Notify;
 use tutti_config::model::LimitStore;
 use tutti_dialer::{DialTarget, dial};
 
+use super::environment::StoreEnvironment;
 use super::files;
 use super::script::{CountedBound, SCRIPT, Taken, key};
-use super::surroundings::StoreEnvironment;
 
 /// Requests in a row that had no answer in time before a connection is given up: a machine that is busy for a moment costs none.
 const MOST_SILENT: u32 = 3;

@@ -6,7 +6,7 @@ use rustls::ClientConfig;
 use tutti_config::model::LimitStore;
 use tutti_dialer::{authorities, client_config, system_authorities};
 
-use super::surroundings::StoreEnvironment;
+use super::environment::StoreEnvironment;
 
 const LONGEST_PASSWORD: usize = 4096;
 

@@ -15,10 +15,10 @@
 //! Must never: hold up a listen thread, keep a request longer than its time, or let what clients send become a name of a key.
 
 mod connecting;
+mod connection_keeper;
+mod environment;
 mod files;
-mod keeping;
 mod script;
-mod surroundings;
 
 use std::fmt;
 use std::io;
@@ -28,9 +28,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::time::timeout;
 use tutti_config::model::LimitStore;
 
-use self::keeping::Kept;
+use self::connection_keeper::Kept;
+pub use self::environment::{StoreEnvironment, StoreEvent};
 pub use self::script::{CountedBound, Taken};
-pub use self::surroundings::{StoreEnvironment, StoreEvent};
 pub use tutti_dialer::BoxFuture;
 
 /// The store does not answer.
@@ -95,7 +95,7 @@ impl CountStore {
     pub fn begin(&self, around: impl FnOnce() -> Arc<dyn StoreEnvironment>) -> io::Result<()> {
         match self.has_begun.swap(true, Ordering::Relaxed) {
             true => Ok(()),
-            false => keeping::start(Arc::downgrade(&self.kept), around()),
+            false => connection_keeper::start(Arc::downgrade(&self.kept), around()),
         }
     }
 

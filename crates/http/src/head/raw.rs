@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::known::Known;
+use crate::known_fields::Known;
 
 /// A part of the caller's buffer, so that a head holds no borrow of it. Offsets count from the start of the slice that was
 /// given to `parse`.

@@ -10,7 +10,7 @@ use crate::field::{Fields, FirstOf, is_safe_name, list_members, parse_content_le
 use crate::head::storage::Storage;
 use crate::head::{BufferSpan, Progress, RawFields};
 use crate::host;
-use crate::known::Known;
+use crate::known_fields::Known;
 use crate::limits::MessageLimits;
 use crate::method::Method;
 use crate::path::{Forms, RequestPath, Room};

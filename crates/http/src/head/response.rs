@@ -10,7 +10,7 @@ use crate::framing::status_has_body;
 use crate::head::request::{ConnectionOptions, check_transfer_encoding};
 use crate::head::storage::Storage;
 use crate::head::{BufferSpan, Progress};
-use crate::known::Known;
+use crate::known_fields::Known;
 use crate::limits::MessageLimits;
 use crate::method::Method;
 use crate::version::Version;

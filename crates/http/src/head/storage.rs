@@ -7,7 +7,7 @@ use httparse::{Error, Header};
 use super::{BufferSpan, MAX_BUFFER, Pieces, Progress, RawField, RawFields, size};
 use crate::error::HeadError;
 use crate::field::{Fields, FirstOf};
-use crate::known::Known;
+use crate::known_fields::Known;
 use crate::limits::MessageLimits;
 
 /// `httparse` is tried with this many fields on the stack before more are taken from the heap.

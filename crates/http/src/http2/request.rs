@@ -4,7 +4,7 @@ use crate::error::HeadError;
 use crate::head::request::{Composed, RequestHead};
 use crate::head::{BufferSpan, RawField, RawFields};
 use crate::http2::is_connection_specific;
-use crate::known::Known;
+use crate::known_fields::Known;
 use crate::limits::MessageLimits;
 use crate::token::{is_field_name, is_field_value};
 use crate::version::Version;

@@ -9,7 +9,7 @@ mod clients;
 mod directives;
 mod guards;
 mod matching;
-mod settle;
+mod site_settings;
 mod tree;
 
 use std::path::PathBuf;

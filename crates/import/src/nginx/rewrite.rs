@@ -5,7 +5,7 @@ use tutti_config::pattern::{Case, Pattern};
 use tutti_config::table::DECODED;
 
 use super::condition::Condition;
-use super::inside::{Inside, acts};
+use super::if_block::{Inside, acts};
 use super::site::{Compiler, Site, ends};
 use super::tree::Statement;
 use super::variables::{captures, groups, variable_in_script};

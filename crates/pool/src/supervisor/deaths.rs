@@ -8,10 +8,10 @@ use super::exits::Look;
 use super::mode::Mode;
 use super::prototype::{Prototype, Stage};
 use super::worker::{Ended, Report, SIGKILL};
+use crate::counters::End;
 use crate::error::ExchangeError;
 use crate::generation::{Generation, Interrupted};
 use crate::launcher::{Level, ProcessExit};
-use crate::tally::End;
 
 /// A worker that dies this soon after it came up, without having taken a request, has failed to start: replacing it
 /// without a pause would only burn time.

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use tutti_wire::WorkerSnapshot;
 
+use crate::counters::End;
 use crate::failure::StartFailure;
 use crate::generation::Generation;
 use crate::launcher::Launcher;
-use crate::tally::End;
 
 /// signal(7)
 pub(super) const SIGKILL: i32 = 9;
@@ -431,7 +431,7 @@ mod tests {
         };
         let shared = Arc::new(Shared::new(
             Arc::new(spec),
-            Arc::new(crate::tally::Tally::new(1)),
+            Arc::new(crate::counters::Tally::new(1)),
         ));
         let numbers = Numbers {
             generation: Generation::create(&shared, &context).unwrap(),

@@ -6,9 +6,9 @@
 //! Must never: take for the answer what is no content of it, keep a connection on which a request has not ended, or lose what an
 //! application says of its errors.
 
-mod answer;
 pub(crate) mod frame;
 mod request;
+mod response;
 
 use tutti_config::model::{Gateway, GatewayKind, UpstreamProtocol};
 use tutti_gateway::fastcgi::{ONLY_REQUEST, ProtocolStatus, RecordDecoder, RecordEvent};

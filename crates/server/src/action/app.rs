@@ -26,9 +26,9 @@ use crate::action::{app_response, upgrade};
 use crate::exchange::collector::{ActionBody, Collected};
 use crate::exchange::refusals;
 use crate::exchange::request::Request;
-use crate::instead::{self, ErrorResponse};
+use crate::exchange_step::ExchangeStep;
+use crate::internal_redirect::{self, ErrorResponse};
 use crate::plan::{Called, Changes};
-use crate::step::ExchangeStep;
 use tutti_cache::now;
 use tutti_conn::address::AddressText;
 use tutti_conn::connections::NEVER;
@@ -100,7 +100,7 @@ pub(crate) async fn run<'r>(
             ));
         }
         Err(BodyStreamError::Refused(status)) => {
-            return Ok(instead::refuse(request, status, output));
+            return Ok(internal_redirect::refuse(request, status, output));
         }
         Err(BodyStreamError::Gone(gone)) => return Err(gone),
     };
@@ -325,5 +325,5 @@ fn fail(
         fields: &fields,
         is_body_coming,
     };
-    instead::fail(request, &failure, &Changes::default(), output)
+    internal_redirect::fail(request, &failure, &Changes::default(), output)
 }

@@ -13,9 +13,9 @@ use super::conversation::Conversation;
 use crate::exchange::channel::Channel;
 use crate::exchange::request::Request;
 use crate::exchange::respond::{Own, is_framing};
-use crate::instead::{self, Begun};
+use crate::exchange_step::ExchangeStep;
+use crate::internal_redirect::{self, Begun};
 use crate::plan::Changes;
-use crate::step::ExchangeStep;
 use crate::writer::{Head, Writer, Written};
 use tutti_conn::clock::Millis;
 use tutti_conn::connections::NEVER;
@@ -200,7 +200,7 @@ fn begin(
         may_have_trailers: trails,
     };
     let fields = fields.iter().copied();
-    let begun = instead::begin(request, &head_of_it, fields, changes, output);
+    let begun = internal_redirect::begin(request, &head_of_it, fields, changes, output);
     (begun, RingBody { declared, trails })
 }
 

@@ -20,11 +20,11 @@ use crate::early_hints;
 use crate::exchange::body::ClientBody;
 use crate::exchange::client::ClientSide;
 use crate::exchange::request::Request;
+use tutti_conn::buffer_space::BufferSpace;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::NEVER;
-use tutti_conn::holdings::OverflowFile;
 use tutti_conn::output::{Gone, Output};
-use tutti_conn::room::BufferSpace;
+use tutti_conn::response_buffers::OverflowFile;
 use tutti_proxy::BodyStreamError;
 
 /// Bytes of one response that are kept in memory for a client that does not take them.

@@ -12,9 +12,9 @@ use tutti_pool::Level;
 
 use crate::exchange::request::Request;
 use crate::exchange::respond::{self, Persistence};
-use crate::instead::{self, ErrorResponse};
+use crate::exchange_step::ExchangeStep;
+use crate::internal_redirect::{self, ErrorResponse};
 use crate::plan::{Changes, Served};
-use crate::step::ExchangeStep;
 use crate::writer::{Body, Encoder, Response, Segment, Writer};
 use tutti_conn::output::Output;
 use tutti_files::cache::{CachedFile, Content};
@@ -154,7 +154,7 @@ fn short(
         fields
     };
     let response = ErrorResponse::of(status, fields);
-    instead::page(request, &response, answer.changes, output)
+    internal_redirect::page(request, &response, answer.changes, output)
 }
 
 fn whole(

@@ -11,10 +11,10 @@ use tutti_http::{FieldLines, NO_FIELDS};
 
 use crate::exchange::refusals;
 use crate::exchange::request::Request;
-use crate::instead::{self, ErrorResponse};
+use crate::exchange_step::ExchangeStep;
+use crate::internal_redirect::{self, ErrorResponse};
 use crate::plan::Changes;
 use crate::sending::Whole;
-use crate::step::ExchangeStep;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
 
@@ -35,7 +35,7 @@ pub(crate) async fn run(
     let Ok(permit) = READING.try_acquire() else {
         let fields = FieldLines::of("Retry-After", b"1");
         let failure = ErrorResponse::of(503, &fields);
-        return Ok(instead::fail(request, &failure, changes, output));
+        return Ok(internal_redirect::fail(request, &failure, changes, output));
     };
     let is_json = folder.is_json(request.view.get_all(b"Accept"));
     let varies = folder.varies();
@@ -46,7 +46,7 @@ pub(crate) async fn run(
         page.map_err(|error| format!("cannot list the folder {:?}: {error}", folder.name()))
     });
     let fail = |status, output: &mut Output| {
-        instead::fail(
+        internal_redirect::fail(
             request,
             &ErrorResponse::of(status, &NO_FIELDS),
             changes,

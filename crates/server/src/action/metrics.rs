@@ -9,10 +9,10 @@ use tutti_files::compression::gzipped;
 use tutti_metrics::ExpositionFormat;
 
 use crate::exchange::request::Request;
-use crate::instead::{self, ErrorResponse};
+use crate::exchange_step::ExchangeStep;
+use crate::internal_redirect::{self, ErrorResponse};
 use crate::plan::Changes;
 use crate::sending::Whole;
-use crate::step::ExchangeStep;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
 use tutti_http::NO_FIELDS;
@@ -30,7 +30,7 @@ pub(crate) async fn run(
     let page = request.unless_gone(shared.scraper.scrape(format)).await?;
     let Some(page) = page else {
         let answer = ErrorResponse::of(503, &NO_FIELDS);
-        return Ok(instead::page(request, &answer, changes, output));
+        return Ok(internal_redirect::page(request, &answer, changes, output));
     };
     // Also without `settings.http.compression`: it is text that repeats itself, and is fetched again and again.
     let compressed = gzipped(request.view.get_all(b"Accept-Encoding"), &page);

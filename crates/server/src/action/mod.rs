@@ -18,10 +18,10 @@ use tutti_conn::output::{Gone, Output};
 
 use crate::exchange::collector::{ActionBody, Collected};
 use crate::exchange::request::Request;
-use crate::instead::{self, ErrorResponse};
+use crate::exchange_step::ExchangeStep;
+use crate::internal_redirect::{self, ErrorResponse};
 use crate::plan::{Act, Plan};
 use crate::slow_watch::watched;
-use crate::step::ExchangeStep;
 
 /// Performs the action of a plan, unless that has to wait for something.
 pub(crate) fn perform(
@@ -34,8 +34,8 @@ pub(crate) fn perform(
         Act::Page { status, fields } => {
             let answer = ErrorResponse::of(status, &fields);
             match status >= 400 {
-                true => instead::fail(request, &answer, &plan.changes, output),
-                false => instead::page(request, &answer, &plan.changes, output),
+                true => internal_redirect::fail(request, &answer, &plan.changes, output),
+                false => internal_redirect::page(request, &answer, &plan.changes, output),
             }
         }
         Act::Substitute(substitute) => ExchangeStep::Substitute(substitute),

@@ -12,7 +12,7 @@ use tutti_pool::Level;
 use crate::exchange::request::Request;
 use tutti_conn::clock::now_millis;
 use tutti_files::cache::{CachedFile, Lookup};
-use tutti_files::place::{ResolutionLimits, SharePath};
+use tutti_files::share_path::{ResolutionLimits, SharePath};
 
 /// The result of looking up a path of a `share`.
 pub(crate) enum Found {

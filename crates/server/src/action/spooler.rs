@@ -12,11 +12,11 @@ use tutti_http::{FieldLines, Known, PerConnection};
 
 use crate::exchange::refusals;
 use crate::exchange::request::Request;
-use crate::instead::{self, ErrorResponse};
+use crate::exchange_step::ExchangeStep;
+use crate::internal_redirect::{self, ErrorResponse};
+use crate::job_submission::{Gathered, JobNotStored, Post};
 use crate::plan::Changes;
-use crate::posts::{Gathered, JobNotStored, Post};
 use crate::sending::Whole;
-use crate::step::ExchangeStep;
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
 
@@ -150,7 +150,7 @@ fn page(
     if retry_after > 0 {
         fields.push_number(b"Retry-After", u64::from(retry_after));
     }
-    instead::page(
+    internal_redirect::page(
         request,
         &ErrorResponse::of(status, &fields),
         changes,

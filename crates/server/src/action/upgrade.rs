@@ -8,7 +8,7 @@ use tutti_pool::{ApplicationExchange, WireResponseHead};
 
 use crate::exchange::request::Request;
 use crate::exchange::respond;
-use crate::step::{ExchangeStep, Upgraded};
+use crate::exchange_step::{ExchangeStep, Upgraded};
 use tutti_conn::output::Output;
 
 /// Writes the response (RFC 6455 §4.2.2), and hands the exchange on.

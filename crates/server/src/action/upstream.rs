@@ -26,15 +26,15 @@ use crate::exchange::refusals;
 use crate::exchange::request::Request;
 use crate::exchange::respond::Own;
 use crate::exchange::stream::Stream;
-use crate::instead::{self, Begun, ErrorResponse, Instead};
+use crate::exchange_step::{ExchangeStep, Tunnel};
+use crate::internal_redirect::{self, Begun, ErrorResponse, Instead};
 use crate::plan::Changes;
-use crate::step::{ExchangeStep, Tunnel};
 use crate::writer::{Head, Writer};
 use tutti_cache::now as now_wall;
+use tutti_conn::buffer_space::BufferSpace;
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::NEVER;
 use tutti_conn::output::{Gone, Output};
-use tutti_conn::room::BufferSpace;
 use tutti_request_log::Phases;
 
 /// Finds where in the upstream a request goes: the variables in the configuration get their values now.
@@ -246,7 +246,8 @@ impl<'r> Client for Requester<'_, 'r> {
             may_persist: head.may_persist,
             may_have_trailers: head.may_have_trailers,
         };
-        let begun = instead::begin(self.request, &head, fields, self.changes, self.output);
+        let begun =
+            internal_redirect::begin(self.request, &head, fields, self.changes, self.output);
         Ok(match begun {
             Begun::Sent(writer) => Given::Answer(writer),
             Begun::Held => Given::Answer(Writer::held(self.request, head.status)),
@@ -323,14 +324,14 @@ impl<'r> Client for Requester<'_, 'r> {
         };
         let changes = Changes::default();
         match status >= 400 {
-            true => instead::fail(self.request, &failure, &changes, self.output),
+            true => internal_redirect::fail(self.request, &failure, &changes, self.output),
             // A call of gRPC that fails has the status 200.
-            false => instead::page(self.request, &failure, &changes, self.output),
+            false => internal_redirect::page(self.request, &failure, &changes, self.output),
         }
     }
 
     fn refuse(&mut self, status: u16) -> ExchangeStep {
-        instead::refuse(self.request, status, self.output)
+        internal_redirect::refuse(self.request, status, self.output)
     }
 
     fn discard(&mut self) {

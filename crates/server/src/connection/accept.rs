@@ -22,8 +22,8 @@ use tutti_pool::Level;
 
 use crate::connection::connection_task;
 use crate::local::{Command, Local};
-use tutti_conn::bounds::ClientKey;
 use tutti_conn::clock::now_millis;
+use tutti_conn::connection_limits::ClientKey;
 use tutti_conn::counters::ThreadCounters;
 use tutti_conn::listener::{Accepted, ListenerHold, Peer, SharedListener};
 use tutti_conn::socket;

@@ -15,9 +15,9 @@ use crate::exchange::arrival;
 use crate::exchange::client::ClientSide;
 use crate::exchange::messages::Messages;
 use crate::exchange::refusals::Unread;
+use crate::exchange_step::ExchangeStep;
 use crate::local::Local;
 use crate::pipeline::{self, Ending};
-use crate::step::ExchangeStep;
 
 /// With more than this to send, pipelined requests wait: a client that does not read its answers must not make us keep them.
 const OUTPUT_BYTES: u64 = 64 * 1024;

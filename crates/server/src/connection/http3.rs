@@ -8,8 +8,8 @@ use std::task::Waker;
 
 use tutti_conn::clock::Millis;
 use tutti_conn::connections::ConnectionEntry;
-use tutti_conn::holdings::ConnectionBuffers;
 use tutti_conn::listener::{ListenerHold, Peer, SharedListener};
+use tutti_conn::response_buffers::ConnectionBuffers;
 use tutti_http::Version;
 use tutti_http::http2::Opening;
 use tutti_http::http3::Section;

@@ -13,9 +13,9 @@ use crate::exchange::arrival;
 use crate::exchange::channel::Channel;
 use crate::exchange::client::ClientSide;
 use crate::exchange::messages::Messages;
+use crate::exchange_step::ExchangeStep;
 use crate::local::Local;
 use crate::pipeline::{self, Ending};
-use crate::step::ExchangeStep;
 
 /// The facts about a request before its head is written down.
 pub(crate) struct StreamRequest {

@@ -14,13 +14,13 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use tutti_config::model::Compressor;
+use tutti_conn::buffer_space::{BufferSpace, Waiting};
 use tutti_conn::clock::{Millis, now_millis};
 use tutti_conn::connections::{ConnectionEntry, NEVER};
 use tutti_conn::departure::{Presence, SendingSide, Waited};
-use tutti_conn::holdings::{ConnectionBuffers, EncoderCharge, OverflowFile};
 use tutti_conn::listener::{ListenerHold, Peer, inet};
 use tutti_conn::output::{Gone, Output};
-use tutti_conn::room::{BufferSpace, Waiting};
+use tutti_conn::response_buffers::{ConnectionBuffers, EncoderCharge, OverflowFile};
 use tutti_conn::send_deadline::SendDeadline;
 use tutti_conn::socket::ReadResult;
 use tutti_files::compression;

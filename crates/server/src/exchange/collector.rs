@@ -5,7 +5,7 @@ use tutti_spool::{Region, Spool, SpoolError};
 
 use crate::exchange::body::ClientBody;
 use crate::exchange::client::ClientSide;
-use crate::posts::Gathered;
+use crate::job_submission::Gathered;
 
 /// A request's body.
 #[derive(Default)]

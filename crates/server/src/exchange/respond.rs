@@ -11,7 +11,7 @@ use tutti_http::{
 
 use crate::exchange::channel::Channel;
 use crate::exchange::client::ClientSide;
-pub(crate) use crate::fields::own::Own;
+pub(crate) use crate::fields::server_date::Own;
 use crate::local::Local;
 use crate::snapshot::Snapshot;
 use tutti_conn::output::Output;

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use data_encoding::BASE64;
 use tutti_config::model::{self, Authenticate, KeySource};
-use tutti_conn::bounds::ClientKey;
+use tutti_conn::connection_limits::ClientKey;
+use tutti_guard::auth_request::{self, AuthClient};
 use tutti_guard::passwords::Accounts;
-use tutti_guard::question::{self, AuthClient};
 use tutti_guard::token::{Claims, TokenError, VerificationKeys, Verifier, claim, unfit};
 use tutti_guard::{ActionGuard, Busy, Identity, IdentityState, KeySet, PasswordDesk};
 use tutti_http::FieldLines;
@@ -14,8 +14,8 @@ use tutti_http::edits::Edit;
 use tutti_pool::Level;
 use tutti_routing::RequestInfo as _;
 
-use super::answer::GuardResponse;
-use super::question as way;
+use super::response::GuardResponse;
+use super::subrequest as way;
 use crate::exchange::refusals;
 use crate::exchange::request::Request;
 
@@ -198,7 +198,7 @@ async fn fetched(
         }
     }
     let ask = || async {
-        let outgoing = question::for_keys(question, &options.host);
+        let outgoing = auth_request::for_keys(question, &options.host);
         let outgoing = outgoing.map_err(|failure| failure.reason)?;
         let asked = way::ask(request, guard, question, outgoing).await;
         let asked = asked.map_err(|failure| failure.reason)?;
@@ -228,7 +228,7 @@ async fn forward(request: &Request<'_>, guard: &ActionGuard, model: &model::Forw
         is_https: request.is_https(),
         own: request.snapshot.guards.fields(),
     };
-    let asked = match question::about(model, &request.view, &told) {
+    let asked = match auth_request::about(model, &request.view, &told) {
         Ok(outgoing) => way::ask(request, guard, &model.question, outgoing).await,
         Err(failure) => Err(failure),
     };

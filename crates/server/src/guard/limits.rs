@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use tutti_conn::bounds::ClientKey;
+use tutti_conn::connection_limits::ClientKey;
 use tutti_guard::{Bound, Quota, RequestLimit, Taken};
 use tutti_http::FieldLines;
 use tutti_routing::{RequestInfo as _, Seen};
 
-use super::answer::GuardResponse;
+use super::response::GuardResponse;
 use crate::exchange::refusals;
 use crate::exchange::request::Request;
 use crate::plan::Plan;

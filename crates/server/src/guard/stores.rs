@@ -8,8 +8,8 @@ use tutti_config::model::LimitFallback;
 use tutti_guard::RequestLimit;
 use tutti_http::FieldLines;
 
-use super::answer::GuardResponse;
 use super::limits::{self, Pace};
+use super::response::GuardResponse;
 use crate::exchange::refusals;
 use crate::exchange::request::Request;
 use crate::plan::Plan;

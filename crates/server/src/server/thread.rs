@@ -257,7 +257,7 @@ mod tests {
     use tutti_pool::{LogSink, ThreadWakers};
 
     use super::*;
-    use crate::posts::Desk;
+    use crate::job_submission::Desk;
     use crate::scraper::Scraper;
     use tutti_conn::listener::{Accepted, Peer};
     use tutti_files::cache::CacheLimits;

@@ -11,7 +11,7 @@ use tutti_worker::Level;
 use tutti_worker::log::line;
 use tutti_worker::{BodyRef, Exchange, Process, StartError, Worker};
 
-use crate::answer::{ResponseError, ResponseParser, State};
+use crate::response::{ResponseError, ResponseParser, State};
 
 /// Bytes of a body given to Node.js at once: as much as it reads from a socket at once.
 const PIECE: usize = 64 * 1024;

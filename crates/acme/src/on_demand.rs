@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tutti_log::Level;
 use tutti_protocol::OnDemandPlan;
 
-use crate::asking::{Asker, Permission};
 use crate::demand::{self, DemandAction, NO_HOLDS, UNKNOWN_HOLDS, Wish};
 use crate::documents::CertificateDocument;
+use crate::permission::{Asker, Permission};
 use crate::scheduler::{Inner, NOT_WANTED, Scheduler, unix_time};
 
 impl Scheduler {

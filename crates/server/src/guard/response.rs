@@ -3,10 +3,10 @@
 use tutti_http::{BodyLength, FieldLines};
 
 use crate::exchange::request::Request;
-use crate::instead::{self, ErrorResponse};
+use crate::exchange_step::ExchangeStep;
+use crate::internal_redirect::{self, ErrorResponse};
 use crate::plan::Changes;
 use crate::sending::Whole;
-use crate::step::ExchangeStep;
 use tutti_conn::output::{Gone, Output};
 use tutti_request_log::Answerer;
 
@@ -60,8 +60,8 @@ pub(crate) fn page(
         is_body_coming: has_body(request),
     };
     match answer.status >= 400 {
-        true => instead::fail(request, &failure, changes, output),
-        false => instead::page(request, &failure, changes, output),
+        true => internal_redirect::fail(request, &failure, changes, output),
+        false => internal_redirect::page(request, &failure, changes, output),
     }
 }
 

@@ -8,14 +8,14 @@ use tutti_config::model::Cache;
 use tutti_http::edits::{Edit, replaces};
 use tutti_http::{Known, RequestView};
 
+use crate::cache_status::ForwardReason;
 use crate::clock::now;
-use crate::flight::Lead;
+use crate::fetches::Lead;
 use crate::freshness::Use;
 use crate::key::Key;
 use crate::recording::{Purpose, Recording, RequestTerms};
 use crate::store::{Found, LookupMode, ResponseStore};
 use crate::stored::Stored;
-use crate::told::ForwardReason;
 
 /// The question of one request: its key, and the answers that it may have.
 pub struct CacheLookup {

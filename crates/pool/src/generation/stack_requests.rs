@@ -5,7 +5,7 @@ use std::sync::{MutexGuard, PoisonError};
 use tutti_wire::{SlotId, SlotKind};
 
 use super::{Generation, Phase};
-use crate::questions::StackRequest;
+use crate::stack_replies::StackRequest;
 
 impl Generation {
     /// Keeps a question for the supervisor.

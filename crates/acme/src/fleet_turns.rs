@@ -15,9 +15,9 @@ use crate::documents::CertificateDocument;
 use crate::failure::OrderError;
 use crate::fleet::{Fleet, Unclaimed};
 use crate::order::hand_over;
+use crate::schedule;
 use crate::scheduler::{Inner, Next, Scheduler, Task, unix_time};
 use crate::shared::{Shared, Urgency};
-use crate::times;
 
 /// A document that another node works at is looked at again after so many seconds, if nothing is heard of it before.
 const CLAIM_AGAIN: i64 = 2;
@@ -213,7 +213,7 @@ impl Inner {
                 continue;
             };
             let urgency = Urgency::of(issued, now);
-            let is_due = times::due(&document, bundle, Some(issued), now) <= now;
+            let is_due = schedule::due(&document, bundle, Some(issued), now) <= now;
             if !is_due || !state.shared.is_news(bundle, urgency, now) {
                 continue;
             }

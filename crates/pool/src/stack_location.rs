@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tutti_wire::SlotId;
 
 use crate::generation::Generation;
-use crate::questions::StackRequest;
+use crate::stack_replies::StackRequest;
 
 /// A worker that says nothing in this time is in the kernel, or writes its output elsewhere.
 const PATIENCE: Duration = Duration::from_secs(1);

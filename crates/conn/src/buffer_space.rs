@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use tutti_spool::SpoolError;
 
-use crate::holdings::{ConnectionBuffers, LEAST_BYTES, OverflowFile, ResponseBuffers};
 use crate::output::Output;
+use crate::response_buffers::{ConnectionBuffers, LEAST_BYTES, OverflowFile, ResponseBuffers};
 
 /// The answer to the question for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +108,7 @@ mod tests {
     use tutti_spool::Spool;
 
     use super::*;
-    use crate::holdings::BufferedBytes;
+    use crate::response_buffers::BufferedBytes;
 
     fn output(bytes: usize) -> Output {
         Output::new(vec![7; bytes])

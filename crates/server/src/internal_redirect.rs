@@ -6,15 +6,15 @@
 //! Must never: answer in place of an error page, go on without end, or let an answer lead to something that the configuration has not
 //! named: what it names is a path for the routes, never one of the file system.
 
-use crate::substitute::{Mended, Named, Original, Substitute, Way, named};
+use crate::substitute::{Mended, Named, Original, Substitute, Way, redirect_target};
 use tutti_config::model::PageStatus;
 use tutti_http::{FieldLines, NO_FIELDS};
 
 use crate::exchange::refusals;
 use crate::exchange::request::Request;
 use crate::exchange::respond::{Page, Persistence};
+use crate::exchange_step::ExchangeStep;
 use crate::plan::Changes;
-use crate::step::ExchangeStep;
 use crate::writer::{Head, Writer};
 use tutti_cache::now;
 use tutti_conn::output::Output;

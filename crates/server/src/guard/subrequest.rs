@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use tutti_config::model;
 use tutti_guard::ActionGuard;
-use tutti_guard::question::{AuthError, AuthResponse, Outgoing, failed};
+use tutti_guard::auth_request::{AuthError, AuthResponse, Outgoing, failed};
 
 use crate::exchange::request::Request;
 use crate::local::Command;
@@ -29,7 +29,7 @@ pub(super) async fn ask(
         });
     }
     let stream = connect(request, guard)?;
-    tutti_guard::question::ask(stream, outgoing, question.timeout).await
+    tutti_guard::auth_request::ask(stream, outgoing, question.timeout).await
 }
 
 /// A connection of the server to itself, served by this thread.

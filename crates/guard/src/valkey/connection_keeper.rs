@@ -12,7 +12,7 @@ use tutti_config::model::LimitStore;
 use tutti_dialer::Backoff;
 
 use super::connecting::{Driver, Open, connect};
-use super::surroundings::{StoreEnvironment, StoreEvent};
+use super::environment::{StoreEnvironment, StoreEvent};
 
 /// How long an attempt to connect may take, with the files that it needs and its trial.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(3);
