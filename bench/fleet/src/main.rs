@@ -144,7 +144,7 @@ async fn play_main(link: Arc<Link<ToFleet, Said>>, number: u32) {
             // There is nothing that they could change here.
             _ => FleetAnswer::Noted,
         };
-        link.tell(&ToFleet::Answer { id, answer });
+        link.send(&ToFleet::Answer { id, answer });
     }
 }
 

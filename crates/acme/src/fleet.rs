@@ -160,7 +160,7 @@ impl Fleet {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = oneshot::channel();
         locked(&self.asked).insert(id, sender);
-        self.link.tell(&FromAcme::Shared { id, request });
+        self.link.send(&FromAcme::Shared { id, request });
         let reason = match timeout(LONGEST_ANSWER, receiver).await {
             Ok(Ok(answer)) => return answer,
             Ok(Err(_)) => "the main process has gone",

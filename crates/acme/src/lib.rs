@@ -97,7 +97,7 @@ async fn serve(line: OwnedFd) -> io::Result<()> {
             ToAcme::Used { account, name } => scheduler.note_use(&account, &name),
             ToAcme::Shared { id, answer } => scheduler.answered(id, answer),
             ToAcme::SharedNews { news } => scheduler.hear(&news),
-            ToAcme::Probe { number } => link.tell(&FromAcme::Alive { number }),
+            ToAcme::Probe { number } => link.send(&FromAcme::Alive { number }),
             ToAcme::LogReopened => own_log::reopen(&log, descriptors),
             ToAcme::Hello(_) | ToAcme::Done { .. } | ToAcme::Failed { .. } => {}
         }

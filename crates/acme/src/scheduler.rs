@@ -515,7 +515,7 @@ impl Inner {
     }
 
     pub(crate) fn answer(&self, id: u64, error: Option<String>) {
-        self.link.tell(&FromAcme::Wanted { id, error });
+        self.link.send(&FromAcme::Wanted { id, error });
     }
 
     /// Those who wait for a certificate have it, or do not get it.

@@ -323,7 +323,7 @@ impl Recording {
     }
 
     /// Adds `Cache-Status`, if it is wished.
-    pub fn tell(&self, fields: &mut FieldLines, altered: &Altered, status: u16) {
+    pub fn add_cache_status(&self, fields: &mut FieldLines, altered: &Altered, status: u16) {
         if self.cache.options.status_field {
             cache_status::forwarded(fields, self.forward, status, altered.kept);
         }

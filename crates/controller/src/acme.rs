@@ -60,7 +60,7 @@ impl ControllerService {
             }
         };
         let error = done.err();
-        self.0.link.tell(&FromController::AcmeDone { id, error });
+        self.0.link.send(&FromController::AcmeDone { id, error });
     }
 }
 
@@ -111,7 +111,7 @@ impl Inner {
         if plan.is_none() {
             self.acme_news.store(Arc::default());
         }
-        self.link.tell(&FromController::Acme { plan });
+        self.link.send(&FromController::Acme { plan });
     }
 
     /// Stores a certificate that the configuration waits for.

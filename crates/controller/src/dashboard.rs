@@ -109,7 +109,7 @@ impl Inner {
 
     fn unlisten(&self, address: SocketAddr) {
         let place = BindAddress::Inet(address);
-        self.link.tell(&FromController::Unlisten { place });
+        self.link.send(&FromController::Unlisten { place });
     }
 
     /// Serves this from now on, and nothing else. To be called by who holds `changing`.

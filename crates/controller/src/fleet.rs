@@ -78,7 +78,7 @@ impl ControllerService {
             FleetRequest::Purge { cache, purge } => self.0.purge_for_fleet(cache, purge).await,
             FleetRequest::Standing { standing } => self.0.tell_standing(standing).await,
         };
-        self.0.link.tell(&FromController::FleetDone { id, answer });
+        self.0.link.send(&FromController::FleetDone { id, answer });
     }
 }
 
@@ -116,7 +116,7 @@ impl Inner {
             None => own.map(|source| Box::new(source::plan(source))),
         };
         let has_left = plan.is_none() && self.source_news.swap(None).is_some();
-        self.link.tell(&FromController::Source { plan });
+        self.link.send(&FromController::Source { plan });
         if has_left {
             let inner = Arc::clone(self);
             let alone = FleetStanding {

@@ -279,7 +279,7 @@ impl Inner {
         let done = match timeout(longest_start.saturating_add(self.slack), &mut answer).await {
             Ok(done) => done,
             Err(_) => {
-                self.link.tell(&FromController::Abandon { id });
+                self.link.send(&FromController::Abandon { id });
                 answer.await
             }
         };
@@ -302,7 +302,7 @@ impl Inner {
             Ok(done) => done.map(|done| done.descriptors),
             Err(_) => {
                 self.link.forget(id);
-                self.link.tell(&FromController::Forget { id });
+                self.link.send(&FromController::Forget { id });
                 Err(Refused {
                     reason: Reason::Unavailable,
                     ..Refused::new(format!(

@@ -158,7 +158,7 @@ impl Orders {
                 }
                 ToFleet::Leave if self.is_connecting => self.node.leave(),
                 ToFleet::Leave => self.controller.tell_left(),
-                ToFleet::Probe { number } => link.tell(&FromFleet::Alive { number }),
+                ToFleet::Probe { number } => link.send(&FromFleet::Alive { number }),
                 ToFleet::LogReopened => own_log::reopen(&self.log, descriptors),
                 ToFleet::Hello(_) => {}
             }
@@ -268,7 +268,7 @@ impl Sharing {
             Err(reason) => {
                 let reason = reason.clone();
                 let answer = SharedAnswer::Unavailable { reason };
-                self.link.tell(&FromFleet::Shared { id, answer });
+                self.link.send(&FromFleet::Shared { id, answer });
             }
         }
     }
@@ -282,7 +282,7 @@ impl Sharing {
                     error: Some(reason.clone()),
                     ..SharedNews::default()
                 };
-                self.link.tell(&FromFleet::SharedNews { news });
+                self.link.send(&FromFleet::SharedNews { news });
             }
         }
     }

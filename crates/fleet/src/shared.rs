@@ -120,7 +120,7 @@ impl Shared {
             Undone::Lost => SharedAnswer::Lost,
             Undone::Unavailable(reason) => SharedAnswer::Unavailable { reason },
         });
-        self.link.tell(&FromFleet::Shared { id, answer });
+        self.link.send(&FromFleet::Shared { id, answer });
     }
 
     async fn claim(self: &Arc<Self>, name: &str) -> Result<SharedAnswer, Undone> {

@@ -46,7 +46,7 @@ pub(crate) async fn tell(shared: Arc<Shared>, longest_pause: Duration) {
 }
 
 fn tell_news(shared: &Shared, news: SharedNews) {
-    shared.link.tell(&FromFleet::SharedNews { news });
+    shared.link.send(&FromFleet::SharedNews { news });
 }
 
 /// Tells all documents, and then each change, until that is not possible any more.

@@ -81,7 +81,7 @@ pub use framing::{
 pub use head::request::{MessageFacts, RequestHead, RequestView, TargetForm};
 pub use head::response::{ResponseHead, ResponseView};
 pub use head::{BufferSpan, Progress};
-pub use host::{split_port, told_port};
+pub use host::{port_or_default, split_port};
 pub use known_fields::Known;
 pub use limits::MessageLimits;
 pub use method::{Method, is_idempotent, is_safe};

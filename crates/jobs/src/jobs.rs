@@ -50,7 +50,7 @@ pub trait JobEnvironment: Send + Sync + 'static {
     fn run_command(&self, schedule: &str, timeout: Duration) -> Running;
 
     /// A job was delivered after the store was closed: whoever has the store now is to be told.
-    fn tell_successor(&self, spooler: &str, id: u64);
+    fn notify_successor(&self, spooler: &str, id: u64);
 
     /// Takes a line for the log.
     fn log(&self, level: Level, line: &str);
@@ -420,7 +420,7 @@ impl Jobs {
         // A run that failed is over, too.
         let is_over = is_delivered || name.starts_with(SCHEDULE_PREFIX);
         if is_over && is_closed {
-            self.0.around.tell_successor(name, id);
+            self.0.around.notify_successor(name, id);
         }
         if let Some((level, line)) = line {
             self.0.around.log(level, &line);

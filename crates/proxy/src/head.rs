@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use tutti_config::model::{ForwardedHeaders, UpstreamAddress};
 use tutti_http::edits::{Edit, is_alias, is_ours_to_say, mentions, replaces};
 use tutti_http::{
-    Known, PerConnection, RequestFraming, told_port, write_field, write_request_framing,
+    Known, PerConnection, RequestFraming, port_or_default, write_field, write_request_framing,
     write_request_line,
 };
 use tutti_upstream::GroupServer;
@@ -162,7 +162,7 @@ fn write_forwarded<C: Client>(
             out.field(b"X-Forwarded-Proto", scheme.as_bytes());
         }
         if is_ours("X-Forwarded-Port") {
-            let port = told_port(host, is_https);
+            let port = port_or_default(host, is_https);
             out.field(b"X-Forwarded-Port", port);
         }
         if !host.is_empty() && is_ours("X-Forwarded-Host") {

@@ -45,7 +45,7 @@ async fn serve(link: Arc<Link>, mut wishes: mpsc::Receiver<CertificateRequest>) 
                 let Some(wish) = wish else { return };
                 let Some(answer) = wish.answer else {
                     let (account, name) = (wish.account, wish.name);
-                    link.tell(&FromRouter::CertificateUsed { account, name });
+                    link.send(&FromRouter::CertificateUsed { account, name });
                     continue;
                 };
                 let name = (wish.account, wish.name);

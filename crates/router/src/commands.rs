@@ -76,7 +76,7 @@ impl Around for Starter {
     }
 
     fn kill(&self, pid: i32) {
-        self.link.tell(&FromRouter::Kill {
+        self.link.send(&FromRouter::Kill {
             pid,
             signal: SIGKILL,
         });

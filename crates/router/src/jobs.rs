@@ -50,8 +50,8 @@ impl JobEnvironment for Around {
         })
     }
 
-    fn tell_successor(&self, spooler: &str, id: u64) {
-        self.link.tell(&FromRouter::JobDelivered {
+    fn notify_successor(&self, spooler: &str, id: u64) {
+        self.link.send(&FromRouter::JobDelivered {
             spooler: spooler.to_owned(),
             job: id,
         });

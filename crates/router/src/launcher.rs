@@ -83,6 +83,6 @@ impl Launcher for MainLauncher {
     }
 
     fn kill(&self, pid: i32, signal: i32) {
-        self.link.tell(&FromRouter::Kill { pid, signal });
+        self.link.send(&FromRouter::Kill { pid, signal });
     }
 }

@@ -250,7 +250,7 @@ async fn begin_serving(
     document: Option<Document>,
     is_upgrade: bool,
 ) {
-    link.tell(&begin(&service, document, is_upgrade).await);
+    link.send(&begin(&service, document, is_upgrade).await);
     service.release_caches_later();
 }
 
@@ -333,7 +333,7 @@ async fn retire(
     server.drain_gently();
     let tell = || {
         let totals = service.totals();
-        link.tell(&FromRouter::Totals { totals });
+        link.send(&FromRouter::Totals { totals });
     };
     let bounded = async {
         tokio::time::sleep(tutti_server::LAST_REQUEST).await;
@@ -542,7 +542,7 @@ impl News {
                 let (service, link) = (self.service.clone(), Arc::clone(&self.link));
                 tokio::spawn(async move {
                     service.freeze().await;
-                    link.tell(&FromRouter::Frozen);
+                    link.send(&FromRouter::Frozen);
                 });
             }
             (ToRouter::Thaw, _) => self.service.thaw(),
@@ -550,7 +550,7 @@ impl News {
                 let (answers, link) = (self.service.threads_answer(), Arc::clone(&self.link));
                 tokio::spawn(async move {
                     answers.await;
-                    link.tell(&FromRouter::Alive { number });
+                    link.send(&FromRouter::Alive { number });
                 });
             }
             (ToRouter::JobDelivered { spooler, job }, _) => {

@@ -66,13 +66,13 @@ pub(super) struct Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         for place in self.new_places.drain(..) {
-            self.link.tell(&FromRouter::Unlisten { place });
+            self.link.send(&FromRouter::Unlisten { place });
         }
         for address in self.new_datagrams.drain(..) {
-            self.link.tell(&FromRouter::UnlistenDatagrams { address });
+            self.link.send(&FromRouter::UnlistenDatagrams { address });
         }
         for path in self.new_logs.drain(..) {
-            self.link.tell(&FromRouter::CloseFile { path });
+            self.link.send(&FromRouter::CloseFile { path });
         }
     }
 }
@@ -463,7 +463,7 @@ impl Openings {
             _ => return,
         };
         drop(held);
-        self.link.tell(&news);
+        self.link.send(&news);
     }
 
     /// The files that say who is let in, each with its content or why it cannot be read.
@@ -530,17 +530,17 @@ impl Openings {
         let before = std::mem::replace(&mut *self.held(), held);
         let now = self.held();
         for place in before.places.difference(&now.places) {
-            self.link.tell(&FromRouter::Unlisten {
+            self.link.send(&FromRouter::Unlisten {
                 place: place.clone(),
             });
         }
         for address in before.datagrams.difference(&now.datagrams) {
             self.link
-                .tell(&FromRouter::UnlistenDatagrams { address: *address });
+                .send(&FromRouter::UnlistenDatagrams { address: *address });
         }
         for path in before.logs.difference(&now.logs) {
             self.link
-                .tell(&FromRouter::CloseFile { path: path.clone() });
+                .send(&FromRouter::CloseFile { path: path.clone() });
         }
     }
 }

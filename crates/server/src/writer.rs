@@ -165,7 +165,7 @@ impl Writer {
             compression::push_vary(sent);
         }
         if let (Some(recording), Some(altered)) = (&recording, &altered) {
-            recording.tell(sent, altered, told_status);
+            recording.add_cache_status(sent, altered, told_status);
         }
         response.frame(&decision);
         request.adjust(changes, &mut response);

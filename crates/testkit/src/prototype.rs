@@ -101,7 +101,7 @@ impl Prototype {
 
     /// Has it make a worker; its process, which is ready.
     pub fn fork(&self, worker: u32) -> i32 {
-        self.tell(&ToPrototype::Fork {
+        self.send(&ToPrototype::Fork {
             worker,
             threads: self.threads,
         });

@@ -90,7 +90,7 @@ impl Wire {
     }
 
     /// Sends a message over the line.
-    pub fn tell(&self, message: &ToPrototype) {
+    pub fn send(&self, message: &ToPrototype) {
         seqpacket::send(self.control.as_fd(), &encode(message), &[]).unwrap();
     }
 

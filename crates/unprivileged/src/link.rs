@@ -177,7 +177,7 @@ impl<To: Serialize, From: FromMain> Link<To, From> {
     }
 
     /// Sends a message that has no answer.
-    pub fn tell(&self, message: &To) {
+    pub fn send(&self, message: &To) {
         self.give(message, Vec::new());
     }
 
@@ -347,7 +347,7 @@ mod tests {
         let link = Arc::new(Link::<FromRouter, ToRouter>::new(router).unwrap());
         let count = 2000;
         for id in 0..count {
-            link.tell(&open(id, &"x".repeat(1000)));
+            link.send(&open(id, &"x".repeat(1000)));
         }
         let writer = Arc::clone(&link);
         tokio::spawn(async move { writer.write_waiting().await });

@@ -31,7 +31,7 @@ fn a_worker_serves_until_told_to_quit() {
     assert_eq!(title(pool.pid).trim_end(), "tutti: \"demo\" prototype");
     pool.segment.tell_worker_to_quit(1);
     assert_eq!(pool.exited(), (1, ExitStatus::Code(0), vec![]));
-    pool.tell(&ToPrototype::Quit);
+    pool.send(&ToPrototype::Quit);
     assert_eq!(pool.wait_for_end(), Ended::Code(0));
 }
 
@@ -83,7 +83,7 @@ fn a_worker_leaves_after_its_limit_and_loses_nothing() {
         .map(|_| pool.submit("/count", &BodyRef::None))
         .collect();
     for worker in 0..4 {
-        pool.tell(&ToPrototype::Fork {
+        pool.send(&ToPrototype::Fork {
             worker,
             threads: NonZeroU32::MIN,
         });
@@ -220,7 +220,7 @@ fn failures_tell_step_reason_and_hint() {
 
     let pool = launch(&failing(serde_json::json!({"fail_worker": "no database"})));
     assert_eq!(pool.hear(), FromPrototype::Ready);
-    pool.tell(&ToPrototype::Fork {
+    pool.send(&ToPrototype::Fork {
         worker: 3,
         threads: NonZeroU32::MIN,
     });
@@ -305,7 +305,7 @@ fn fork_commands_that_make_no_sense_are_refused() {
     assert_eq!(pool.hear(), FromPrototype::Ready);
     pool.fork(0);
     for worker in [0, 4] {
-        pool.tell(&ToPrototype::Fork {
+        pool.send(&ToPrototype::Fork {
             worker,
             threads: NonZeroU32::MIN,
         });

@@ -322,7 +322,7 @@ fn a_resident_worker_that_does_not_boot_says_why() {
         worker: 0,
         threads: NonZeroU32::MIN,
     };
-    pool.tell(&command);
+    pool.send(&command);
     let failed = loop {
         match pool.hear() {
             FromPrototype::WorkerFailed { step, message, .. } => {

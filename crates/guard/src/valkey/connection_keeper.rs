@@ -81,7 +81,7 @@ impl Kept {
         let mut state = self.state();
         state.error = None;
         if std::mem::take(&mut state.is_told) {
-            around.tell(StoreEvent::Found, &format!("{self} answers again"));
+            around.report(StoreEvent::Found, &format!("{self} answers again"));
         }
     }
 
@@ -93,7 +93,7 @@ impl Kept {
             let text = format!(
                 "{self} does not answer: {why}; until it does, limits that are counted there do what their `on_error` says"
             );
-            around.tell(StoreEvent::Lost, &text);
+            around.report(StoreEvent::Lost, &text);
         }
         state.error = Some(why);
     }

@@ -14,7 +14,7 @@ pub trait StoreEnvironment: Send + Sync {
     fn addresses<'s>(&'s self, host: &'s str) -> BoxFuture<'s, Result<Vec<IpAddr>, String>>;
 
     /// Something that is worth a line in the log.
-    fn tell(&self, event: StoreEvent, text: &str);
+    fn report(&self, event: StoreEvent, text: &str);
 }
 
 /// Events of a store.

@@ -89,7 +89,7 @@ impl StoreEnvironment for Around {
         Box::pin(tutti_upstream::addresses(host, &self.resolver))
     }
 
-    fn tell(&self, event: StoreEvent, text: &str) {
+    fn report(&self, event: StoreEvent, text: &str) {
         let level = match event {
             StoreEvent::Lost => Level::Warn,
             StoreEvent::Found => Level::Notice,
