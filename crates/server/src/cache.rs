@@ -12,8 +12,7 @@ use std::task::Poll;
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 use tutti_cache::{
-    CacheLookup, Flight, Hit, Lead, RequestedPart, Stored, hit as told_hit, now, requested_part,
-    values,
+    CacheLookup, Flight, Hit, Lead, RequestedPart, Stored, hit as told_hit, now, values, wanted,
 };
 use tutti_conn::output::{Gone, Output};
 use tutti_files::range::ByteRange;

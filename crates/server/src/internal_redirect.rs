@@ -6,7 +6,7 @@
 //! Must never: answer in place of an error page, go on without end, or let an answer lead to something that the configuration has not
 //! named: what it names is a path for the routes, never one of the file system.
 
-use crate::substitute::{Mended, Named, Original, Substitute, Way, redirect_target};
+use crate::substitute::{Mended, Named, Original, Substitute, Way, named};
 use tutti_config::model::PageStatus;
 use tutti_http::{FieldLines, NO_FIELDS};
 
