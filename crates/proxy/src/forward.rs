@@ -37,7 +37,7 @@ pub enum ForwardResult<E> {
     /// The client has its answer, or the answer waits for it.
     Answered(E),
     /// The connection has become a tunnel, as the client has been told.
-    Tunnel(Tunnel),
+    Tunnel(Box<Tunnel>),
 }
 
 /// Sends a request to its upstream, and the answer to `client`. `body` is handed over while it comes; the part of it that the server did not
@@ -301,13 +301,13 @@ impl<C: Client> Forwarding<'_, C> {
             Done::Switched {
                 connection,
                 received,
-            } => ForwardResult::Tunnel(Tunnel {
+            } => ForwardResult::Tunnel(Box::new(Tunnel {
                 claim,
                 connection,
                 received,
                 timeout: millis(options.tunnel_timeout),
                 frames: self.is_websocket().then(PassedFrames::default),
-            }),
+            })),
         }
     }
 

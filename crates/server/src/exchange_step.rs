@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tutti_http::{BodyDecoder, FieldLines};
+use tutti_http::FieldLines;
 use tutti_pool::ApplicationExchange;
 
 use crate::exchange::collector::Collected;
@@ -17,10 +17,7 @@ pub(crate) enum ExchangeStep {
     /// Wait for the guards of this, for so long at least.
     Guard { plan: Box<Plan>, pause: Duration },
     /// Read the request's body.
-    Body {
-        plan: Box<Plan>,
-        decoder: BodyDecoder,
-    },
+    Body(Box<Plan>),
     /// Wait for a response in the cache.
     Cache(Box<Fetch>),
     /// Perform an action that waits for something.
@@ -47,7 +44,7 @@ pub(crate) struct Fetch {
 
 /// A connection that is a tunnel to a server from now on. The response that says so is in the output.
 pub(crate) struct Tunnel {
-    pub(crate) to_server: tutti_proxy::Tunnel,
+    pub(crate) to_server: Box<tutti_proxy::Tunnel>,
     /// The fields of the response's head, where the access log may ask for them.
     pub(crate) head: FieldLines,
 }

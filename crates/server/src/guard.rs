@@ -87,7 +87,11 @@ pub(crate) async fn wait(
     if !pause.is_zero() {
         request.unless_gone(tokio::time::sleep(pause)).await?;
     }
-    match request.unless_gone(identify(request, &plan)).await? {
+    // In a box, because most requests that wait do not wait for this.
+    match request
+        .unless_gone(Box::pin(identify(request, &plan)))
+        .await?
+    {
         Ok(told) => {
             // Nobody says it beside the guard: not `request_headers` either.
             let is_told = |edit: &Edit| {

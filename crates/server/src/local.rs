@@ -26,7 +26,7 @@ use tutti_quic::Ports;
 use crate::fields::server_date::OwnFields;
 use crate::job_submission::Desk;
 use crate::scraper::Scraper;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, Timeouts};
 use tutti_conn::buffers::Buffers;
 use tutti_conn::clock::now_millis;
 use tutti_conn::connections::Connections;
@@ -273,6 +273,11 @@ impl Local {
             self.files.clear();
         }
         snapshot
+    }
+
+    /// The timeouts of the live configuration.
+    pub(crate) fn timeouts(&self) -> Timeouts {
+        self.snapshot.borrow_mut().load().timeouts
     }
 
     /// Closes idle connections to servers that the live configuration does not have.

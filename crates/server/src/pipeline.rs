@@ -23,7 +23,7 @@ use crate::handshake_check;
 use crate::internal_redirect;
 use crate::mirror;
 use crate::plan::Plan;
-use crate::request_body::{self, Expected};
+use crate::request_body;
 use crate::route;
 use crate::tunnel;
 use crate::websocket;
@@ -102,11 +102,8 @@ fn stages(
     }
     if from <= Stage::Body {
         match request_body::expect(request, &plan) {
-            Ok(Expected::Nothing) => {}
-            Ok(Expected::Body(decoder)) => {
-                let plan = Box::new(plan);
-                return ExchangeStep::Body { plan, decoder };
-            }
+            Ok(false) => {}
+            Ok(true) => return ExchangeStep::Body(Box::new(plan)),
             Err(status) => return internal_redirect::refuse(request, status, output),
         }
     }
@@ -151,6 +148,55 @@ async fn step(
     exchange: &mut Exchange,
     step: ExchangeStep,
 ) -> Result<Result<ExchangeStep, Ending>, Gone> {
+    // Has the body's bytes and those behind it while the body is read during the action.
+    let mut input = Vec::new();
+    let (request, mut plan, body, output) = match step {
+        ExchangeStep::Action(plan, body) => {
+            let (request, output) = messages.parts(client, exchange);
+            (request, plan, ActionBody::Collected(body), output)
+        }
+        ExchangeStep::Body(plan)
+            if request_body::is_streamed(&messages.request(client, exchange), &plan) =>
+        {
+            let decoder = match request_body::decoder(&messages.request(client, exchange)) {
+                Ok(decoder) => decoder,
+                Err(status) => {
+                    let (request, output) = messages.parts(client, exchange);
+                    return Ok(Ok(internal_redirect::refuse(&request, status, output)));
+                }
+            };
+            input = client.local.buffers.take();
+            let (request, body, output) =
+                messages.detach_body(client, exchange, decoder, &mut input);
+            // Nothing of the body is there for a copy or for the cache.
+            match stages(&request, Stage::Mirror, Some(plan), Collected::None, output) {
+                ExchangeStep::Action(plan, _) => {
+                    (request, plan, ActionBody::Stream(Box::new(body)), output)
+                }
+                step => {
+                    messages.take_back(client, input);
+                    return Ok(Ok(step));
+                }
+            }
+        }
+        step => return wait(client, messages, exchange, step).await,
+    };
+    let outcome = action::run(&request, &plan, body, output).await;
+    // A stored response may stand in for what came of it.
+    let step = cache::settle(&request, &mut plan, outcome, output)?;
+    if input.capacity() > 0 {
+        messages.take_back(client, input);
+    }
+    Ok(Ok(step))
+}
+
+/// The same for a request that waits for anything but its action.
+async fn wait(
+    client: &ClientSide,
+    messages: &mut Messages,
+    exchange: &mut Exchange,
+    step: ExchangeStep,
+) -> Result<Result<ExchangeStep, Ending>, Gone> {
     if let ExchangeStep::Substitute(substitute) = step {
         exchange.substitute = Some(substitute);
         let (request, output) = messages.parts(client, exchange);
@@ -158,25 +204,8 @@ async fn step(
         return Ok(Ok(step));
     }
     let exchange = &*exchange;
-    if let ExchangeStep::Body { plan, decoder } = step {
-        if request_body::is_streamed(&messages.request(client, exchange), &plan) {
-            // The head stays where it is, whatever is read behind it.
-            let mut input = client.local.buffers.take();
-            let (request, body, output) =
-                messages.detach_body(client, exchange, decoder, &mut input);
-            // Nothing of the body is there for a copy or for the cache.
-            let step = match stages(&request, Stage::Mirror, Some(plan), Collected::None, output) {
-                ExchangeStep::Action(plan, _) => {
-                    act(&request, plan, ActionBody::Stream(Box::new(body)), output).await?
-                }
-                step => step,
-            };
-            // The next request.
-            messages.input.extend_from_slice(&input);
-            client.local.buffers.give(input);
-            return Ok(Ok(step));
-        }
-        let received = request_body::receive((client, exchange), messages, &plan, decoder).await?;
+    if let ExchangeStep::Body(plan) = step {
+        let received = request_body::receive((client, exchange), messages, &plan).await?;
         let (request, output) = messages.parts(client, exchange);
         return Ok(Ok(match received {
             Ok(body) => stages(&request, Stage::Mirror, Some(plan), body, output),
@@ -185,7 +214,9 @@ async fn step(
     }
     let (request, output) = messages.parts(client, exchange);
     Ok(Ok(match step {
-        ExchangeStep::Substitute(_) | ExchangeStep::Body { .. } => return Ok(Err(Ending::Abort)),
+        ExchangeStep::Substitute(_) | ExchangeStep::Body(_) | ExchangeStep::Action(..) => {
+            return Ok(Err(Ending::Abort));
+        }
         ExchangeStep::Guard { plan, pause } => {
             match guard::wait(&request, plan, pause, output).await? {
                 Ok(plan) => stages(&request, Stage::Body, Some(plan), Collected::None, output),
@@ -198,9 +229,6 @@ async fn step(
                 stages(&request, Stage::Hints, Some(plan), Collected::None, output)
             }
         },
-        ExchangeStep::Action(plan, body) => {
-            act(&request, plan, ActionBody::Collected(body), output).await?
-        }
         ExchangeStep::Send(response) => response.send(&request, output).await?.into(),
         ExchangeStep::Tunnel(tunnel) => {
             tunnel::run(client, messages, exchange, *tunnel).await;
@@ -226,18 +254,4 @@ async fn step(
             return Ok(Err(Ending::Linger));
         }
     }))
-}
-
-/// Performs an action that waits; a stored response may stand in for what came of it.
-async fn act<'r>(
-    request: &Request<'r>,
-    mut plan: Box<Plan>,
-    body: ActionBody<'r>,
-    output: &mut Output,
-) -> Result<ExchangeStep, Gone> {
-    let outcome = action::run(request, &plan, body, output).await;
-    match plan.asked.is_some() {
-        true => cache::settle(request, &mut plan, outcome, output),
-        false => outcome,
-    }
 }

@@ -2,7 +2,7 @@
 //!
 //! When bytes come, a buffer is taken from the thread and read into, and [`http1`] answers what is complete. Whatever
 //! cannot be finished like that (a head or body still to come, a large file, an application, a full socket) moves into
-//! [`http1::run`], a future in a box that lives until the connection is idle again: an idle one does not pay for it.
+//! [`http1::start`], a future in a box that lives until the connection is idle again: an idle one does not pay for it.
 
 use std::future::poll_fn;
 use std::os::fd::OwnedFd;
@@ -88,8 +88,7 @@ async fn run(local: Rc<Local>, accepted: Accepted) {
     loop {
         let ending = match poll_fn(|cx| poll_requests(&mut connection, cx)).await {
             Ok(mut work) => {
-                // In a box, so that an idle connection does not pay for it.
-                let ending = Box::pin(http1::run(&connection.client, &mut work)).await;
+                let ending = http1::start(&connection.client, &mut work).await;
                 work.reader.give_back(&connection.client.local);
                 ending
             }
@@ -224,21 +223,25 @@ fn answer(connection: &mut TcpConnection, input: Vec<u8>) -> Result<Option<Box<W
     let is_first = !std::mem::replace(&mut connection.has_served, true);
     let client = &connection.client;
     // On the stack until it turns out that it must live longer.
-    let mut reader = Reader::new(client, input, is_first);
-    let next = reader.answer_complete(client);
-    let ending = match &next {
-        Next::Read if reader.is_done() => Ending::Idle,
+    let mut work = Work {
+        reader: Reader::new(client, input, is_first),
+        next: Next::Read,
+    };
+    work.next = work.reader.answer_complete(client);
+    let messages = &mut work.reader.messages;
+    let ending = match &work.next {
+        Next::Read if messages.is_done() => Ending::Idle,
         Next::Exchange(_, ExchangeStep::End(Persistence::Close)) => Ending::Close,
         Next::Exchange(_, ExchangeStep::Linger) => Ending::Linger,
-        Next::Http2 => return Err(Ending::Http2(std::mem::take(&mut reader.messages.input))),
-        _ => return Ok(Some(Box::new(Work { reader, next }))),
+        Next::Http2 => return Err(Ending::Http2(std::mem::take(&mut messages.input))),
+        _ => return Ok(Some(Box::new(work))),
     };
-    match client.channel.try_send(&mut reader.messages.output) {
+    match client.channel.try_send(&mut messages.output) {
         Ok(true) => {}
-        Ok(false) => return Ok(Some(Box::new(Work { reader, next }))),
+        Ok(false) => return Ok(Some(Box::new(work))),
         Err(_) => return Err(Ending::Abort),
     }
-    reader.give_back(&client.local);
+    work.reader.give_back(&client.local);
     match ending {
         Ending::Idle => Ok(None),
         other => Err(other),

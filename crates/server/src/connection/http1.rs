@@ -3,6 +3,7 @@
 //! Every complete request in the input is answered into one output buffer, which goes out in one write. The first one that needs
 //! waiting for something stops the others, with its [`ExchangeStep`]; [`run`] goes on with it, in a box while that lasts.
 
+use std::pin::Pin;
 use std::time::Instant;
 
 use tutti_conn::clock::now_millis;
@@ -57,11 +58,6 @@ impl Reader {
             head_begun: None,
             may_be_http2: is_first,
         }
-    }
-
-    /// True if all that has been read is answered.
-    pub(crate) fn is_done(&self) -> bool {
-        self.messages.position >= self.messages.input.len()
     }
 
     /// Gives the buffers back to the thread.
@@ -131,7 +127,7 @@ impl Reader {
         client
             .flush(&mut self.messages.output, timeouts.send)
             .await?;
-        if self.is_done() {
+        if self.messages.is_done() {
             return Ok(None);
         }
         self.messages.input.drain(..self.messages.position);
@@ -178,8 +174,19 @@ impl Reader {
     }
 }
 
+/// Goes on with the requests of a connection, in a box, so that an idle connection does not pay for it.
+///
+/// The box comes first, so that the future is made in it: what is made before an allocation is copied, here kilobytes for each request.
+pub(crate) fn start<'c>(
+    client: &'c ClientSide,
+    work: &'c mut Work,
+) -> Pin<Box<impl Future<Output = Ending> + use<'c>>> {
+    let place = Box::new_uninit();
+    Box::into_pin(Box::write(place, run(client, work)))
+}
+
 /// Goes on with the requests of a connection until it is idle or ends.
-pub(crate) async fn run(client: &ClientSide, work: &mut Work) -> Ending {
+async fn run(client: &ClientSide, work: &mut Work) -> Ending {
     let Work { reader, next } = work;
     loop {
         *next = match std::mem::replace(next, Next::Read) {

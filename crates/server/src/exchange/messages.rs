@@ -41,6 +41,11 @@ impl Messages {
         }
     }
 
+    /// True if all that has been read is answered.
+    pub(crate) fn is_done(&self) -> bool {
+        self.position >= self.input.len()
+    }
+
     /// The bytes that are not done with.
     pub(crate) fn rest(&self) -> &[u8] {
         self.input.get(self.position..).unwrap_or_default()
@@ -85,7 +90,7 @@ impl Messages {
         (body, &mut self.output)
     }
 
-    /// That request beside its body, which is read in `input` from now on. What is left there in the end belongs behind the head.
+    /// That request beside its body, which is read in `input` from now on. What is left there in the end is to be taken back.
     pub(crate) fn detach_body<'a>(
         &'a mut self,
         client: &'a ClientSide,
@@ -99,6 +104,12 @@ impl Messages {
         let terms = BodyTerms::of(&request, decoder);
         let body = ClientBody::new((client, exchange), input, 0, terms);
         (request, body, output)
+    }
+
+    /// Takes back what is left of a body's input in the end: the next request, behind the head.
+    pub(crate) fn take_back(&mut self, client: &ClientSide, input: Vec<u8>) {
+        self.input.extend_from_slice(&input);
+        client.local.buffers.give(input);
     }
 
     /// Answers an exchange without a request (its head is malformed, or did not come); the connection ends.
