@@ -45,7 +45,7 @@ struct Module {
     paths: BTreeSet<Path>,
 }
 
-/// What a path leads to: a module, or a name in it.
+/// The end of a path: a module, or a name in it.
 struct Target {
     module: usize,
     name: Option<String>,
@@ -305,7 +305,7 @@ impl Names {
         Some(self.modules.get(target.module)?.file)
     }
 
-    /// What a path in this module leads to. `None`: it leads out of the crate, or nowhere.
+    /// Follows a path in this module to its end. `None`: it leads out of the crate, or nowhere.
     fn target_of(&self, index: usize, path: &[String], steps: u32) -> Option<Target> {
         let steps = steps.checked_sub(1)?;
         let mut at = index;
